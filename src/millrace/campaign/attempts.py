@@ -1,7 +1,7 @@
 """Attempt trials: claim them for this process, execute them, and store their results.
 
-The two trials of a concurrent pair stay together, so that neither counts without the other. While a
-trial measures, nothing is written to the store.
+The two trials of a concurrent pair stay together, and those of a round, so that none counts without
+the others. While a trial measures, nothing is written to the store.
 """
 
 import contextlib
@@ -23,8 +23,10 @@ from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.concurrent_pair import execute_pair
 from millrace.trial.execute import execute_trial
+from millrace.trial.group import GroupTrial
+from millrace.trial.round import execute_round
 from millrace.trial.spec import TrialSpec
 
 _STORE_TRIES = 10
@@ -66,9 +68,9 @@ def execute_trials(
 
     With ``stop_at_host_errors`` a transient failure raises HostError instead of being a result.
     """
-    for concurrent in _concurrent(plan.trials, plan.experiment.compare.factor):
+    for together in _together(plan.trials, plan.experiment.compare.factor):
         claimed = []
-        for trial in concurrent:
+        for trial in together:
             attempt = claim(store, run, trial, retry_failed=retry_failed)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
@@ -96,13 +98,13 @@ def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bo
     )
 
 
-def _concurrent(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
+def _together(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
     def key(trial: PlannedTrial) -> object:
-        is_single = trial.side is None
+        is_single = trial.side is None and trial.slot is None
         return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, factor))
 
-    for _, concurrent in itertools.groupby(trials, key):
-        yield tuple(concurrent)
+    for _, together in itertools.groupby(trials, key):
+        yield tuple(together)
 
 
 def _attempt(
@@ -137,19 +139,19 @@ def _attempt(
 
 
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
-    """Measure a trial, or the two of a pair at the same time, and return their results."""
-    if claimed[0].trial.side is None:
-        (only,) = claimed
-        return (execute_trial(only.spec, _trial_listener(only, emit)),)
+    """Measure a trial, or those of a pair or a round together, and return their results."""
+    first = claimed[0].trial
+    trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
+    if first.side is None and first.slot is None:
+        (only,) = trials
+        return (execute_trial(only.spec, only.emit),)
     if len(claimed) == 1:
-        reason = "the other trial of its pair has a result already"
+        reason = "the trials that are measured together with it have a result already"
         return (AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason),)
-    return execute_pair(
-        [PairTrial(c.spec, c.trial.treatment.label, _trial_listener(c, emit)) for c in claimed]
-    )
+    return execute_pair(trials) if first.slot is None else execute_round(trials)
 
 
-def _trial_listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
+def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
     """Return the listener of a trial, which does not know its own id in the plan."""
     return lambda event: emit(replace(event, trial=claimed.trial.id))
 

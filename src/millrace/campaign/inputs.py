@@ -49,14 +49,13 @@ def configuration_of(
     experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
 ) -> Configuration:
     """Return the treatment's configuration, scaled to the data and its share of this host."""
-    at_once = 2 if experiment.concurrent else 1
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),
         family=family,
         version=version,
         definitions=experiment.configurations,
         data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
-        host_memory_bytes=psutil.virtual_memory().total // at_once,
+        host_memory_bytes=psutil.virtual_memory().total // experiment.servers_at_once,
     )
     return configurations.laid_over(resolved, varied_options(treatment))
 
@@ -75,7 +74,7 @@ def varied_options(treatment: Treatment) -> dict[str, Level]:
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
-    partition, collectors = None, plan.experiment.collectors
+    partition, collectors = None, plan.experiment.collectors if trial.slot is None else ()
     if trial.side is not None:
         assert inputs.cpu_partitions is not None  # The preparation of such a run provides them.
         partition = inputs.cpu_partitions[trial.side]

@@ -118,10 +118,12 @@ def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
     attached_ones = (row.name for row in install.list_servers() if row.state == "attached")
     others = {name: install.find(name) for name in attached_ones}
-    for each in plan.treatments if plan.experiment.concurrent else ():
+    together = plan.experiment.concurrent or plan.experiment.slices
+    cannot = "start it for each round" if plan.experiment.slices else "give it half of the CPUs"
+    for each in plan.treatments if together else ():
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
-                f"{name} is attached: millrace cannot give it half of the CPUs",
+                f"{name} is attached: millrace cannot {cannot}",
                 hint="measure in turns (--interleaved), or servers that millrace starts",
             )
     on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)

@@ -107,6 +107,7 @@ def design_of(experiment: Experiment) -> Design:
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
         concurrent=experiment.concurrent,
+        slices=experiment.slices,
     )
 
 

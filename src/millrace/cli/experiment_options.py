@@ -97,6 +97,13 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             help="Measure base and candidate at the same time, each on half of the CPUs; or one "
             "after the other.",
         ),
+        click.option(
+            "--slices",
+            is_flag=True,
+            default=None,
+            help="Run all servers of a comparison at once, and let their clients take turns every "
+            "few milliseconds.",
+        ),
         *of_blocks,
         click.option(
             "--max-time",

@@ -104,6 +104,8 @@ def _design(plan: Plan) -> str:
         ends += f", for {duration_in_words(experiment.max_time_s)} at most"
     if experiment.concurrent:
         return f"{ends}; base and candidate side by side, each on half of the CPUs"
+    if experiment.slices:
+        return f"{ends}; the servers of a comparison in slices of some milliseconds"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
     if not having:
         return ends

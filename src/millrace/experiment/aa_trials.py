@@ -8,7 +8,8 @@ one, for every group: the first is in one of the first two blocks, and the *k*-t
 to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
 its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
 shows little. Runs of concurrent pairs have none: a third trial would have no partner, and such a
-run starts only where a calibration has measured the base concurrently with itself.
+run starts only where a calibration has measured the base concurrently with itself. Runs in slices
+have none yet.
 
 In block b an A/A trial of treatment t takes its place in the random order from the SHA-256 of
 ``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
@@ -48,7 +49,7 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
     """Return the plan with A/A trials of each group's base; see ``aa_blocks``."""
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
-    if all(is_base.values()) or plan.experiment.concurrent:
+    if all(is_base.values()) or plan.experiment.concurrent or plan.experiment.slices:
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)

@@ -1,8 +1,8 @@
 """Estimate the time, disk space and downloads of a plan, roughly, or from earlier measurements.
 
-Disk is the peak of one trial (or a concurrent pair), because each trial removes its files: what the
-server needs (redo log, system tables) + table + undo + binary log (twice: the transaction is cached
-in a file first). A data file that the server reads exists during all trials.
+Disk is the peak of one trial (or a concurrent pair, or a round), because each trial removes its
+files: what the server needs (redo log, system tables) + table + undo + binary log (twice: the
+transaction is cached in a file first). A data file that the server reads exists during all trials.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,7 +95,7 @@ def estimate(
         treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
         for treatment in plan.treatments
     }
-    at_once = 2 if plan.experiment.concurrent else 1
+    at_once = plan.experiment.servers_at_once
     largest = sorted(plan.treatments, key=lambda each: disks[each.id], reverse=True)[:at_once]
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(

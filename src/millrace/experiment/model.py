@@ -82,7 +82,9 @@ class Experiment:
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
     ``concurrent``, base and candidate of a block are measured at the same time, each on its half
-    of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns.
+    of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns. With ``slices``,
+    the trials of a group and block are a round: their clients take turns every few milliseconds
+    (see millrace.experiment.rounds).
     """
 
     name: str
@@ -104,6 +106,7 @@ class Experiment:
     sequential: bool = False
     max_time_s: float | None = None
     concurrent: bool = False
+    slices: bool = False
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 
@@ -111,6 +114,13 @@ class Experiment:
     def checked_workload(self) -> Workload:
         """The workload's definition in its typed form."""
         return parse_workload(self.workload)
+
+    @property
+    def servers_at_once(self) -> int:
+        """The number of treatments whose servers are on the host at the same time, at most."""
+        if not self.slices:
+            return 2 if self.concurrent else 1
+        return next(len(each.levels) for each in self.factors if each.name == self.compare.factor)
 
 
 def nothing_compared(experiment: Experiment) -> str | None:
@@ -146,7 +156,8 @@ class PlannedTrial:
     ``block`` counts from 0; ``position`` is the place in the whole order. Profiled trials are in
     blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one more trial of
     the base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial of a concurrent pair,
-    whose other trial is next to it; None where the trial has the whole host.
+    whose other trial is next to it; None where the trial has the whole host. ``slot`` is the place
+    of a trial in its round of slices, whose other trials are next to it; None where it has none.
     """
 
     id: str
@@ -155,6 +166,7 @@ class PlannedTrial:
     position: int
     purpose: Purpose = "measure"
     side: int | None = None
+    slot: int | None = None
 
     @property
     def time_weight(self) -> float:

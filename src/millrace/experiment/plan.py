@@ -5,7 +5,7 @@ it identifies, so that it means the same in every plan: an interrupted run finds
 added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether pairs are concurrent;
+  whether pairs are concurrent or trials are measured in slices;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
 * a trial: digest, treatment, block, and its purpose unless it is to measure.
@@ -14,7 +14,7 @@ Order. Each block holds each treatment once. In block b the treatments are sorte
 ``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that added
 blocks leave the earlier ones unchanged. Blocks of profiled trials come after all others and use the
 seed ``"{seed}:profile"``. Where pairs are concurrent, the pairs are permuted instead (see
-millrace.experiment.concurrent_pairs).
+millrace.experiment.concurrent_pairs); in slices, the rounds (see millrace.experiment.rounds).
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from millrace.experiment import concurrent_pairs
+from millrace.experiment import concurrent_pairs, rounds
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
@@ -39,29 +39,33 @@ _PROFILE: Purpose = "profile"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
-    """Return the plan; the seed decides order and halves. Raise ValidationError for unfit pairs."""
+    """Return the plan; the seed decides the order. Raise ValidationError for an unfit design."""
     treatments = tuple(
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
     if experiment.concurrent:
         concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
+    if experiment.slices:
+        rounds.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
     ordered = [
-        (block, purpose, treatment, side)
+        (block, purpose, treatment, place)
         for block, of_purpose, purpose in (*blocks, *profiled)
-        for treatment, side in _block_order(experiment, treatments, purpose, of_purpose, block)
+        for treatment, place in _block_order(experiment, treatments, purpose, of_purpose, block)
     ]
     trials = tuple(
         PlannedTrial(
-            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose, side
+            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose,
+            side=place if experiment.concurrent else None,
+            slot=place if experiment.slices else None,
         )
-        for position, (block, purpose, treatment, side) in enumerate(ordered)
-    )
+        for position, (block, purpose, treatment, place) in enumerate(ordered)
+    )  # fmt: skip
     return Plan(experiment, identity, seed, treatments, trials)
 
 
@@ -101,6 +105,7 @@ def digest(experiment: Experiment) -> str:
             "parameters": identify_parameters(experiment.parameters),
             # The name that earlier versions gave it: their runs keep their digests.
             **({"side_by_side": True} if experiment.concurrent else {}),
+            **({"slices": True} if experiment.slices else {}),
         }
     )
 
@@ -156,9 +161,11 @@ def _block_order(
     seed: str,
     block: int,
 ) -> Sequence[tuple[Treatment, int | None]]:
-    """Return the treatments of a block, each with its half of the CPUs, None for all."""
+    """Return the treatments of a block, each with its half of the CPUs or its slot of a round."""
     if experiment.concurrent and purpose == _MEASURE:
         return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
+    if experiment.slices and purpose == _MEASURE:
+        return rounds.block_order(treatments, experiment.compare, seed, block)
     ordered = sorted(treatments, key=lambda treatment: sort_key(f"{seed}:{block}:{treatment.id}"))
     return [(treatment, None) for treatment in ordered]
 

@@ -14,6 +14,7 @@ from millrace.experiment.settings import Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import Checked, Definitions, ValidationContext, check
 from millrace.levels import Level, level_named, levels_text
+from millrace.workloads.defaults import in_slices
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"
@@ -37,6 +38,7 @@ class Overrides:
     base: Level | None = None
     candidate: str | None = None
     concurrent: bool | None = None
+    slices: bool | None = None
 
 
 NO_OVERRIDES = Overrides()
@@ -87,11 +89,12 @@ def parse(
         and (settings.blocks > MOST_FIXED_BLOCKS or settings.max_time_s is not None)
         and len(compared.levels) > 1
     )
+    concurrent, slices = _design(checked, overrides)
     return Experiment(
         name=checked.name,
         title=checked.title,
         scale=chosen or AS_WRITTEN,
-        workload=checked.workload,
+        workload=in_slices(checked.workload) if slices else checked.workload,
         configurations=_used(factors, checked.definitions),
         factors=factors,
         compare=Compare(checked.compared, _level(compared, settings.base)),
@@ -107,7 +110,8 @@ def parse(
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
         tls=checked.tls,
-        concurrent=(checked.concurrent if overrides.concurrent is None else overrides.concurrent),
+        concurrent=concurrent,
+        slices=slices,
     )
 
 
@@ -188,6 +192,13 @@ def _overridden(settings: Settings, overrides: Overrides) -> Settings:
         margin_percent=overrides.margin_percent or settings.margin_percent,
         base=settings.base if overrides.base is None else overrides.base,
     )
+
+
+def _design(checked: Checked, overrides: Overrides) -> tuple[bool, bool]:
+    """Return whether pairs are concurrent, and whether there are slices."""
+    if overrides.concurrent is None and overrides.slices is None:
+        return checked.concurrent, checked.slices
+    return bool(overrides.concurrent), bool(overrides.slices)
 
 
 def _level(factor: Factor, base: Level) -> Level:

@@ -34,9 +34,10 @@ DEFAULT_MARGIN_PERCENT = 2.0
 
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
-    "margin_percent", "collectors", "concurrent", "default_scale", "factors", "compare",
-    "parameters", "configurations", "scales", "tls",
+    "margin_percent", "collectors", "concurrent", "design", "default_scale", "factors",
+    "compare", "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
+_INTERLEAVED, _SLICES = "interleaved", "slices"
 _TLS_KEYS = ("mode", "ca", "allow_unverified")
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 
@@ -77,6 +78,7 @@ class Checked:
     published: str | None
     collectors: tuple[str, ...]
     concurrent: bool
+    slices: bool
     seed: int | None
     default_scale: str | None
     workload: Table
@@ -134,6 +136,7 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         published=_published(errors, document, context.studies),
         collectors=_collectors(errors, document, context.collectors),
         concurrent=errors.boolean("concurrent", document.get("concurrent", False)),
+        slices=_design(errors, document) == _SLICES,
         seed=errors.integer("seed", document["seed"], 0, MAX_SEED) if "seed" in document else None,
         default_scale=_default_scale(errors, document, scales),
         workload=definition,
@@ -148,6 +151,13 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         },
     )
     return checked, errors
+
+
+def _design(errors: Diagnostics, document: Table) -> str:
+    design = document.get("design", _INTERLEAVED)
+    if design not in (_INTERLEAVED, _SLICES):
+        errors.add("design", f"{shown(design)} is no design", f'"{_INTERLEAVED}" or "{_SLICES}"')
+    return str(design)
 
 
 def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:

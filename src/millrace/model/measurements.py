@@ -43,6 +43,7 @@ def _of_phase(ending: str, unit: str, meaning: str) -> Callable[[str], str]:
 
 DURATION = "_duration_s"
 duration_s = _of_phase(DURATION, "s", "Time of a phase.")
+trimmed_s = _of_phase("_trimmed_s", "s", "Time of the transactions at their trimmed mean rate.")
 warmup_s = _of_phase("_warmup_s", "s", "Time of the clients' warm-up.")
 connect_s = _of_phase("_connect_s", "s", "Time until all clients had connected.")
 row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for rows to be made.")
@@ -67,6 +68,7 @@ MEAN_GAP_S = _measured(
     "mean_gap_s", "s", "lower", "Mean time between a client's answer and its next statement."
 )
 WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
+SLICES = _measured("slices", "", None, "Slices of whole groups in which the server had its turn.")
 PARTIAL = _measured("partial", "", "lower", "1 if clients ended before their time or number.")
 
 LOAD_GENERATOR_USER_S = _measured(

@@ -112,7 +112,7 @@ class Design(ExactDocument):
     A ``fixed`` run has ``blocks``. A ``sequential`` one has as many as it takes to decide each
     comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
     turns, or the two of a pair are ``concurrent``, each on half of the CPUs (stored as
-    ``side_by_side`` by earlier versions).
+    ``side_by_side`` by earlier versions), or those of a group take turns in ``slices``.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -121,6 +121,7 @@ class Design(ExactDocument):
     concurrent: bool = Field(
         default=False, validation_alias=AliasChoices("concurrent", "side_by_side")
     )
+    slices: bool = False
 
     @property
     def concurrency(self) -> int:

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import IO
 
@@ -22,10 +21,9 @@ from millrace.errors import Interrupted
 from millrace.model.events import StepBegan, TrialEvent
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import ending, signals_held
-from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.store.records import AttemptResult
 from millrace.trial import trial_document as documents
-from millrace.trial.load_run import Emit
-from millrace.trial.spec import TrialSpec
+from millrace.trial.group import GroupTrial, joined
 
 COMMAND = (sys.executable, "-P", "-m", "millrace.trial.worker")
 
@@ -33,16 +31,7 @@ COMMAND = (sys.executable, "-P", "-m", "millrace.trial.worker")
 _END_LIMIT_S = 90.0
 
 
-@dataclass(frozen=True)
-class PairTrial:
-    """One trial of a pair, with its label in messages and the listener of its events."""
-
-    spec: TrialSpec
-    label: str
-    emit: Emit
-
-
-def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
+def execute_pair(pair: Sequence[GroupTrial]) -> tuple[AttemptResult, ...]:
     """Execute both trials: both finish or both fail. Raise Interrupted once both have closed."""
     messages: _Messages = SimpleQueue()
     workers: list[_Worker] = []
@@ -54,13 +43,13 @@ def execute_pair(pair: Sequence[PairTrial]) -> tuple[AttemptResult, ...]:
     finally:
         with signals_held():
             _end(workers)
-    return _joined(workers)
+    return joined(pair, [worker.result for worker in workers], of="pair")
 
 
 class _Worker:
     """The process of one trial; ``result`` is None until it ends, ``waits_at`` unless it waits."""
 
-    def __init__(self, trial: PairTrial, messages: _Messages) -> None:
+    def __init__(self, trial: GroupTrial, messages: _Messages) -> None:
         self.label = trial.label
         self.result: AttemptResult | None = None
         self.waits_at: str | None = None
@@ -175,26 +164,3 @@ def _end(workers: Sequence[_Worker]) -> None:
     if not all(in_order):
         # The remains of a killed worker would disturb all later trials.
         ownership.reap_orphans()
-
-
-def _joined(workers: Sequence[_Worker]) -> tuple[AttemptResult, ...]:
-    """Return the results of both; where one failed, the other is left out."""
-    failed = next((w for w in workers if w.result and w.result.outcome == "failed"), None)
-    if failed is None or failed.result is None:
-        return tuple(worker.result for worker in workers if worker.result is not None)
-    first_line = str(failed.result.reason).partition("\n")[0]
-    left_out = AttemptResult(
-        "failed",
-        failed_step=PAIR_FAILED,
-        reason=f"the other trial of the pair, {failed.label}, failed at step "
-        f"{failed.result.failed_step}: {first_line}",
-    )
-    return tuple(
-        worker.result
-        if worker.result is not None and worker.result.outcome == "failed"
-        else replace(
-            worker.result or left_out,
-            outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason,
-        )
-        for worker in workers
-    )  # fmt: skip

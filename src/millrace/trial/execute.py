@@ -14,7 +14,7 @@ the reason and the server's log.
 """
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ from millrace.trial.load_run import Emit
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
-from millrace.trial.steps import Step, execute_steps
+from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
 
 _WRITE_BACK_LIMIT_S = 600.0
@@ -53,11 +53,15 @@ def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> Attem
     with ExitStack() as opened:
         steps = _steps(TrialContext(spec, outputs, opened, emit), wait)
         ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
-        log_tail = None
-        if ended.cause is not None:
-            of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
-            log_tail = of_failure or outputs.log_tail()
-        logs = outputs.error_logs()
+        return attempt_result(outputs, ended)
+
+
+def attempt_result(outputs: TrialOutputs, ended: StepsOutcome) -> AttemptResult:
+    """Return the result of a trial whose servers still have their files."""
+    log_tail = None
+    if ended.cause is not None:
+        of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
+        log_tail = of_failure or outputs.log_tail()
     return AttemptResult(
         outcome="finished" if ended.cause is None else "failed",
         steps=ended.steps,
@@ -66,7 +70,7 @@ def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> Attem
         failed_step=ended.failed,
         reason=None if ended.cause is None else reason_of(ended.cause),
         log_tail=log_tail,
-        artefacts=(*outputs.artefacts, *logs),
+        artefacts=(*outputs.artefacts, *outputs.error_logs()),
         histograms=tuple(outputs.histograms),
         observations=outputs.observations,
         is_transient=ended.cause is not None and is_transient(ended.cause, log_tail),
@@ -74,19 +78,14 @@ def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> Attem
 
 
 def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
-    spec, workload = trial.spec, trial.spec.workload
-    servers = [_server(each, trial) for each in spec.servers]
-    for server in servers:
-        yield from server.ready_steps()
-    live = [server.live() for server in servers]
-    if workload.drives:
-        preparations = [
-            ClientPreparation(workload, each, trial.outputs, trial.emit) for each in live
-        ]
-        for preparation in preparations:
-            yield from preparation.steps()
-        live = [replace(each.server, tables=each.tables) for each in preparations]
+    spec = trial.spec
+    servers = servers_of(trial)
+    if spec.workload.drives:
+        live = yield from driven_steps(trial, servers)
     else:
+        for server in servers:
+            yield from server.ready_steps()
+        live = [server.live() for server in servers]
         data_file = live[0].data_file
         yield Step("settle", lambda _limit_s: sync_and_cache(data_file), _WRITE_BACK_LIMIT_S)
     if spec.cpu_partition is not None:
@@ -94,6 +93,26 @@ def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
     yield _measure_step(trial, tuple(live), wait)
     for server in reversed(servers):
         yield from server.end_steps()
+
+
+def servers_of(trial: TrialContext) -> list[TrialServer]:
+    """Return the servers of a trial, which are not prepared yet."""
+    return [_server(each, trial) for each in trial.spec.servers]
+
+
+def driven_steps(
+    trial: TrialContext, servers: Sequence[TrialServer]
+) -> Generator[Step, None, list[LiveServer]]:
+    """Yield the steps until clients can be driven on the servers, and return these."""
+    for server in servers:
+        yield from server.ready_steps()
+    preparations = [
+        ClientPreparation(trial.spec.workload, server.live(), trial.outputs, trial.emit)
+        for server in servers
+    ]
+    for preparation in preparations:
+        yield from preparation.steps()
+    return [replace(each.server, tables=each.tables) for each in preparations]
 
 
 def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:

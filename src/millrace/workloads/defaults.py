@@ -6,7 +6,7 @@ A workload keeps its own of the same name, and its own primary metric is the onl
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.model.measurements import duration_s
+from millrace.model.measurements import duration_s, trimmed_s
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
@@ -141,3 +141,20 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
         },
         "metrics": {**metrics, **own_metrics},
     }
+
+
+def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload's complete definition for clients that take turns in slices.
+
+    Throughput is by the trimmed mean of slices, beside which the plain one stands; the load
+    generator's CPU time belongs to no server.
+    """
+    drives = next((p["name"] for p in definition["phases"] if p["kind"] == DRIVE), None)
+    metrics = {**definition.get("metrics", {})}
+    if drives is None or "throughput" not in metrics:
+        return dict(definition)
+    plain = {**metrics["throughput"], "title": "throughput with stalls", "primary": False}
+    for name in ("throughput", "qps"):
+        metrics[name] = {**metrics[name], "denominator": [trimmed_s(drives)]}
+    del metrics["client_cpu"]
+    return {**definition, "metrics": {**metrics, "throughput_with_stalls": plain}}

@@ -32,7 +32,8 @@ from millrace.quantities import utc_now
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import PAIR_FAILED, AttemptResult, MeasurementRecord, StepRecord
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.concurrent_pair import execute_pair
+from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
@@ -127,7 +128,7 @@ def pair(
     options = FittedOptions("default", ()), FittedOptions("test", second_options)
     return execute_pair(
         [
-            PairTrial(
+            GroupTrial(
                 TrialSpec(
                     name=f"test/{name}",
                     servers=(ServerSpec(server_of(name), fitted),),
@@ -171,7 +172,7 @@ def test_both_measure_at_the_same_time_each_on_its_own_cpus(server_of: ServerOf)
 def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:
     name = SERVERS[0]
     sides = [
-        PairTrial(
+        GroupTrial(
             TrialSpec(
                 name=f"test/{partition.side}",
                 servers=(ServerSpec(server_of(name), FittedOptions("default", ())),),

@@ -92,7 +92,7 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
     path.write_text(SMALL, "utf-8")
     plan = json.loads(millrace("plan", path, "--max-time", "1h", "--json").stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
-    assert plan["design"] == {"kind": "sequential", **limits, "concurrent": False}
+    assert plan["design"] == {"kind": "sequential", **limits, "concurrent": False, "slices": False}
     assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]
     purposes = [trial["purpose"] for trial in plan["trials"]]
     assert purposes.count("measure") == 20

@@ -27,7 +27,8 @@ from millrace.model.servers import AttachedServer, FittedOptions
 from millrace.servers import added
 from millrace.servers.instances.signals import signals_as_errors
 from millrace.store.records import PAIR_FAILED
-from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.concurrent_pair import execute_pair
+from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.unit.workloads.small import driving
@@ -49,9 +50,9 @@ def mute() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> list[PairTrial]:
+def pair(ports: tuple[int, int], announce: Announce = lambda _event: None) -> list[GroupTrial]:
     return [
-        PairTrial(
+        GroupTrial(
             TrialSpec(
                 name=f"test/{half.side}",
                 servers=(ServerSpec(theirs(half.side, port), FittedOptions("default", ())),),

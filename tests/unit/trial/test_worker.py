@@ -21,8 +21,9 @@ from millrace.servers import attached, install
 from millrace.store.records import PAIR_FAILED
 from millrace.tls import Tls
 from millrace.trial import concurrent_pair
-from millrace.trial.concurrent_pair import PairTrial, execute_pair
+from millrace.trial.concurrent_pair import execute_pair
 from millrace.trial.execute import execute_trial
+from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.trial_document import (
@@ -169,9 +170,9 @@ def test_a_line_that_is_no_trial_ends_the_worker(line: bytes, kinds: list[str]) 
     assert [read_message(each).kind for each in lines] == kinds
 
 
-def pair(place: Path, names: Sequence[str]) -> list[PairTrial]:
+def pair(place: Path, names: Sequence[str]) -> list[GroupTrial]:
     return [
-        PairTrial(
+        GroupTrial(
             replace(spec(place, name, f"test/{partition.side}"), cpu_partition=partition),
             name,
             lambda _event: None,

@@ -19,8 +19,8 @@ MOST_DAYS = 14
 def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
     """Return the calibrations in the order in which a report of ``run`` would quote them.
 
-    Those of its experiment and base come first, then the newest. Calibrations of interleaved pairs
-    say nothing of concurrent ones, nor the other way round.
+    Those of its experiment and base come first, then the newest. Calibrations of one design
+    (interleaved, concurrent, in slices) say nothing of another one.
     """
     alike = [each for each in calibrations if _is_like(run, each)]
     return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
@@ -34,7 +34,8 @@ def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[Run
 
 
 def _is_like(run: RunRecord, other: RunRecord) -> bool:
-    return run.design.concurrent == other.design.concurrent
+    ours, theirs = run.design, other.design
+    return (ours.concurrent, ours.slices) == (theirs.concurrent, theirs.slices)
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:

@@ -24,7 +24,7 @@ _STATES = {
 def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
-    beside = "side by side, " if design.concurrent else ""
+    beside = "side by side, " if design.concurrent else "in slices, " if design.slices else ""
     if design.kind == "fixed":
         return beside + counted(analysis.run.blocks, "block")
     limits = f"at most {counted(design.blocks, 'block')}"
@@ -95,20 +95,28 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
     run, design = analysis.run, analysis.run.design
     treatments = counted(len(analysis.treatments), "treatment")
     each_holds = f"{counted(run.blocks, 'block')}; each holds one trial of each of {treatments}"
-    paragraphs = [
-        (
-            f"{each_holds}, in an order drawn at random from seed {run.seed}, so that the "
-            f"treatments take turns and a drift of the host meets all of them."
-        )
-        if not design.concurrent
-        else (
-            f"{each_holds}. Base and candidate were measured side by side: at the same time, each "
+    if design.concurrent:
+        how = (
+            f". Base and candidate were measured side by side: at the same time, each "
             f"on half of the CPUs. The half was drawn at random from seed {run.seed} and exchanged "
             f"from block to block. They shared disk, memory bandwidth and caches, so a "
             f"calibration of this host in the same way had to find the base beside itself no more "
             f"often different than is claimed."
         )
-    ]
+    elif design.slices:
+        how = (
+            ". The servers of a group and block were started anew and up at the same time, and "
+            "their clients took turns every few milliseconds, in a random order and its mirror "
+            "image, so that a drift of the host meets all of them. Throughput is by the trimmed "
+            "mean of the slices’ log ratios, without the fifth at each end; with stalls, it is "
+            "that of all transactions."
+        )
+    else:
+        how = (
+            f", in an order drawn at random from seed {run.seed}, so that the "
+            f"treatments take turns and a drift of the host meets all of them."
+        )
+    paragraphs = [f"{each_holds}{how}"]
     if design.kind == "sequential":
         paragraphs.append(
             f"The run was sequential, with at most {counted(design.blocks, 'block')}: after each "
@@ -140,8 +148,11 @@ def _interval(analysis: RunAnalysis) -> str:
 
 def _exclusions(design: Design) -> str:
     beside = ""
-    if design.concurrent:
-        beside = f" The other trial of its pair is left out with it, at the step {PAIR_FAILED}."
+    if design.concurrent or design.slices:
+        beside = (
+            f" The other trials of its pair or round are left out with it, at the step "
+            f"{PAIR_FAILED}."
+        )
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "
         f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "

@@ -103,6 +103,7 @@ class DesignPart(Part):
     blocks: int
     max_time_s: float | None
     concurrent: bool
+    slices: bool
     ended: model.Ending | None
     intervals_hold_for: Looks
     statuses: list[ComparisonStatusPart]

@@ -1,0 +1,48 @@
+"""Trials that are measured together, and count together or not at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.trial.load_run import Emit
+from millrace.trial.spec import TrialSpec
+
+
+@dataclass(frozen=True)
+class GroupTrial:
+    """One trial of several, with its label in messages and the listener of its events."""
+
+    spec: TrialSpec
+    label: str
+    emit: Emit
+
+
+def joined(
+    trials: Sequence[GroupTrial], results: Sequence[AttemptResult | None], *, of: str
+) -> tuple[AttemptResult, ...]:
+    """Return the results of all trials; where one failed, those that did not are left out.
+
+    A result is None where another trial ended this one. ``of`` is what the trials are to users: a
+    pair or a round.
+    """
+    ended = zip(trials, results, strict=True)
+    failed = next(((t, r) for t, r in ended if r is not None and r.outcome == "failed"), None)
+    if failed is None:
+        return tuple(result for result in results if result is not None)
+    trial, cause = failed
+    first_line = str(cause.reason).partition("\n")[0]
+    left_out = AttemptResult(
+        "failed",
+        failed_step=PAIR_FAILED,
+        reason=f"the other trial of the {of}, {trial.label}, failed at step {cause.failed_step}: "
+        f"{first_line}",
+    )
+    return tuple(
+        result
+        if result is not None and result.outcome == "failed"
+        else replace(
+            result or left_out,
+            outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason,
+        )
+        for result in results
+    )  # fmt: skip

@@ -1,0 +1,259 @@
+"""Execute a round: the trials of a group in a block, whose clients take turns in slices.
+
+The servers are prepared one after another, as for trials of their own. Once all are up, one load
+generator drives one of them at a time, and changes every few milliseconds. The trials count
+together or not at all, because each has its share of the same time.
+"""
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from millrace.errors import MillraceError
+from millrace.loadgen.events import Event
+from millrace.loadgen.spec import Drive, LoadSpec, Slices
+from millrace.model import measurements as names
+from millrace.model.events import StepBegan
+from millrace.store.records import AttemptResult, StepRecord
+from millrace.trial import (
+    collection,
+    cpu_idle_hook,
+    fault_injection,
+    host_time,
+    measurement_counters,
+    measurements,
+    phase_spec,
+    thread_placement,
+    time_limits,
+)
+from millrace.trial.barrier import no_barrier
+from millrace.trial.execute import attempt_result, driven_steps, servers_of
+from millrace.trial.group import GroupTrial, joined
+from millrace.trial.hooks import (
+    LiveServer,
+    MeasurementContext,
+    MeasurementHook,
+    OpenHooks,
+)
+from millrace.trial.load_run import run_measured
+from millrace.trial.outputs import TrialOutputs
+from millrace.trial.slices import SideResult, by_side
+from millrace.trial.steps import Step, StepsOutcome, execute_steps
+from millrace.trial.trial_server import TrialContext, TrialServer
+from millrace.workloads.sure_rows import sure_rows
+
+SLICES = Slices(at_least_s=0.005, transactions=150)
+
+_HOOKS: tuple[OpenHooks, ...] = (
+    host_time.hooks,
+    fault_injection.hooks,
+    measurement_counters.hooks,
+    thread_placement.hooks,
+    cpu_idle_hook.hooks,
+)
+"""What is done around each side's measurement, in the order in which it is done."""
+
+_OF_ALL_SIDES = (
+    names.LOAD_GENERATOR_USER_S,
+    names.LOAD_GENERATOR_SYSTEM_S,
+    names.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
+    names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
+)
+_PARTIAL_LIMIT_S = 10.0
+
+
+def execute_round(trials: Sequence[GroupTrial]) -> tuple[AttemptResult, ...]:
+    """Execute the trials of a round: all finish, or none counts. Raise Interrupted once closed."""
+    with ExitStack() as opened:
+        sides = [_Side(trial, _context(trial, opened)) for trial in trials]
+        if all(side.prepare() for side in sides) and _measure(sides):
+            for side in reversed(sides):
+                side.end()
+        results = [side.result() for side in sides]
+    return joined(trials, results, of="round")
+
+
+def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
+    return TrialContext(trial.spec, TrialOutputs(), opened, trial.emit)
+
+
+@dataclass
+class _Side:
+    """One trial of a round and what it has done so far."""
+
+    trial: GroupTrial
+    context: TrialContext
+    servers: list[TrialServer] = field(default_factory=list)
+    live: list[LiveServer] = field(default_factory=list)
+    steps: tuple[StepRecord, ...] = ()
+    failed: str | None = None
+    cause: Exception | None = None
+
+    def prepare(self) -> bool:
+        """Prepare the server; return whether it is ready."""
+        self.servers = servers_of(self.context)
+        return self._execute(self._ready_steps())
+
+    def end(self) -> bool:
+        """End the server; return whether it ended as it should."""
+        steps = (step for server in reversed(self.servers) for step in server.end_steps())
+        return self._execute(steps)
+
+    def result(self) -> AttemptResult | None:
+        """Return the result; None where another side ended this one before its own end."""
+        if not self.steps:
+            return None
+        ended = StepsOutcome(self.steps, self.failed, self.cause)
+        return attempt_result(self.context.outputs, ended)
+
+    def add(self, ended: StepsOutcome) -> None:
+        """Add steps to those before; their times are without those of other sides."""
+        last = self.steps[-1] if self.steps else None
+        before_s = last.started_s + last.duration_s if last is not None else 0.0
+        count = len(self.steps)
+        self.steps += tuple(
+            replace(step, position=count + step.position, started_s=before_s + step.started_s)
+            for step in ended.steps
+        )
+        self.failed, self.cause = ended.failed, ended.cause
+
+    def begin(self, step: str) -> None:
+        """Tell that a step has begun."""
+        self.trial.emit(StepBegan(name=step))
+
+    def _execute(self, steps: Iterable[Step]) -> bool:
+        ended = execute_steps(steps, self.begin)
+        self.add(ended)
+        return ended.cause is None
+
+    def _ready_steps(self) -> Iterable[Step]:
+        self.live = yield from driven_steps(self.context, self.servers)
+
+
+def _measure(sides: Sequence[_Side]) -> bool:
+    """Drive the clients of all sides; return whether that counts."""
+    workload = sides[0].trial.spec.workload
+    limit_s = len(sides) * time_limits.limit_s(workload.measuring_phases, workload)
+    driven: list[_Driven] = []
+
+    def begin(step: str) -> None:
+        for side in sides:
+            side.begin(step)
+
+    with ExitStack() as opened:
+        drive = Step("measure", lambda _: driven.extend(_drive(sides, opened, limit_s)), limit_s)
+        ended = execute_steps([drive], begin)
+        if ended.cause is not None:
+            for side in _at_fault(sides):
+                side.add(ended)
+            return False
+        for side, found in zip(sides, driven, strict=True):
+            step = Step("measure", partial(_conclude, side, found), collection.RESULT_LIMIT_S)
+            side.add(execute_steps([step], lambda _step: None))
+    return all(side.cause is None for side in sides)
+
+
+@dataclass(frozen=True)
+class _Driven:
+    """A side's hooks, which are still open, and its part of the result."""
+
+    hooks: Sequence[MeasurementHook]
+    found: SideResult
+
+
+def _drive(sides: Sequence[_Side], opened: ExitStack, limit_s: float) -> Iterable[_Driven]:
+    """Drive the clients of all sides in slices."""
+    load_spec = _load_spec(sides)
+    contexts = [
+        MeasurementContext(
+            spec=side.trial.spec,
+            servers=tuple(side.live),
+            load_spec=load_spec,
+            window=collection.window(side.trial.spec.workload),
+            outputs=side.context.outputs,
+            wait=no_barrier,
+        )
+        for side in sides
+    ]
+    by_context = [
+        [hook for open_hooks in _HOOKS for hook in open_hooks(context, opened)]
+        for context in contexts
+    ]
+    hooks = [hook for each in by_context for hook in each]
+
+    def check() -> None:
+        for context in contexts:
+            context.check()
+
+    def on_event(event: Event) -> None:
+        for hook in hooks:
+            hook.on_event(event)
+
+    for hook in hooks:
+        load_spec = hook.adjust(load_spec)
+    for hook in hooks:
+        hook.before()
+    result = run_measured(
+        load_spec, check, sides[0].trial.emit, limit_s, on_event,
+        grace_s=_PARTIAL_LIMIT_S, keep_partial=lambda _result: None,
+    )  # fmt: skip
+    for hook in reversed(hooks):
+        hook.ended()
+    return map(_Driven, by_context, by_side(result, len(sides)))
+
+
+def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
+    """Return the specification that drives the clients of all sides, each for its time."""
+    workload, first = sides[0].trial.spec.workload, sides[0].live[0]
+    alone = phase_spec.load_spec(
+        workload.measuring_phases, workload, first.dialect, first.measured_connection
+    )
+
+    def in_slices(drive: Drive) -> Drive:
+        assert drive.time_s is not None  # checked: see millrace.experiment.rounds
+        return replace(
+            drive,
+            warmup_s=len(sides) * drive.warmup_s,
+            time_s=len(sides) * drive.time_s,
+            slices=SLICES,
+        )
+
+    phases = tuple(in_slices(each) if isinstance(each, Drive) else each for each in alone.phases)
+    others = tuple(side.live[0].measured_connection for side in sides[1:])
+    return replace(alone, phases=phases, against=others)
+
+
+def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRecord]:
+    """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
+    workload, outputs = side.trial.spec.workload, side.context.outputs
+    result = driven.found.result
+    for hook in driven.hooks:
+        hook.contribute(result)
+    figures = measurements.measurements(result)
+    outputs.measurements.extend(each for each in figures if each.name not in _OF_ALL_SIDES)
+    phase = result.driven()
+    assert phase is not None
+    outputs.add_measurement(names.trimmed_s(phase.name), driven.found.trimmed_s)
+    outputs.add_measurement(names.SLICES, driven.found.slices)
+    outputs.histograms.extend(measurements.histograms(result))
+    measurements.refuse_partial(result)
+    measurements.refuse_no_rows(sure_rows(workload.definition, workload.values), result)
+    for hook in driven.hooks:
+        hook.verify(result)
+    return measurements.step_records(result)
+
+
+def _at_fault(sides: Sequence[_Side]) -> Sequence[_Side]:
+    """Return the sides whose servers are in trouble; all where none knows of any."""
+    troubled = [side for side in sides if _is_in_trouble(side)]
+    return troubled or sides
+
+
+def _is_in_trouble(side: _Side) -> bool:
+    try:
+        for server in side.live:
+            server.check()
+    except MillraceError:
+        return True
+    return False

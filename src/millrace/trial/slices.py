@@ -1,0 +1,103 @@
+"""Give each server of a round its own part of the load generator's result.
+
+The rates of a round are those of its slices. A *group* of slices has two of each side, in an order
+and its mirror image (of two sides ABBA or BAAB), so that a drift inside the group meets all sides
+alike. The ratio of a side to side 0 is the trimmed mean of the groups' log ratios: a stall of a
+second in one slice would otherwise outweigh a thousand others (Wilcox, Introduction to Robust
+Estimation and Hypothesis Testing, 2012, 2.2.3, for the mean that leaves out a fifth at each end).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from millrace.errors import TrialFailed
+from millrace.loadgen.events import DriveResult, LoadResult, Slice
+
+_TRIMMED = 0.2  # at each end
+FEWEST_GROUPS = 20
+
+
+@dataclass(frozen=True)
+class SideResult:
+    """The result of one side: its clients' own work, and the time that its own slices took.
+
+    ``trimmed_s`` is the time that its transactions take at its trimmed mean rate, ``slices`` the
+    number of its slices.
+    """
+
+    result: LoadResult
+    trimmed_s: float
+    slices: int
+
+
+def by_side(result: LoadResult, sides: int) -> list[SideResult]:
+    """Return the results of the sides. Raise TrialFailed where there were too few slices."""
+    driven = result.driven()
+    assert driven is not None
+    assert driven.sides is not None
+    assert driven.slices is not None
+    groups = _groups(driven.slices, sides)
+    if len(groups) < FEWEST_GROUPS:
+        raise TrialFailed(
+            f"the clients had {len(groups)} whole groups of slices, and {FEWEST_GROUPS} are the "
+            "fewest that a round is judged by",
+            hint="measure for longer (time_s)",
+        )
+    rates = _trimmed_rates(groups, sides)
+    return [_side(result, driven, side, rates[side]) for side in range(sides)]
+
+
+def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> SideResult:
+    assert driven.sides is not None
+    assert driven.slices is not None
+    own = [each for each in driven.slices if each.side == side]
+    plain = sum(each.transactions for each in own) / sum(map(_took_s, own))
+    records = driven.sides[side]
+    done = sum(record.count for record in records.transactions)
+    part = driven.replace(
+        transactions=records.transactions,
+        statements=records.statements,
+        rollbacks=records.rollbacks,
+        mean_gap_s=records.mean_gap_s,
+        duration_s=done / plain,
+        warmup_s=driven.warmup_s / len(driven.sides),
+        connect_s=driven.connect_s / len(driven.sides),
+        sides=None,
+        slices=None,
+    )
+    phases = tuple(part if phase is driven else phase for phase in result.phases)
+    return SideResult(replace(result, phases=phases), done / rate, len(own))
+
+
+def _groups(slices: Sequence[Slice], sides: int) -> list[Sequence[Slice]]:
+    """Return the groups in which each side completed transactions."""
+    size = 2 * sides
+    groups = [slices[first : first + size] for first in range(0, len(slices), size)]
+    return [group for group in groups if all(each.transactions for each in group)]
+
+
+def _trimmed_rates(groups: Sequence[Sequence[Slice]], sides: int) -> list[float]:
+    """Return the transactions a second of each side."""
+    logs = [[_log_rate(group, side) for side in range(sides)] for group in groups]
+    base = math.exp(trimmed_mean([each[0] for each in logs]))
+    return [
+        base * math.exp(trimmed_mean([each[side] - each[0] for each in logs]))
+        for side in range(sides)
+    ]
+
+
+def _log_rate(group: Sequence[Slice], side: int) -> float:
+    own = [each for each in group if each.side == side]
+    return math.log(sum(each.transactions for each in own) / sum(map(_took_s, own)))
+
+
+def _took_s(one: Slice) -> float:
+    return (one.until_ns - one.from_ns) / 1e9
+
+
+def trimmed_mean(values: Sequence[float]) -> float:
+    """Return the mean of the values without a fifth at each end; there must be one at least."""
+    cut = int(_TRIMMED * len(values))
+    kept = sorted(values)[cut : len(values) - cut]
+    return math.fsum(kept) / len(kept)

@@ -1,0 +1,173 @@
+"""Test rounds, whose clients take turns in slices, on real servers."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.model.events import IntervalEnded, TrialEvent
+from millrace.model.servers import FittedOptions, Option
+from millrace.servers.instances import ownership, processes
+from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.trial.group import GroupTrial
+from millrace.trial.resolved_workload import ResolvedWorkload
+from millrace.trial.round import execute_round
+from millrace.trial.spec import ServerSpec, TrialSpec
+from tests.conftest import ServerOf
+from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.unit.workloads.small import driving
+
+pytestmark = pytest.mark.integration
+
+SERVERS = ("mysql-5.6.24", "mariadb-10.11.19", "mysql-8.0.33")
+QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "settle_s": 0.3}
+LIMIT_S = 60.0
+DEFAULT = FittedOptions("default", ())
+
+FILE = f"""\
+name = "sliced"
+workload = "sysbench"
+design = "slices"
+seed = 1
+
+[factors]
+server = ["mysql-5.6.24", "mariadb-10.11.19"]
+test = ["point-query"]
+
+[compare]
+factor = "server"
+base = "mysql-5.6.24"
+
+{SHORT_TRIALS}"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_snapshots(own_places: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots-of-rounds"))
+        yield
+
+
+def round_of(
+    server_of: ServerOf,
+    servers: tuple[str, ...],
+    *,
+    last_options: FittedOptions = DEFAULT,
+    kill: str | None = None,
+    **chosen: Any,
+) -> tuple[AttemptResult, ...]:
+    def listen(event: TrialEvent) -> None:
+        if isinstance(event, IntervalEnded) and event.kind == "drive":
+            for record in ownership.running():
+                if record.server == kill:
+                    for process in record.live_processes():
+                        processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
+
+    return execute_round(
+        [
+            GroupTrial(
+                TrialSpec(
+                    name=f"test/{slot}",
+                    servers=(
+                        ServerSpec(
+                            server_of(name), last_options if slot == len(servers) - 1 else DEFAULT
+                        ),
+                    ),
+                    workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
+                ),
+                name,
+                listen,
+            )
+            for slot, name in enumerate(servers)
+        ]
+    )
+
+
+def figure(result: AttemptResult, name: str) -> float:
+    return next(each.value for each in result.measurements if each.name == name)
+
+
+def test_each_server_has_its_time_and_its_own_figures(server_of: ServerOf) -> None:
+    results = round_of(server_of, SERVERS, clients=2)
+    assert [result.outcome for result in results] == ["finished"] * 3, results
+    slices = {figure(result, "slices") for result in results}
+    assert len(slices) == 1  # whole groups have as many of each
+    for result in results:
+        # Slices end with their last answers, and the last group that begins may be cut off.
+        assert 0.5 < figure(result, "measure_duration_s") < 1.5
+        assert figure(result, "measure_trimmed_s") > 0
+        assert figure(result, "transactions") > 0
+        assert figure(result, "server_user_s") > 0
+        assert figure(result, "buffer_pool_read_requests") > 0
+        names = [step.name for step in result.steps]
+        assert names.index("measure") == names.index("settle") + 1
+        assert names[-1] == "sizes"
+        assert result.instances[0].facts.residency is not None
+        [latencies] = [each for each in result.histograms if each.of == "transaction"]
+        assert latencies.count == figure(result, "transactions")
+        starts = [step.started_s for step in result.steps]
+        assert starts == sorted(starts)
+        with pytest.raises(StopIteration):
+            figure(result, "load_generator_user_s")
+    assert ownership.running() == []
+
+
+def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:
+    results = round_of(server_of, SERVERS[:1] * 2, table_size=1_234, time_s=0.5)
+    assert [result.outcome for result in results] == ["finished", "finished"], results
+    snapshots = [result.instances[0].facts.snapshot for result in results]
+    assert snapshots[0] is not None
+    assert snapshots[0] == snapshots[1]
+
+
+def test_where_a_server_does_not_start_the_others_are_left_out(server_of: ServerOf) -> None:
+    wrong = FittedOptions("test", (Option("no_such_option", "1", False, "test"),))
+    left_out, failed = round_of(server_of, SERVERS[:2], last_options=wrong)
+    assert (failed.outcome, failed.failed_step) == ("failed", "start")
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert f"{SERVERS[1]}, failed at step start" in str(left_out.reason)
+    assert ownership.running() == []
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_where_a_server_dies_none_counts_and_it_alone_has_failed(
+    server_of: ServerOf, slot: int
+) -> None:
+    results = round_of(server_of, SERVERS[:2], kill=SERVERS[slot], time_s=20.0)
+    killed, left_out = results[slot], results[1 - slot]
+    assert (killed.outcome, killed.failed_step) == ("failed", "measure")
+    assert "SIGKILL" in str(killed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert ownership.running() == []
+
+
+def test_a_run_in_slices_is_stopped_goes_on_and_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "sliced.toml"
+    file.write_text(FILE, encoding="utf-8")
+    place = Place(tmp_path)
+    command = ("run", file, "--blocks", "3")
+    with place.running(*command) as process:
+        place.wait_for_step("measure", process)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert ownership.running() == []
+    stopped = place.latest()
+    ran = place.millrace(*command)
+    assert ran.returncode == 0, ran.stderr
+    assert "in slices, 3 blocks" in ran.stdout
+    stored = place.latest()
+    assert stored.run.id == stopped.run.id
+    assert stored.run.design.slices
+    finished = [each for each in stored.last_attempts().values() if each.outcome == "finished"]
+    assert len(finished) == len(stored.trials) == 6
+    page = (tmp_path / "reports" / f"{stored.run.id}.html").read_text(encoding="utf-8")
+    assert "took turns every few milliseconds" in page
+    assert "throughput with stalls" in page
+    again = place.millrace("run", file, "--blocks", "3", "--interleaved")
+    assert again.returncode == 0, again.stderr
+    assert place.latest().run.id != stored.run.id

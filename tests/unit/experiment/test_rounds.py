@@ -1,0 +1,194 @@
+"""Test plans of rounds in slices: who shares a round, in which slot, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace import databases, workloads
+from millrace.errors import ValidationError
+from millrace.experiment.aa_trials import with_aa_trials
+from millrace.experiment.estimate import Needs, estimate
+from millrace.experiment.model import Experiment
+from millrace.experiment.plan import digest, expand
+from millrace.experiment.read import Overrides
+from millrace.levels import Level
+from tests.unit.cli.called import millrace
+from tests.unit.experiment import test_plan
+from tests.unit.experiment.files import SMALL, read_text
+
+SEEDS = st.integers(0, 2**63 - 1)
+FIXED = st.dictionaries(
+    st.sampled_from(["clients", "transport", "options.sync_binlog"]),
+    st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
+)
+
+FILE = """\
+name = "sliced"
+workload = "sysbench"
+design = "slices"
+seed = 1
+
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["point-query"]
+clients = [1, 4]
+
+[compare]
+base = "mysql-5.6.24"
+
+[parameters]
+table_size = 1_000
+"""
+
+
+def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes: Any) -> Experiment:
+    factors: dict[str, list[Level]] = {
+        "server": [f"server-{number}" for number in range(servers)],
+        "test": ["point-query"],
+        **(fixed or {}),
+    }
+    made = test_plan.experiment(factors, workload=workloads.load("sysbench"), parameters={})
+    return replace(made, **{"slices": True, **changes})
+
+
+@given(st.integers(2, 8), FIXED, SEEDS, st.integers(1, 9))
+def test_a_round_has_each_server_of_a_group_once(
+    servers: int, fixed: dict[str, list[Level]], seed: int, blocks: int
+) -> None:
+    plan = expand(experiment(servers, fixed, blocks=blocks), seed=seed)
+    counts = Counter((trial.block, trial.treatment.id) for trial in plan.trials)
+    assert set(counts.values()) == {1}
+    assert len(counts) == blocks * len(plan.treatments)
+    for first in range(0, len(plan.trials), servers):
+        one_round = plan.trials[first : first + servers]
+        assert [trial.slot for trial in one_round] == list(range(servers))
+        assert {trial.side for trial in one_round} == {None}
+        assert len({trial.block for trial in one_round}) == 1
+        for name in fixed:
+            assert len({trial.treatment.levels[name] for trial in one_round}) == 1
+    assert [trial.position for trial in plan.trials] == list(range(len(plan.trials)))
+
+
+@given(st.integers(2, 8), SEEDS, st.integers(1, 20))
+def test_slots_are_balanced_wherever_a_run_stops(servers: int, seed: int, blocks: int) -> None:
+    plan = expand(experiment(servers, blocks=blocks), seed=seed)
+    slots = defaultdict(list)
+    for trial in plan.trials:
+        slots[trial.treatment.id].append(trial.slot)
+    for of_one in slots.values():
+        for first in range(0, blocks - servers + 1, servers):
+            assert set(of_one[first : first + servers]) == set(range(servers))
+
+
+@given(SEEDS)
+def test_more_blocks_leave_the_earlier_ones(seed: int) -> None:
+    fewer = expand(experiment(3, {"clients": [1, 2]}, blocks=3), seed=seed)
+    more = expand(experiment(3, {"clients": [1, 2]}, blocks=7), seed=seed)
+    assert more.trials[: len(fewer.trials)] == fewer.trials
+
+
+def test_slices_are_another_digest_of_the_same_treatments() -> None:
+    made = experiment()
+    in_turns = replace(made, slices=False)
+    assert digest(made) != digest(in_turns)
+    assert expand(made, seed=1).treatments == expand(in_turns, seed=1).treatments
+
+
+def test_profiled_trials_are_alone_and_there_are_no_controls() -> None:
+    plan = expand(experiment(blocks=12, profile_blocks=2), seed=1)
+    assert with_aa_trials(plan) == plan
+    profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
+    assert len(profiled) == 4
+    assert {trial.slot for trial in profiled} == {None}
+
+
+def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
+    assert read_text(tmp_path, FILE).slices
+    assert not read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).slices
+    concurrent = read_text(tmp_path, FILE, overrides=Overrides(concurrent=True))
+    assert (concurrent.concurrent, concurrent.slices) == (True, False)
+    assert not read_text(tmp_path, SMALL).slices
+    with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
+        read_text(tmp_path, FILE.replace('"slices"', '"slice"'))
+
+
+def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: Path) -> None:
+    metrics = read_text(tmp_path, FILE).checked_workload.metrics
+    assert metrics["throughput"].denominator == ["measure_trimmed_s"]
+    assert metrics["throughput"].primary
+    assert metrics["throughput_with_stalls"].denominator == ["measure_duration_s"]
+    assert not metrics["throughput_with_stalls"].primary
+    assert "client_cpu" not in metrics
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ('"point-query"', '"update-index"', "factors.test"),
+        ("table_size", "operations = 9\ntable_size", "parameters.operations"),
+        ("table_size", 'warmup = "steady"\ntable_size', "parameters.warmup"),
+        ("table_size", "threads = 2\ntable_size", "parameters.threads"),
+        ("table_size", 'cache_mode = "io_bound"\ntable_size', "parameters.cache_mode"),
+        ("clients = [1, 4]", "rate = [10]", "parameters.rate"),
+        ("seed = 1", "concurrent = true", "concurrent"),
+        (', "mysql-5.7.22"]', "]", "factors.server"),
+        ('base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1', "compare.factor"),
+    ],
+)
+def test_what_slices_cannot_measure_is_refused(
+    tmp_path: Path, old: str, new: str, place: str
+) -> None:
+    made = read_text(tmp_path, FILE.replace(old, new))
+    with pytest.raises(ValidationError) as refused:
+        expand(made, seed=1)
+    assert [mistake.where for mistake in refused.value.diagnostics] == [place]
+    assert "--interleaved" in (refused.value.hint or "")
+
+
+def test_loads_have_no_slices(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="load-data has statements of minutes"):
+        expand(read_text(tmp_path, SMALL, overrides=Overrides(slices=True)), seed=1)
+
+
+def test_a_transaction_that_writes_is_known_by_any_of_its_statements() -> None:
+    for test, reads in (("oltp_read_only", True), ("oltp_read_write", False)):
+        made = experiment(fixed={"test": [test]})
+        if reads:
+            expand(made, seed=1)
+        else:
+            with pytest.raises(ValidationError, match="oltp_read_write writes"):
+                expand(made, seed=1)
+
+
+def test_the_plan_command_says_it(tmp_path: Path) -> None:
+    file = tmp_path / "sliced.toml"
+    file.write_text(FILE.replace('design = "slices"\n', ""), encoding="utf-8")
+    shown = millrace("plan", file, "--blocks", "2", "--slices", "--json")
+    assert shown.returncode == 0, shown.stderr
+    document = json.loads(shown.stdout)
+    assert document["design"]["slices"] is True
+    assert "in slices of some milliseconds" in millrace("plan", file, "--slices").stdout
+    assert "in slices" not in millrace("plan", file).stdout
+
+
+def test_all_servers_of_a_group_share_the_disk() -> None:
+    plan = expand(experiment(3), seed=1)
+    table_bytes = databases.get("mysql").storage.table_bytes
+    same = Needs(1_000_000, binary_log=False, table_bytes=table_bytes)
+    needs = {each.id: same for each in plan.treatments}
+    at_once = estimate(plan, needs=needs, host_free_bytes=0)
+    alone = estimate(
+        replace(plan, experiment=replace(plan.experiment, slices=False)),
+        needs=needs,
+        host_free_bytes=0,
+    )
+    assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
+    assert at_once.time_s == alone.time_s

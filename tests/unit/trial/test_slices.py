@@ -1,0 +1,132 @@
+"""Test the parts of sides in a drive in slices, against rates that are known."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.errors import TrialFailed
+from millrace.loadgen.events import LoadResult, Slice, read_event
+from millrace.trial.slices import FEWEST_GROUPS, by_side, trimmed_mean
+
+MS = 1_000_000
+Speed = Callable[[int, int], float]
+"""Milliseconds of a slice of 100 transactions, by side and number of the slice."""
+
+
+def slices_of(sides: int, groups: int, took_ms: Speed) -> list[Slice]:
+    drawn = random.Random(1)
+    made: list[Slice] = []
+    now_ns = 0
+    for _ in range(groups):
+        order = drawn.sample(range(sides), sides)
+        for side in (*order, *reversed(order)):
+            until_ns = now_ns + round(took_ms(side, len(made)) * MS)
+            made.append(Slice(side, now_ns, until_ns, 100))
+            now_ns = until_ns
+    return made
+
+
+def result_of(slices: list[Slice], sides: int) -> LoadResult:
+    def records(count: int) -> list[dict[str, Any]]:
+        service = {"encoded": "", "count": count, "sum_s": 1.0, "min_s": 0.0, "max_s": 1.0}
+        return [
+            {"name": "point", "count": count, "errors": {}, "retries": 0, "rows": count,
+             "affected_rows": 0, "bytes_sent": 1, "bytes_received": 1, "service": service,
+             "response": None}
+        ]  # fmt: skip
+
+    def count_of(side: int) -> int:
+        return sum(each.transactions for each in slices if each.side == side)
+
+    event = read_event(
+        {
+            "type": "phase", "kind": "drive", "name": "measure", "test": "point",
+            "protocol": "prepared", "primary": True, "duration_s": 9.0, "warmup_s": 2.0,
+            "connect_s": 0.2, "partial": False, "partial_reason": None, "clients": 1, "threads": 1,
+            "busy_poll": False, "cpus": None, "pacing": {"kind": "closed"}, "mean_gap_s": 1e-6,
+            "transactions": records(100 * len(slices)), "statements": records(100 * len(slices)),
+            "client": {"user_s": 1.0, "system_s": 1.0, "voluntary_switches": 1,
+                       "involuntary_switches": 1},
+            "sides": [
+                {"transactions": records(count_of(side)), "statements": records(count_of(side)),
+                 "rollbacks": side, "mean_gap_s": 1e-6}
+                for side in range(sides)
+            ],
+            "slices": [list(each) for each in slices],
+        }
+    )  # fmt: skip
+    assert not isinstance(event, str)
+    return LoadResult("8.0", (event,))  # type: ignore[arg-type]
+
+
+def rates_of(slices: list[Slice], sides: int) -> list[float]:
+    """Return the transactions a second by the trimmed time."""
+    found = by_side(result_of(slices, sides), sides)
+    counts = [sum(one.transactions for one in slices if one.side == s) for s in range(sides)]
+    return [count / each.trimmed_s for count, each in zip(counts, found, strict=True)]
+
+
+@given(st.integers(2, 8), st.floats(0.5, 2.0))
+def test_a_known_ratio_is_found_whatever_the_host_does_meanwhile(sides: int, ratio: float) -> None:
+    def took_ms(side: int, number: int) -> float:
+        wandering = 1 + 0.5 * math.sin(number / 200)
+        return 5 * wandering * (ratio if side else 1.0)
+
+    rates = rates_of(slices_of(sides, 400, took_ms), sides)
+    for rate in rates[1:]:
+        assert rates[0] / rate == pytest.approx(ratio, rel=2e-3)
+
+
+def test_stalls_of_one_side_are_in_its_plain_time_alone() -> None:
+    def took_ms(side: int, number: int) -> float:
+        return 500.0 if side == 1 and number % 40 < 2 else 5.0
+
+    slices = slices_of(2, 200, took_ms)
+    base, stalled = by_side(result_of(slices, 2), 2)
+    assert base.trimmed_s == pytest.approx(stalled.trimmed_s, rel=1e-9)
+    driven = stalled.result.driven()
+    quiet = base.result.driven()
+    assert driven is not None
+    assert quiet is not None
+    assert driven.duration_s > 3 * quiet.duration_s
+
+
+def test_each_side_has_its_own_records_and_its_share_of_the_rest() -> None:
+    slices = slices_of(2, 50, lambda side, _number: 5.0 + side)
+    found = by_side(result_of(slices, 2), 2)
+    for side, each in enumerate(found):
+        driven = each.result.driven()
+        assert driven is not None
+        assert driven.transactions[0].count == 100 * 100
+        assert driven.rollbacks == side
+        assert driven.duration_s == pytest.approx(100 * (5.0 + side) / 1000)
+        assert driven.warmup_s == 1.0
+        assert driven.sides is None
+        assert each.slices == 100
+
+
+def test_too_few_groups_are_no_measurement() -> None:
+    slices = slices_of(2, FEWEST_GROUPS - 1, lambda _side, _number: 5.0)
+    with pytest.raises(TrialFailed, match="whole groups of slices"):
+        by_side(result_of(slices, 2), 2)
+
+
+def test_groups_without_a_transaction_of_each_side_do_not_count() -> None:
+    slices = slices_of(2, FEWEST_GROUPS, lambda _side, _number: 5.0)
+    slices[5] = slices[5]._replace(transactions=0)
+    with pytest.raises(TrialFailed, match=f"{FEWEST_GROUPS - 1} whole groups"):
+        by_side(result_of(slices, 2), 2)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_a_trimmed_mean_is_that_of_the_middle(values: list[float]) -> None:
+    cut = len(values) // 5
+    middle = sorted(values)[cut : len(values) - cut]
+    assert trimmed_mean(values) == pytest.approx(sum(middle) / len(middle), abs=1e-6)
