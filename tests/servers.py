@@ -28,5 +28,14 @@ NAMES = (
     "mariadb-11.8.9",
 )
 
+
+def quick_start(name: str) -> dict[str, str]:
+    """Return options that let a server start sooner, for tests of something else.
+
+    With its own value MySQL 5.6 makes room for 400 MB of statistics: half of the work of a start.
+    """
+    return {"table_definition_cache": "400"} if name.startswith("mysql-5.6.") else {}
+
+
 if __name__ == "__main__":
     print(*NAMES, sep="\n")

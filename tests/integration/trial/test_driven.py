@@ -30,6 +30,7 @@ from millrace.trial.execute import execute_trial
 from millrace.trial.load_run import Emit
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
+from tests import servers
 from tests.conftest import InstanceOf, ServerOf
 from tests.unit.workloads.small import driving
 
@@ -48,6 +49,12 @@ def _own_snapshots(own_places: Path) -> Iterator[None]:
         yield
 
 
+def quick(name: str) -> FittedOptions:
+    """Return the options of trials that test none."""
+    options = servers.quick_start(name).items()
+    return FittedOptions("test", tuple(Option(*each, False, "test") for each in options))
+
+
 def trial(
     server_of: ServerOf,
     name: str,
@@ -55,14 +62,17 @@ def trial(
     emit: Emit = lambda _event: None,
     cpu_idle: CpuIdleSettings | None = None,
     collectors: tuple[str, ...] = (),
+    stops_cleanly: bool = False,
     **chosen: Any,
 ) -> AttemptResult:
+    """Run half a second of reads; only a test of what follows waits for a clean stop."""
     given = TrialSpec(
         name="test/1",
-        servers=(ServerSpec(server_of(name), options or FittedOptions("default", ())),),
+        servers=(ServerSpec(server_of(name), options or quick(name)),),
         workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
         cpu_idle=cpu_idle,
         collectors=collectors,
+        stops_cleanly=stops_cleanly,
     )
     return execute_trial(given, emit)
 
@@ -82,7 +92,7 @@ def series(result: AttemptResult) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", SERVERS, scope="module")
 def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) -> None:
-    first = trial(server_of, name, clients=2, time_s=1.0)
+    first = trial(server_of, name, stops_cleanly=True, clients=2)
     assert first.outcome == "finished", first.reason
     driven = [
         "restore", "start", "record", "check_tables", "warm", "fits", "settle", "measure", "stop",
@@ -95,8 +105,9 @@ def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) ->
     ]  # fmt: skip
     # Another test on the same data, over TCP.
     again = trial(
-        server_of, name, clients=2, test="pair", time_s=1.0, transport="tcp", protocol="text"
-    )
+        server_of, name, stops_cleanly=True, clients=2, test="pair", transport="tcp",
+        protocol="text",
+    )  # fmt: skip
     assert again.outcome == "finished", again.reason
     assert step_names(again) == ["prepare", *driven]
     assert measured(again)["snapshot_saved_s"] > 0
@@ -166,7 +177,9 @@ def test_clients_show_their_statements_where_somebody_looks(server_of: ServerOf)
 def test_what_cannot_be_kept_is_loaded_by_each_trial(
     server_of: ServerOf, chosen: dict[str, Any]
 ) -> None:
-    result = trial(server_of, "mysql-5.6.24", operations=500, clients=4, **chosen)
+    result = trial(
+        server_of, "mysql-5.6.24", stops_cleanly=True, operations=500, clients=4, **chosen
+    )
     assert result.outcome == "finished", result.reason
     steps = step_names(result)
     assert steps[steps.index("start"):] == [
