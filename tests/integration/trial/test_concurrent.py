@@ -46,7 +46,7 @@ pytestmark = [
 ]
 
 SERVERS = ("mysql-5.6.24", "mariadb-10.11.19")
-QUICK = {"table_size": 1_000, "time_s": 2.0, "warmup_s": 0.2, "settle_s": 0.3}
+QUICK = {"table_size": 1_000, "time_s": 2.0, "warmup_s": 0.2, "settle_s": 0.3, "rate": 100.0}
 LIMIT_S = 60.0
 
 FILE = """\
@@ -58,6 +58,7 @@ collectors = []
 [factors]
 server = ["mysql-5.6.24", "mariadb-10.11.19"]
 test = ["point-query"]
+rate = [100] # leaves the CPUs to other tests
 
 [compare]
 base = "mysql-5.6.24"
