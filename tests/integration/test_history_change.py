@@ -15,7 +15,11 @@ from tests.integration.trial.command import SHORT_TRIALS, Place
 from tests.unit.cli.called import millrace
 
 # The change is in how often a log is made durable.
-pytestmark = [pytest.mark.integration, pytest.mark.disk]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.disk,
+    pytest.mark.usefixtures("initialised_once"),
+]
 
 OLD = "mysql-5.6.24"
 

@@ -11,7 +11,7 @@ from millrace.host.exclusive import host_lock
 from tests.conftest import InstanceOf
 from tests.integration.trial.command import Place, experiment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 
 @pytest.fixture

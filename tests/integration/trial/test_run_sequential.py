@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.trial.command import SHORT_TRIALS, Place
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 # A look-up takes a small part of the time of a transaction of twenty statements.
 FILE = """\

@@ -12,7 +12,7 @@ import pytest
 from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place, experiment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 # Enough rows that a load takes seconds, and can be interrupted in the middle.
 MANY_ROWS = 300_000
