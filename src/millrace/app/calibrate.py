@@ -12,6 +12,7 @@ from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
+from millrace.experiment.slowdown import CPU
 from millrace.model.events import Announcement
 from millrace.model.servers import AttachedServer
 from millrace.servers import install
@@ -45,6 +46,12 @@ def calibrate(
     calibrated = policy.calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)
+    if experiment.slices and injected == CPU:
+        raise UserError(
+            f"{experiment.source}: in slices, a server that is stopped for milliseconds is stopped "
+            "in the slices of others, too",
+            hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
+        )
     groups = policy.groups_of(calibrated)
     beforehand = None if injected is None else policy.fixed_level(injected)
     refused = None if beforehand is None else policy.CalibrationBlock(beforehand, groups)

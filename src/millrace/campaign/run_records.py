@@ -19,6 +19,7 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
+from millrace.workloads.defaults import in_turns
 
 
 def new_run_record(
@@ -78,12 +79,15 @@ def experiment_of_run(
     margin: float,
     campaign: CampaignPart,
 ) -> Experiment:
-    """Return an experiment that measures a run's workload at its scale with other factors."""
+    """Return an experiment that measures a run's workload at its scale with other factors.
+
+    Its trials are interleaved, whatever the design of the run: they need not be of one group.
+    """
     return Experiment(
         name=name,
         title=title,
         scale=run.scale,
-        workload=run.spec.workload.to_json(),
+        workload=in_turns(run.spec.workload.to_json()),
         configurations=configurations,
         factors=factors,
         compare=compare,

@@ -13,6 +13,7 @@ _LOADED = "load_tables"
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
 _SWITCH = ["auto", "on", "off"]
+_WITH_STALLS = "throughput_with_stalls"
 
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
@@ -157,4 +158,15 @@ def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("throughput", "qps"):
         metrics[name] = {**metrics[name], "denominator": [trimmed_s(drives)]}
     del metrics["client_cpu"]
-    return {**definition, "metrics": {**metrics, "throughput_with_stalls": plain}}
+    return {**definition, "metrics": {**metrics, _WITH_STALLS: plain}}
+
+
+def in_turns(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition for interleaved trials: as it was before ``in_slices``, if that was."""
+    metrics = {**definition.get("metrics", {})}
+    if _WITH_STALLS not in metrics:
+        return dict(definition)
+    plain = metrics.pop(_WITH_STALLS)
+    for name in ("throughput", "qps"):
+        metrics[name] = {**metrics[name], "denominator": plain["denominator"]}
+    return {**definition, "metrics": metrics}

@@ -20,6 +20,7 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.read import Overrides
 from millrace.levels import Level
+from millrace.workloads.defaults import in_turns
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import SMALL, read_text
@@ -129,6 +130,15 @@ def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: 
     assert "client_cpu" not in metrics
 
 
+def test_campaigns_about_a_run_measure_in_turns(tmp_path: Path) -> None:
+    in_slices = read_text(tmp_path, FILE)
+    turns = replace(in_slices, workload=in_turns(in_slices.workload)).checked_workload
+    before = read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).checked_workload
+    assert turns.metrics == {
+        name: metric for name, metric in before.metrics.items() if name != "client_cpu"
+    }
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place"),
     [
@@ -177,6 +187,14 @@ def test_the_plan_command_says_it(tmp_path: Path) -> None:
     assert document["design"]["slices"] is True
     assert "in slices of some milliseconds" in millrace("plan", file, "--slices").stdout
     assert "in slices" not in millrace("plan", file).stdout
+
+
+def test_a_calibration_in_slices_stops_no_server(tmp_path: Path) -> None:
+    file = tmp_path / "sliced.toml"
+    file.write_text(FILE, encoding="utf-8")
+    refused = millrace("calibrate", file)
+    assert refused.returncode == 2
+    assert "--slowdown none" in refused.stderr
 
 
 def test_all_servers_of_a_group_share_the_disk() -> None:
