@@ -25,7 +25,7 @@ from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
 from millrace.trial.concurrent_pair import execute_pair
 from millrace.trial.execute import execute_trial
-from millrace.trial.group import GroupTrial
+from millrace.trial.group import GroupTrial, joined
 from millrace.trial.round import execute_round
 from millrace.trial.spec import TrialSpec
 
@@ -35,11 +35,16 @@ _STORE_PAUSE_S = 3.0
 
 @dataclass(frozen=True)
 class Claimed:
-    """A trial that this process executes now, and the id of its attempt."""
+    """A trial that this process executes now, and the id of its attempt.
+
+    ``together`` trials are measured together; ``is_base`` is what candidates are compared with.
+    """
 
     attempt: int
     trial: PlannedTrial
     spec: TrialSpec
+    together: int = 1
+    is_base: bool = False
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the trial's events."""
@@ -68,13 +73,15 @@ def execute_trials(
 
     With ``stop_at_host_errors`` a transient failure raises HostError instead of being a result.
     """
-    for together in _together(plan.trials, plan.experiment.compare.factor):
+    compare = plan.experiment.compare
+    for together in _together(plan.trials, compare.factor):
         claimed = []
         for trial in together:
             attempt = claim(store, run, trial, retry_failed=retry_failed)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
-                claimed.append(Claimed(attempt, trial, spec))
+                is_base = trial.treatment.levels[compare.factor] == compare.base
+                claimed.append(Claimed(attempt, trial, spec, len(together), is_base))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
 
@@ -140,15 +147,19 @@ def _attempt(
 
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
     """Measure a trial, or those of a pair or a round together, and return their results."""
-    first = claimed[0].trial
+    first_claimed, first = claimed[0], claimed[0].trial
     trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
     if first.side is None and first.slot is None:
         (only,) = trials
         return (execute_trial(only.spec, only.emit),)
-    if len(claimed) == 1:
-        reason = "the trials that are measured together with it have a result already"
-        return (AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason),)
-    return execute_pair(trials) if first.slot is None else execute_round(trials)
+    if len(claimed) != first_claimed.together:
+        reason = "others that are measured together with it have a result already"
+        left_out = AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason)
+        return (left_out,) * len(claimed)
+    if first.slot is None:
+        return joined(trials, list(map(_readable, execute_pair(trials))), of="pair")
+    base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
+    return joined(trials, list(map(_readable, execute_round(trials, base))), of="round")
 
 
 def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:

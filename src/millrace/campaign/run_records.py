@@ -19,7 +19,7 @@ from millrace.store.records import (
     TrialRecord,
 )
 from millrace.store.store import Store
-from millrace.workloads.defaults import in_turns
+from millrace.workloads.defaults import interleaved
 
 
 def new_run_record(
@@ -78,16 +78,18 @@ def experiment_of_run(
     blocks: int,
     margin: float,
     campaign: CampaignPart,
+    slices: bool = False,
 ) -> Experiment:
     """Return an experiment that measures a run's workload at its scale with other factors.
 
-    Its trials are interleaved, whatever the design of the run: they need not be of one group.
+    Its trials are interleaved, or in ``slices`` where those of the run were.
     """
+    workload = run.spec.workload.to_json()
     return Experiment(
         name=name,
         title=title,
         scale=run.scale,
-        workload=in_turns(run.spec.workload.to_json()),
+        workload=workload if slices else interleaved(workload),
         configurations=configurations,
         factors=factors,
         compare=compare,
@@ -100,6 +102,7 @@ def experiment_of_run(
         published=None,
         source=f"run {run.id}",
         text=run.experiment_text,
+        slices=slices,
         campaign=campaign,
     )
 

@@ -11,18 +11,25 @@ servers start. With n servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` pu
 order; in each of the next blocks each moves on by one slot, so that in n blocks it has each once.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.concurrent_pairs import FixedFactors, fixed_factors
+from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
+from millrace.workloads.sure_rows import statement_texts
 
 MOST_SLOTS = 8
+MOST_S = 2_000.0  # the load generator keeps each slice
 
 _HINT = "docs/design.md says what slices need; --interleaved measures without"
-_EQUAL = ("clients", "time_s", "warmup_s", "test", "protocol")
+_OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
+_READS = re.compile(
+    r"SELECT\b(?!.*\b(?:FOR (?:UPDATE|SHARE)|LOCK IN SHARE MODE|INTO)\b).*", re.IGNORECASE
+)
 
 
 def block_order(
@@ -66,10 +73,10 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
             f"{experiment.servers_at_once} levels: a round has 2 to {MOST_SLOTS} servers at once",
             "fewer levels; --candidate LEVEL takes one of several",
         )
-    if name in _EQUAL:
+    if name not in _OF_SERVERS and not name.startswith(OPTION):
         yield Diagnostic(
             "compare.factor",
-            f"{name} is a property of the clients, which are the same for all servers of a round",
+            f"{name} is of the clients, which are the same for all servers of a round",
             "compare server, configuration or an option",
         )
     slowdowns = next((each.levels for each in experiment.factors if each.name == FACTOR), ())
@@ -97,7 +104,7 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "a workload that is compared by its throughput",
         )
     driven = [workload.values(each) for each in values]
-    writing = {str(each["test"]) for each in driven if not _only_reads(experiment, each["test"])}
+    writing = {str(each["test"]) for each in driven if not _only_reads(experiment, each)}
     for test in sorted(writing):
         yield Diagnostic(
             "factors.test",
@@ -121,6 +128,12 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "throughput of several servers in turns is not steady",
             'warmup = "time", and warmup_s',
         )
+    if any(float(each["time_s"]) * experiment.servers_at_once > MOST_S for each in driven):
+        yield Diagnostic(
+            "parameters.time_s",
+            f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
+            "less time, and more blocks",
+        )
     if any(int(each["threads"]) > 1 for each in driven):
         yield Diagnostic("parameters.threads", "slices have one thread", "threads = 0")
     if any(each["cache_mode"] == "io_bound" for each in driven):
@@ -131,10 +144,9 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
         )
 
 
-def _only_reads(experiment: Experiment, test: object) -> bool:
-    """Return whether each statement of a test is a SELECT that locks nothing."""
+def _only_reads(experiment: Experiment, values: Mapping[str, Any]) -> bool:
+    """Return whether each statement of the chosen test is a SELECT that locks nothing."""
     definition = experiment.workload
-    steps = definition["tests"][str(test)]["steps"]
-    names = [name for step in steps for name in step["statements"]]
-    texts = [str(definition["statements"][name]["sql"]).upper() for name in names]
-    return all(text.lstrip().startswith("SELECT") and " FOR UPDATE" not in text for text in texts)
+    test = definition["tests"][str(values["test"])]
+    texts = statement_texts(definition, test, values)
+    return "client_setup" not in test and all(map(_READS.fullmatch, texts))

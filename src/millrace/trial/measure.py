@@ -59,6 +59,7 @@ HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
     barrier.window_hooks,
     fault_injection.hooks,
+    measurement_counters.cpu_hooks,
     measurement_counters.hooks,
     _series_hooks,
     thread_placement.hooks,

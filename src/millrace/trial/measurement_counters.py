@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 from millrace.collect.collectors import Edge
-from millrace.collect.server_processes import processes_of
+from millrace.collect.server_processes import ServerProcesses, processes_of
 from millrace.databases.base import PoolStatus
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import DatabaseError, TrialFailed
@@ -24,6 +24,38 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             yield ServerReadings(measurement, server, session)
 
 
+def cpu_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield a hook for each driven server whose processes millrace may read."""
+    for server in measurement.servers if measurement.spec.workload.drives else ():
+        processes = processes_of(server.client)
+        if processes is not None:
+            yield ServerCpu(measurement, server.role, processes)
+
+
+class ServerCpu(WindowHook):
+    """Read one server's CPU time at both edges."""
+
+    def __init__(
+        self, measurement: MeasurementContext, role: str, processes: ServerProcesses
+    ) -> None:
+        super().__init__(measurement)
+        self._role = role
+        self._processes = processes
+        self._cpu: list[CpuTime] = []
+
+    def at_edge(self, edge: Edge) -> None:
+        # Where the server is gone, the load generator is about to report it, with more detail.
+        with suppress(OSError):
+            self._cpu.append(self._processes.cpu_time())
+
+    def contribute(self, result: LoadResult) -> None:
+        if len(self._cpu) == 2:
+            user_s, system_s = cpu_between(*self._cpu)
+            outputs = self._measurement.outputs
+            outputs.add_measurement(names.SERVER_USER_S, user_s, self._role)
+            outputs.add_measurement(names.SERVER_SYSTEM_S, system_s, self._role)
+
+
 class ServerReadings(WindowHook):
     """Read one server's counters at both edges."""
 
@@ -33,9 +65,7 @@ class ServerReadings(WindowHook):
         super().__init__(measurement)
         self._server = server
         self._session = session
-        self._processes = processes_of(server.client)
         self._pool: list[PoolStatus] = []
-        self._cpu: list[CpuTime] = []
         self._states: list[Mapping[str, int]] = []
         self._began_s = 0.0
         self._lost: Exception | None = None
@@ -44,8 +74,6 @@ class ServerReadings(WindowHook):
         if edge == "begin":
             self._began_s = time.monotonic()
         try:
-            if self._processes is not None:
-                self._cpu.append(self._processes.cpu_time())
             state = self._server.client.family.storage.read_state(self._session)
         except (OSError, DatabaseError) as error:
             # Where the server is gone, the load generator is about to report it, with more detail.
@@ -65,10 +93,6 @@ class ServerReadings(WindowHook):
             outputs.add_facts(role, state=state | later.to_json())
         if self._lost is not None or len(self._pool) != 2:
             return
-        if self._cpu:
-            user_s, system_s = cpu_between(*self._cpu)
-            outputs.add_measurement(names.SERVER_USER_S, user_s, role)
-            outputs.add_measurement(names.SERVER_SYSTEM_S, system_s, role)
         before, after = self._pool
         reads, requests = after.reads - before.reads, after.read_requests - before.read_requests
         outputs.add_measurement(names.BUFFER_POOL_READS, reads, role)

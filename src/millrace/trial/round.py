@@ -43,11 +43,13 @@ from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
 from millrace.workloads.sure_rows import sure_rows
 
-SLICES = Slices(at_least_s=0.005, transactions=150)
+_SLICE_S = 0.005
+_FEWEST_TRANSACTIONS, _OF_EACH_CLIENT = 150, 20  # of a slice
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
     fault_injection.hooks,
+    measurement_counters.cpu_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
     cpu_idle_hook.hooks,
@@ -63,11 +65,15 @@ _OF_ALL_SIDES = (
 _PARTIAL_LIMIT_S = 10.0
 
 
-def execute_round(trials: Sequence[GroupTrial]) -> tuple[AttemptResult, ...]:
-    """Execute the trials of a round: all finish, or none counts. Raise Interrupted once closed."""
+def execute_round(trials: Sequence[GroupTrial], base: int) -> tuple[AttemptResult, ...]:
+    """Execute the trials of a round, of which ``base`` is the one that all are compared with.
+
+    All finish, or none counts. Raise Interrupted, after everything was closed, when the user stops
+    the run.
+    """
     with ExitStack() as opened:
         sides = [_Side(trial, _context(trial, opened)) for trial in trials]
-        if all(side.prepare() for side in sides) and _measure(sides):
+        if all(side.prepare() for side in sides) and _measure(sides, base):
             for side in reversed(sides):
                 side.end()
         results = [side.result() for side in sides]
@@ -131,7 +137,7 @@ class _Side:
         self.live = yield from driven_steps(self.context, self.servers)
 
 
-def _measure(sides: Sequence[_Side]) -> bool:
+def _measure(sides: Sequence[_Side], base: int) -> bool:
     """Drive the clients of all sides; return whether that counts."""
     workload = sides[0].trial.spec.workload
     limit_s = len(sides) * time_limits.limit_s(workload.measuring_phases, workload)
@@ -142,11 +148,16 @@ def _measure(sides: Sequence[_Side]) -> bool:
             side.begin(step)
 
     with ExitStack() as opened:
-        drive = Step("measure", lambda _: driven.extend(_drive(sides, opened, limit_s)), limit_s)
-        ended = execute_steps([drive], begin)
+
+        def drive(_limit_s: float) -> None:
+            driven.extend(_drive(sides, base, opened, limit_s))
+
+        step = Step("measure", drive, limit_s + collection.RESULT_LIMIT_S)
+        ended = execute_steps([step], begin)
         if ended.cause is not None:
+            share = [replace(e, duration_s=e.duration_s / len(sides)) for e in ended.steps]
             for side in _at_fault(sides):
-                side.add(ended)
+                side.add(replace(ended, steps=tuple(share)))
             return False
         for side, found in zip(sides, driven, strict=True):
             step = Step("measure", partial(_conclude, side, found), collection.RESULT_LIMIT_S)
@@ -162,7 +173,9 @@ class _Driven:
     found: SideResult
 
 
-def _drive(sides: Sequence[_Side], opened: ExitStack, limit_s: float) -> Iterable[_Driven]:
+def _drive(
+    sides: Sequence[_Side], base: int, opened: ExitStack, limit_s: float
+) -> Iterable[_Driven]:
     """Drive the clients of all sides in slices."""
     load_spec = _load_spec(sides)
     contexts = [
@@ -176,11 +189,14 @@ def _drive(sides: Sequence[_Side], opened: ExitStack, limit_s: float) -> Iterabl
         )
         for side in sides
     ]
-    by_context = [
-        [hook for open_hooks in _HOOKS for hook in open_hooks(context, opened)]
-        for context in contexts
+    # Those of a kind follow each other: the last server's CPU time is read right after the first's.
+    of_sides = [
+        (number, hook)
+        for open_hooks in _HOOKS
+        for number, context in enumerate(contexts)
+        for hook in open_hooks(context, opened)
     ]
-    hooks = [hook for each in by_context for hook in each]
+    hooks = [hook for _, hook in of_sides]
 
     def check() -> None:
         for context in contexts:
@@ -200,7 +216,11 @@ def _drive(sides: Sequence[_Side], opened: ExitStack, limit_s: float) -> Iterabl
     )  # fmt: skip
     for hook in reversed(hooks):
         hook.ended()
-    return map(_Driven, by_context, by_side(result, len(sides)))
+    parts = by_side(result, len(sides), base)
+    return [
+        _Driven([hook for of, hook in of_sides if of == number], part)
+        for number, part in enumerate(parts)
+    ]
 
 
 def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
@@ -210,16 +230,17 @@ def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
         workload.measuring_phases, workload, first.dialect, first.measured_connection
     )
 
-    def in_slices(drive: Drive) -> Drive:
+    def sliced(drive: Drive) -> Drive:
         assert drive.time_s is not None  # checked: see millrace.experiment.rounds
         return replace(
             drive,
+            limit_s=len(sides) * drive.limit_s,
             warmup_s=len(sides) * drive.warmup_s,
             time_s=len(sides) * drive.time_s,
-            slices=SLICES,
+            slices=Slices(_SLICE_S, max(_FEWEST_TRANSACTIONS, _OF_EACH_CLIENT * drive.clients)),
         )
 
-    phases = tuple(in_slices(each) if isinstance(each, Drive) else each for each in alone.phases)
+    phases = tuple(sliced(each) if isinstance(each, Drive) else each for each in alone.phases)
     others = tuple(side.live[0].measured_connection for side in sides[1:])
     return replace(alone, phases=phases, against=others)
 

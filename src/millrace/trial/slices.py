@@ -2,7 +2,7 @@
 
 The rates of a round are those of its slices. A *group* of slices has two of each side, in an order
 and its mirror image (of two sides ABBA or BAAB), so that a drift inside the group meets all sides
-alike. The ratio of a side to side 0 is the trimmed mean of the groups' log ratios: a stall of a
+alike. The ratio of a side to the base is the trimmed mean of the groups' log ratios: a stall of a
 second in one slice would otherwise outweigh a thousand others (Wilcox, Introduction to Robust
 Estimation and Hypothesis Testing, 2012, 2.2.3, for the mean that leaves out a fifth at each end).
 """
@@ -31,8 +31,11 @@ class SideResult:
     slices: int
 
 
-def by_side(result: LoadResult, sides: int) -> list[SideResult]:
-    """Return the results of the sides. Raise TrialFailed where there were too few slices."""
+def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
+    """Return the results of the sides, of which ``base`` is the one that all are compared with.
+
+    Raise TrialFailed where there were too few slices.
+    """
     driven = result.driven()
     assert driven is not None
     assert driven.sides is not None
@@ -44,7 +47,7 @@ def by_side(result: LoadResult, sides: int) -> list[SideResult]:
             "fewest that a round is judged by",
             hint="measure for longer (time_s)",
         )
-    rates = _trimmed_rates(groups, sides)
+    rates = _trimmed_rates(groups, sides, base)
     return [_side(result, driven, side, rates[side]) for side in range(sides)]
 
 
@@ -77,12 +80,12 @@ def _groups(slices: Sequence[Slice], sides: int) -> list[Sequence[Slice]]:
     return [group for group in groups if all(each.transactions for each in group)]
 
 
-def _trimmed_rates(groups: Sequence[Sequence[Slice]], sides: int) -> list[float]:
+def _trimmed_rates(groups: Sequence[Sequence[Slice]], sides: int, base: int) -> list[float]:
     """Return the transactions a second of each side."""
     logs = [[_log_rate(group, side) for side in range(sides)] for group in groups]
-    base = math.exp(trimmed_mean([each[0] for each in logs]))
+    base_rate = math.exp(trimmed_mean([each[base] for each in logs]))
     return [
-        base * math.exp(trimmed_mean([each[side] - each[0] for each in logs]))
+        base_rate * math.exp(trimmed_mean([each[side] - each[base] for each in logs]))
         for side in range(sides)
     ]
 

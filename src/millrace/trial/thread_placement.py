@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from millrace.collect.model import Target
@@ -69,8 +69,11 @@ class Placement(MeasurementHook):
             )
         others = os.sched_getaffinity(0) - {self._cpu}
         try:
+            os.sched_setaffinity(serving, {self._cpu})
             for thread in switches(self._processes):
-                os.sched_setaffinity(thread, {self._cpu} if thread == serving else others)
+                if thread != serving:
+                    with suppress(ProcessLookupError):  # it has just ended
+                        os.sched_setaffinity(thread, others)
         except OSError as error:
             raise TrialFailed(
                 f"the server's threads cannot be given CPUs: {error.strerror}",

@@ -161,8 +161,11 @@ def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": {**metrics, _WITH_STALLS: plain}}
 
 
-def in_turns(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition for interleaved trials: as it was before ``in_slices``, if that was."""
+def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition for interleaved trials of one that may be for slices.
+
+    The client's CPU time is no metric of it.
+    """
     metrics = {**definition.get("metrics", {})}
     if _WITH_STALLS not in metrics:
         return dict(definition)

@@ -69,6 +69,15 @@ def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
     return found
 
 
+def statement_texts(
+    definition: Mapping[str, Any], test: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the text of each statement of a test, filled but for its table."""
+    known = _Known(definition, {}, values)
+    for step in _steps(test):
+        yield from map(known.text, step["statements"])
+
+
 def _steps(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from test.get("steps", ())
     for kind in test.get("mix", ()):

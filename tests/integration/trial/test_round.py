@@ -83,7 +83,8 @@ def round_of(
                 listen,
             )
             for slot, name in enumerate(servers)
-        ]
+        ],
+        base=0,
     )
 
 

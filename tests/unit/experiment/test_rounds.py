@@ -20,7 +20,7 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import digest, expand
 from millrace.experiment.read import Overrides
 from millrace.levels import Level
-from millrace.workloads.defaults import in_turns
+from millrace.workloads.defaults import interleaved
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import SMALL, read_text
@@ -98,9 +98,9 @@ def test_more_blocks_leave_the_earlier_ones(seed: int) -> None:
 
 def test_slices_are_another_digest_of_the_same_treatments() -> None:
     made = experiment()
-    in_turns = replace(made, slices=False)
-    assert digest(made) != digest(in_turns)
-    assert expand(made, seed=1).treatments == expand(in_turns, seed=1).treatments
+    interleaved = replace(made, slices=False)
+    assert digest(made) != digest(interleaved)
+    assert expand(made, seed=1).treatments == expand(interleaved, seed=1).treatments
 
 
 def test_profiled_trials_are_alone_and_there_are_no_controls() -> None:
@@ -130,9 +130,9 @@ def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: 
     assert "client_cpu" not in metrics
 
 
-def test_campaigns_about_a_run_measure_in_turns(tmp_path: Path) -> None:
+def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
     in_slices = read_text(tmp_path, FILE)
-    turns = replace(in_slices, workload=in_turns(in_slices.workload)).checked_workload
+    turns = replace(in_slices, workload=interleaved(in_slices.workload)).checked_workload
     before = read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).checked_workload
     assert turns.metrics == {
         name: metric for name, metric in before.metrics.items() if name != "client_cpu"
@@ -151,6 +151,7 @@ def test_campaigns_about_a_run_measure_in_turns(tmp_path: Path) -> None:
         ("seed = 1", "concurrent = true", "concurrent"),
         (', "mysql-5.7.22"]', "]", "factors.server"),
         ('base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1', "compare.factor"),
+        ("table_size", "time_s = 1001\ntable_size", "parameters.time_s"),
     ],
 )
 def test_what_slices_cannot_measure_is_refused(
@@ -176,6 +177,39 @@ def test_a_transaction_that_writes_is_known_by_any_of_its_statements() -> None:
         else:
             with pytest.raises(ValidationError, match="oltp_read_write writes"):
                 expand(made, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reads"),
+    [
+        ("SELECT c\nFROM {table} WHERE id = ?", True),
+        ("SELECT c FROM {table}\nFOR UPDATE", False),
+        ("SELECT c FROM {table} FOR SHARE", False),
+        ("SELECT c FROM {table} LOCK IN SHARE  MODE", False),
+        ("SELECT c FROM {table} INTO OUTFILE 'x'", False),
+        ("UPDATE {table} SET k = 1", False),
+        ("CALL f()", False),
+    ],
+)
+@pytest.mark.parametrize("of", ["steps", "mix"])
+def test_what_reads_is_known_by_its_text(sql: str, reads: bool, of: str) -> None:
+    step = {"statements": ["only"]}
+    test = {"title": "only", "steps": [step]}
+    if of == "mix":
+        test = {"title": "only", "mix": [{"steps": [step]}]}
+    definition = workloads.load("sysbench")
+    made = experiment(
+        workload={
+            **definition,
+            "tests": {**definition["tests"], "point-query": test},
+            "statements": {**definition["statements"], "only": {"sql": sql, "parameters": []}},
+        }
+    )
+    if reads:
+        expand(made, seed=1)
+    else:
+        with pytest.raises(ValidationError, match="writes"):
+            expand(made, seed=1)
 
 
 def test_the_plan_command_says_it(tmp_path: Path) -> None:

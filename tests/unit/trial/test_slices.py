@@ -68,7 +68,7 @@ def result_of(slices: list[Slice], sides: int) -> LoadResult:
 
 def rates_of(slices: list[Slice], sides: int) -> list[float]:
     """Return the transactions a second by the trimmed time."""
-    found = by_side(result_of(slices, sides), sides)
+    found = by_side(result_of(slices, sides), sides, 0)
     counts = [sum(one.transactions for one in slices if one.side == s) for s in range(sides)]
     return [count / each.trimmed_s for count, each in zip(counts, found, strict=True)]
 
@@ -89,7 +89,7 @@ def test_stalls_of_one_side_are_in_its_plain_time_alone() -> None:
         return 500.0 if side == 1 and number % 40 < 2 else 5.0
 
     slices = slices_of(2, 200, took_ms)
-    base, stalled = by_side(result_of(slices, 2), 2)
+    base, stalled = by_side(result_of(slices, 2), 2, 0)
     assert base.trimmed_s == pytest.approx(stalled.trimmed_s, rel=1e-9)
     driven = stalled.result.driven()
     quiet = base.result.driven()
@@ -100,7 +100,7 @@ def test_stalls_of_one_side_are_in_its_plain_time_alone() -> None:
 
 def test_each_side_has_its_own_records_and_its_share_of_the_rest() -> None:
     slices = slices_of(2, 50, lambda side, _number: 5.0 + side)
-    found = by_side(result_of(slices, 2), 2)
+    found = by_side(result_of(slices, 2), 2, 0)
     for side, each in enumerate(found):
         driven = each.result.driven()
         assert driven is not None
@@ -112,17 +112,29 @@ def test_each_side_has_its_own_records_and_its_share_of_the_rest() -> None:
         assert each.slices == 100
 
 
+def test_the_ratio_to_the_base_is_right_whichever_side_stalls_in_some_groups() -> None:
+    drawn = random.Random(3)
+
+    def took_ms(side: int, number: int) -> float:
+        stalled = side == 0 and number % 60 < 12
+        return 5.0 * (20.0 if stalled else 1.0) * drawn.lognormvariate(0, 0.01 + 0.1 * side)
+
+    slices = slices_of(3, 2_000, took_ms)
+    found = by_side(result_of(slices, 3), 3, 1)
+    assert found[2].trimmed_s / found[1].trimmed_s == pytest.approx(1.0, rel=0.01)
+
+
 def test_too_few_groups_are_no_measurement() -> None:
     slices = slices_of(2, FEWEST_GROUPS - 1, lambda _side, _number: 5.0)
     with pytest.raises(TrialFailed, match="whole groups of slices"):
-        by_side(result_of(slices, 2), 2)
+        by_side(result_of(slices, 2), 2, 0)
 
 
 def test_groups_without_a_transaction_of_each_side_do_not_count() -> None:
     slices = slices_of(2, FEWEST_GROUPS, lambda _side, _number: 5.0)
     slices[5] = slices[5]._replace(transactions=0)
     with pytest.raises(TrialFailed, match=f"{FEWEST_GROUPS - 1} whole groups"):
-        by_side(result_of(slices, 2), 2)
+        by_side(result_of(slices, 2), 2, 0)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))

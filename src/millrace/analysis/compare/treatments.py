@@ -101,7 +101,8 @@ def _analyse(
     }
     measured = [attempt for _, attempt in finished]
     recorded = (finished or ended)[-1:]
-    newest_first = [attempt.outcome for _, attempt in reversed(ended)]
+    own = [attempt for _, attempt in ended if attempt.failed_step != PAIR_FAILED]
+    newest_first = [attempt.outcome for attempt in reversed(own)]
     return TreatmentAnalysis(
         id=treatment.id,
         label=label,
@@ -126,7 +127,7 @@ def _analyse(
             finished, margin=rules.margin, operations=rules.operations, looks=rules.looks
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
-        failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(ended)),
+        failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
     )

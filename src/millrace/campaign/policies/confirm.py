@@ -209,6 +209,7 @@ def confirming_experiment(
         blocks=blocks,
         margin=series.margin,
         campaign=CampaignPart(confirms=change.id),
+        slices=newest.design.slices,
     )
 
 

@@ -116,6 +116,8 @@ def head_line(analysis: RunAnalysis) -> str | None:
     beside, remedy = "", "`millrace calibrate FILE`"
     if analysis.run.design.concurrent:
         beside, remedy = " side by side", "`millrace calibrate FILE --concurrent`"
+    elif analysis.run.design.slices:
+        beside, remedy = " in slices", "`millrace calibrate FILE --slices --slowdown none`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"
         return f"this host was not calibrated{beside}; {remedy} {how_far}"

@@ -109,7 +109,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             "their clients took turns every few milliseconds, in a random order and its mirror "
             "image, so that a drift of the host meets all of them. Throughput is by the trimmed "
             "mean of the slices’ log ratios, without the fifth at each end; with stalls, it is "
-            "that of all transactions."
+            "that of all these slices together."
         )
     else:
         how = (
