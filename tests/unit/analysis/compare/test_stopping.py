@@ -17,7 +17,7 @@ from millrace.analysis.compare.model import RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import run_status
 from millrace.model.run_spec import Design
 from millrace.stats.ratio import Looks
-from millrace.store.records import StoredRun
+from millrace.store.records import PAIR_FAILED, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import events
@@ -88,6 +88,14 @@ def test_a_treatment_that_fails_three_times_running_is_given_up() -> None:
     assert states(seen(run_of(times))) == {BROKEN: "failing"}
     twice = {BASE: noisy(4, 5), BROKEN: (4.1, Fails(), 4.2, Fails(), Fails())}
     assert states(seen(run_of(twice))) == {BROKEN: "open"}
+
+
+def test_those_that_were_left_out_with_one_that_failed_go_on() -> None:
+    left_out = [Fails(step=PAIR_FAILED)] * 3
+    stored = run_of({BASE: left_out, LIKE: left_out, BROKEN: [Fails()] * 3})
+    found = seen(stored)
+    assert states(found) == {LIKE: "open", BROKEN: "failing"}
+    assert needed(stored, found) == {BASE, LIKE}
 
 
 def test_a_base_that_fails_ends_its_group() -> None:
