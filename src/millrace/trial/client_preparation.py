@@ -1,6 +1,6 @@
 """Prepare a server for driven clients: warm its tables, check the cache, wait until it settles."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from millrace.databases.base import TableSize
@@ -34,15 +34,21 @@ class ClientPreparation:
     emit: Emit
     tables: tuple[TableSize, ...] = field(init=False, default=())
 
-    def steps(self) -> tuple[Step, ...]:
-        """Return the steps between the record of the server and the measurement."""
+    def warming_steps(self) -> Iterator[Step]:
+        """Yield the steps that follow the record of the server."""
         workload = self.workload
-        warm_s = _PASSES * limit_s(workload.warming_phases, workload) + QUERY_LIMIT_S
-        return (
-            *((Step("warm", self._warm, warm_s),) if workload.warming_phases else ()),
-            Step("fits", self._check_fit, QUERY_LIMIT_S),
-            Step("settle", self._settle, self._settle_limit_s() + 2 * QUERY_LIMIT_S),
-        )
+        if workload.warming_phases:
+            warm_s = _PASSES * limit_s(workload.warming_phases, workload) + QUERY_LIMIT_S
+            yield Step("warm", self._warm, warm_s)
+        yield Step("fits", self._check_fit, QUERY_LIMIT_S)
+
+    def settling_step(self) -> Step:
+        """Return the step right before the measurement."""
+        return Step("settle", self._settle, self._settle_limit_s() + 2 * QUERY_LIMIT_S)
+
+    def prepared(self) -> LiveServer:
+        """Return the server with what is known of its tables after the steps."""
+        return replace(self.server, tables=self.tables)
 
     def _warm(self, limit_s: float) -> Sequence[StepRecord]:
         """Read the tables into memory, repeatedly for a cached run until they are resident."""

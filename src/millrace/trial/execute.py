@@ -16,7 +16,6 @@ the reason and the server's log.
 import errno
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 
 from millrace import databases
 from millrace.errors import HostError, MillraceError, PermanentHostError, TrialFailed, UnusablePlace
@@ -104,6 +103,16 @@ def driven_steps(
     trial: TrialContext, servers: Sequence[TrialServer]
 ) -> Generator[Step, None, list[LiveServer]]:
     """Yield the steps until clients can be driven on the servers, and return these."""
+    preparations = yield from warming_steps(trial, servers)
+    for preparation in preparations:
+        yield preparation.settling_step()
+    return [each.prepared() for each in preparations]
+
+
+def warming_steps(
+    trial: TrialContext, servers: Sequence[TrialServer]
+) -> Generator[Step, None, list[ClientPreparation]]:
+    """Yield the steps until the servers only have to settle, and return their preparations."""
     for server in servers:
         yield from server.ready_steps()
     preparations = [
@@ -111,8 +120,8 @@ def driven_steps(
         for server in servers
     ]
     for preparation in preparations:
-        yield from preparation.steps()
-    return [replace(each.server, tables=each.tables) for each in preparations]
+        yield from preparation.warming_steps()
+    return preparations
 
 
 def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:

@@ -6,6 +6,7 @@ together or not at all, because each has its share of the same time.
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +29,8 @@ from millrace.trial import (
     time_limits,
 )
 from millrace.trial.barrier import no_barrier
-from millrace.trial.execute import attempt_result, driven_steps, servers_of
+from millrace.trial.client_preparation import ClientPreparation
+from millrace.trial.execute import attempt_result, servers_of, warming_steps
 from millrace.trial.group import GroupTrial, joined
 from millrace.trial.hooks import (
     LiveServer,
@@ -73,7 +75,7 @@ def execute_round(trials: Sequence[GroupTrial], base: int) -> tuple[AttemptResul
     """
     with ExitStack() as opened:
         sides = [_Side(trial, _context(trial, opened)) for trial in trials]
-        if all(side.prepare() for side in sides) and _measure(sides, base):
+        if all(side.prepare() for side in sides) and _settle(sides) and _measure(sides, base):
             for side in reversed(sides):
                 side.end()
         results = [side.result() for side in sides]
@@ -91,20 +93,25 @@ class _Side:
     trial: GroupTrial
     context: TrialContext
     servers: list[TrialServer] = field(default_factory=list)
-    live: list[LiveServer] = field(default_factory=list)
+    preparations: list[ClientPreparation] = field(default_factory=list)
     steps: tuple[StepRecord, ...] = ()
     failed: str | None = None
     cause: Exception | None = None
 
+    @property
+    def live(self) -> list[LiveServer]:
+        """The running servers, the driven one first."""
+        return [each.prepared() for each in self.preparations]
+
     def prepare(self) -> bool:
-        """Prepare the server; return whether it is ready."""
+        """Prepare the server; return whether it only has to settle."""
         self.servers = servers_of(self.context)
-        return self._execute(self._ready_steps())
+        return self.execute(self._steps_before())
 
     def end(self) -> bool:
         """End the server; return whether it ended as it should."""
         steps = (step for server in reversed(self.servers) for step in server.end_steps())
-        return self._execute(steps)
+        return self.execute(steps)
 
     def result(self) -> AttemptResult | None:
         """Return the result; None where another side ended this one before its own end."""
@@ -128,13 +135,30 @@ class _Side:
         """Tell that a step has begun."""
         self.trial.emit(StepBegan(name=step))
 
-    def _execute(self, steps: Iterable[Step]) -> bool:
+    def execute(self, steps: Iterable[Step]) -> bool:
+        """Execute steps; return whether none failed."""
         ended = execute_steps(steps, self.begin)
         self.add(ended)
         return ended.cause is None
 
-    def _ready_steps(self) -> Iterable[Step]:
-        self.live = yield from driven_steps(self.context, self.servers)
+    def _steps_before(self) -> Iterable[Step]:
+        self.preparations = yield from warming_steps(self.context, self.servers)
+
+
+def _settle(sides: Sequence[_Side]) -> bool:
+    """Wait for all servers at the same time; return whether they may be measured."""
+    pool = ThreadPoolExecutor(max_workers=len(sides))
+
+    def waiting(preparation: ClientPreparation) -> Step:
+        step = preparation.settling_step()
+        settled = pool.submit(step.action, step.limit_s)
+        return replace(step, action=lambda _limit_s: settled.result())
+
+    try:
+        steps = [list(map(waiting, side.preparations)) for side in sides]
+        return all(side.execute(each) for side, each in zip(sides, steps, strict=True))
+    finally:
+        pool.shutdown(wait=False)  # the end of its server ends a thread that still waits
 
 
 def _measure(sides: Sequence[_Side], base: int) -> bool:
