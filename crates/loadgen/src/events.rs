@@ -36,12 +36,15 @@ pub enum Event<'a> {
         #[serde(flatten)]
         result: PhaseResult<'a>,
     },
-    /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not.
+    /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not;
+    /// `side` is the number of the server, of several.
     Error {
         phase: &'a str,
         kind: &'a str,
         code: Option<u16>,
         sqlstate: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        side: Option<u32>,
         message: String,
     },
     /// The last line of every run that connected.

@@ -30,7 +30,10 @@ _GRACE_S = 0.7  # less than the grace of a trial's steps
 
 
 class LoadFailed(TrialFailed):
-    """A run that failed; ``result`` holds its results until then, None if it did not log in."""
+    """A run that failed; ``result`` holds its results until then, None if it did not log in.
+
+    ``side`` is the number of the server, of several, that made it fail.
+    """
 
     def __init__(
         self,
@@ -39,9 +42,11 @@ class LoadFailed(TrialFailed):
         hint: str | None = None,
         step: str | None = None,
         result: LoadResult | None = None,
+        side: int | None = None,
     ) -> None:
         super().__init__(message, hint=hint, step=step)
         self.result = result
+        self.side = side
 
 
 def run(
@@ -136,7 +141,9 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
     for event in events:
         if isinstance(event, Error):
             hint = None if event.code is None else spec.error_hints.get(event.code)
-            raise LoadFailed(_describe(event), hint=hint, step=event.phase, result=result)
+            raise LoadFailed(
+                _describe(event), hint=hint, step=event.phase, result=result, side=event.side
+            )
     if returncode == _SPEC_REFUSED:
         raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",

@@ -236,13 +236,17 @@ class DriveResult(Document):
 
 
 class Error(Document):
-    """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any."""
+    """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any.
+
+    ``side`` is the number of the server, of several, that it is of.
+    """
 
     type: Literal["error"] = "error"
     phase: str
     kind: str
     code: int | None
     sqlstate: str | None
+    side: int | None = None
     message: str
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from millrace.errors import MillraceError
+from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import Event
 from millrace.loadgen.spec import Drive, LoadSpec, Slices
 from millrace.model import measurements as names
@@ -180,7 +181,7 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
         ended = execute_steps([step], begin)
         if ended.cause is not None:
             share = [replace(e, duration_s=e.duration_s / len(sides)) for e in ended.steps]
-            for side in _at_fault(sides):
+            for side in _at_fault(sides, ended.cause):
                 side.add(replace(ended, steps=tuple(share)))
             return False
         for side, found in zip(sides, driven, strict=True):
@@ -289,10 +290,11 @@ def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRec
     return measurements.step_records(result)
 
 
-def _at_fault(sides: Sequence[_Side]) -> Sequence[_Side]:
-    """Return the sides whose servers are in trouble; all where none knows of any."""
+def _at_fault(sides: Sequence[_Side], cause: Exception) -> Sequence[_Side]:
+    """Return the sides whose servers are in trouble, else that of the cause; all if unknown."""
+    of_cause = cause.side if isinstance(cause, LoadFailed) else None
     troubled = [side for side in sides if _is_in_trouble(side)]
-    return troubled or sides
+    return troubled or [side for n, side in enumerate(sides) if n == of_cause] or sides
 
 
 def _is_in_trouble(side: _Side) -> bool:

@@ -171,7 +171,7 @@ def test_a_second_server_that_is_killed_is_named(
     assert done.status == 1
     assert done.driven["partial"]
     assert done.driven["duration_s"] < 60
-    assert done.error["kind"] == "connection"
+    assert (done.error["kind"], done.error["side"]) == ("connection", 1)
     assert done.error["message"].startswith("side 1: lost the connection of client ")
     assert "side 1: lost the connection" in done.said
     assert successes(done.driven["sides"][0], "statements") > 0
@@ -183,6 +183,7 @@ def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance,
     spec["against"][0]["password"] = "wrong"
     done = run(spec)
     assert (done.status, done.error["code"], done.error["phase"]) == (1, 1045, "measure")
+    assert done.error["side"] == 1
     assert done.error["message"].startswith("side 1: Access denied")
     assert not done.of_type("phase")
 

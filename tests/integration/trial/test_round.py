@@ -134,6 +134,14 @@ def test_where_a_server_does_not_start_the_others_are_left_out(server_of: Server
     assert ownership.running() == []
 
 
+def test_where_a_server_refuses_statements_it_alone_has_failed(server_of: ServerOf) -> None:
+    none = FittedOptions("test", (Option("max_prepared_stmt_count", "0", False, "test"),))
+    left_out, failed = round_of(server_of, SERVERS[:2], last_options=none)
+    assert (failed.outcome, failed.failed_step) == ("failed", "measure")
+    assert "error 1461" in str(failed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+
+
 @pytest.mark.parametrize("slot", [0, 1])
 def test_where_a_server_dies_none_counts_and_it_alone_has_failed(
     server_of: ServerOf, slot: int

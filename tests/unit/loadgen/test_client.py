@@ -208,6 +208,18 @@ def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
     assert caught.value.step == "load"
 
 
+@pytest.mark.parametrize(("field", "side"), [('"side":1,', 1), ("", None)])
+def test_a_failure_has_its_side(acting: Acting, field: str, side: int | None) -> None:
+    error = (
+        '{"type":"error","phase":"measure","kind":"server","code":1146,"sqlstate":"42S02",'
+        f'{field}"message":"no such table"}}'
+    )
+    acting(f"cat >/dev/null; echo '{START}'; echo '{error}'; exit 1")
+    with pytest.raises(client.LoadFailed) as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert caught.value.side == side
+
+
 @pytest.mark.parametrize("code", [1148, 3948, 4166])
 def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: int) -> None:
     error = (

@@ -38,12 +38,16 @@ impl Failure {
             Some(ClientError::Server(server)) => Some(server),
             _ => None,
         };
+        let side = match self {
+            Self::Client(ClientError::OfSide { side, .. }) => Some(*side),
+            _ => None,
+        };
         // The code and the server's own message do not say which table they are about.
-        let message = match (self, server) {
-            (Self::Client(ClientError::OfSide { side, .. }), Some(server)) => {
+        let message = match (self, server, side) {
+            (Self::Client(_), Some(server), Some(side)) => {
                 format!("side {side}: {}", server.message)
             }
-            (Self::Client(_), Some(server)) => server.message.clone(),
+            (Self::Client(_), Some(server), None) => server.message.clone(),
             _ => self.to_string(),
         };
         Event::Error {
@@ -51,6 +55,7 @@ impl Failure {
             kind: client.map_or("mismatch", ClientError::kind),
             code: server.map(|server| server.code),
             sqlstate: server.map(|server| server.sqlstate.as_str()),
+            side,
             message,
         }
     }
