@@ -69,7 +69,7 @@ pub struct DriveResult {
     pub statements: Vec<Record>,
     /// Null where all clients work at the same time.
     pub sides: Option<Vec<SideResult>>,
-    /// Those of whole groups in the measured part, in their order; null as above.
+    /// The slices of whole groups in the measured part, in their order; null as above.
     pub slices: Option<Vec<Slice>>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
     pub rollbacks: u64,

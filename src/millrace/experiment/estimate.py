@@ -51,7 +51,7 @@ class Estimate:
 
     ``time_s`` excludes downloads; ``least_time_s`` is the time of a sequential experiment that is
     decided as early as possible. ``measured_share`` is the fraction of trials whose time comes from
-    earlier trials on this host; ``peak_treatment`` (or two, of a concurrent pair) needs
+    earlier trials on this host; ``peak_treatment`` (or those that are on the disk at once) needs
     ``peak_disk_bytes``.
     """
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import TrialFailed
-from millrace.loadgen.events import LoadResult, Slice, read_event
+from millrace.loadgen.events import DriveResult, LoadResult, Slice, read_event
 from millrace.trial.slices import FEWEST_GROUPS, by_side, trimmed_mean
 
 MS = 1_000_000
@@ -62,8 +62,8 @@ def result_of(slices: list[Slice], sides: int) -> LoadResult:
             "slices": [list(each) for each in slices],
         }
     )  # fmt: skip
-    assert not isinstance(event, str)
-    return LoadResult("8.0", (event,))  # type: ignore[arg-type]
+    assert isinstance(event, DriveResult)
+    return LoadResult("8.0", (event,))
 
 
 def rates_of(slices: list[Slice], sides: int) -> list[float]:

@@ -15,7 +15,7 @@ use super::{drive, drive_scripts, settings};
 const AT_LEAST: Duration = Duration::from_millis(2);
 const TRANSACTIONS: u64 = 5;
 
-/// A drive of half a second, with so many clients on each side.
+/// Return settings of a drive of half a second with this number of clients on each side.
 fn in_slices(clients: u32, sides: u32) -> DriveSettings {
     DriveSettings {
         end: End::Time(Duration::from_millis(500)),

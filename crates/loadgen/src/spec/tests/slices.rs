@@ -3,7 +3,7 @@
 use super::*;
 use engine::SliceSettings;
 
-/// Two servers, of which one phase drives 3 clients each in slices.
+/// Return a specification of two servers with 3 clients each, driven in slices.
 fn good_slices() -> Json {
     let mut spec = good();
     spec["against"] =
