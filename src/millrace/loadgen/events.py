@@ -216,7 +216,7 @@ class DriveResult(Document):
     rollbacks: int = 0
     unanswered: int = 0
     error_messages: Mapping[str, str] = {}
-    client: ClientUsage
+    client: ClientUsage | None  # None in the part of one side
 
     @model_validator(mode="after")
     def _slices_are_of_sides(self) -> Self:

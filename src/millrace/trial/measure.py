@@ -85,7 +85,7 @@ def measure(
     little of it; nothing else of that is kept. Raise TrialFailed where the measurement does not
     count.
     """
-    spec, outputs, load_spec = measurement.spec, measurement.outputs, measurement.load_spec
+    spec, load_spec = measurement.spec, measurement.load_spec
     deadline = time.monotonic() + load_limit_s
     with ExitStack() as opened:
         hooks = [hook for open_hooks in HOOKS for hook in open_hooks(measurement, opened)]
@@ -98,8 +98,16 @@ def measure(
             hook.ended()
         if not spec.workload.drives:
             _repeat(measurement, hooks, emit, deadline)
-        for hook in hooks:
-            hook.contribute(result)
+        return conclude(measurement, hooks, result)
+
+
+def conclude(
+    measurement: MeasurementContext, hooks: Sequence[MeasurementHook], result: LoadResult
+) -> Sequence[StepRecord]:
+    """Keep a result and return its steps. Raise TrialFailed where it does not count."""
+    spec, outputs = measurement.spec, measurement.outputs
+    for hook in hooks:
+        hook.contribute(result)
     if spec.expected is not None:
         measurements.verify(spec.workload.checked, result, spec.expected)
         outputs.measurements.extend(measurements.data_measurements(spec.expected))

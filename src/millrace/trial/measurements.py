@@ -100,7 +100,8 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
         yield MeasurementRecord(names.SKIPPED, phase.pacing.skipped)
     elif phase.mean_gap_s is not None:
         yield MeasurementRecord(names.MEAN_GAP_S, phase.mean_gap_s)
-    yield from _client(phase.client)
+    if phase.client is not None:
+        yield from _client(phase.client)
 
 
 def _client(usage: events.ClientUsage) -> Iterator[MeasurementRecord]:

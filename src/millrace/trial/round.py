@@ -23,8 +23,8 @@ from millrace.trial import (
     cpu_idle_hook,
     fault_injection,
     host_time,
+    measure,
     measurement_counters,
-    measurements,
     phase_spec,
     thread_placement,
     time_limits,
@@ -44,7 +44,6 @@ from millrace.trial.outputs import TrialOutputs
 from millrace.trial.slices import SideResult, by_side
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
-from millrace.workloads.sure_rows import sure_rows
 
 _SLICE_S = 0.005
 _FEWEST_TRANSACTIONS, _OF_EACH_CLIENT = 150, 20  # of a slice
@@ -59,12 +58,6 @@ _HOOKS: tuple[OpenHooks, ...] = (
 )
 """What is done around each side's measurement, in the order in which it is done."""
 
-_OF_ALL_SIDES = (
-    names.LOAD_GENERATOR_USER_S,
-    names.LOAD_GENERATOR_SYSTEM_S,
-    names.LOAD_GENERATOR_VOLUNTARY_SWITCHES,
-    names.LOAD_GENERATOR_INVOLUNTARY_SWITCHES,
-)
 _PARTIAL_LIMIT_S = 10.0
 
 
@@ -192,8 +185,9 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
 
 @dataclass(frozen=True)
 class _Driven:
-    """A side's hooks, which are still open, and its part of the result."""
+    """A side's measurement, its hooks, which are still open, and its part of the result."""
 
+    measurement: MeasurementContext
     hooks: Sequence[MeasurementHook]
     found: SideResult
 
@@ -243,7 +237,7 @@ def _drive(
         hook.ended()
     parts = by_side(result, len(sides), base)
     return [
-        _Driven([hook for of, hook in of_sides if of == number], part)
+        _Driven(contexts[number], [hook for of, hook in of_sides if of == number], part)
         for number, part in enumerate(parts)
     ]
 
@@ -272,22 +266,11 @@ def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
 
 def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRecord]:
     """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
-    workload, outputs = side.trial.spec.workload, side.context.outputs
-    result = driven.found.result
-    for hook in driven.hooks:
-        hook.contribute(result)
-    figures = measurements.measurements(result)
-    outputs.measurements.extend(each for each in figures if each.name not in _OF_ALL_SIDES)
-    phase = result.driven()
+    phase = driven.found.result.driven()
     assert phase is not None
-    outputs.add_measurement(names.trimmed_s(phase.name), driven.found.trimmed_s)
-    outputs.add_measurement(names.SLICES, driven.found.slices)
-    outputs.histograms.extend(measurements.histograms(result))
-    measurements.refuse_partial(result)
-    measurements.refuse_no_rows(sure_rows(workload.definition, workload.values), result)
-    for hook in driven.hooks:
-        hook.verify(result)
-    return measurements.step_records(result)
+    side.context.outputs.add_measurement(names.trimmed_s(phase.name), driven.found.trimmed_s)
+    side.context.outputs.add_measurement(names.SLICES, driven.found.slices)
+    return measure.conclude(driven.measurement, driven.hooks, driven.found.result)
 
 
 def _at_fault(sides: Sequence[_Side], cause: Exception) -> Sequence[_Side]:

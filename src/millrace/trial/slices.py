@@ -68,6 +68,7 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
         connect_s=driven.connect_s / len(driven.sides),
         sides=None,
         slices=None,
+        client=None,
     )
     phases = tuple(part if phase is driven else phase for phase in result.phases)
     return SideResult(replace(result, phases=phases), done / rate, len(own))
