@@ -253,7 +253,9 @@ def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> Tria
         waiting = waiting_trials(stored, batch.plan, retry_failed=batch.retry_failed)
     return TrialsScheduled(
         trials=tuple(
-            ScheduledTrial(id=t.id, treatment_id=t.treatment.id, time_weight=t.time_weight)
+            ScheduledTrial(
+                id=t.id, treatment_id=t.treatment.id, time_weight=batch.plan.share_of_time(t)
+            )
             for t in trials
         ),
         waiting=tuple(trial.id for trial in trials if trial.id in waiting),

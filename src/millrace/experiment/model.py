@@ -184,6 +184,10 @@ class Plan:
     treatments: tuple[Treatment, ...]
     trials: tuple[PlannedTrial, ...]
 
+    def share_of_time(self, trial: PlannedTrial) -> float:
+        """Return a trial's share of the time until it ends: those of a round end together."""
+        return trial.time_weight if trial.slot is None else 1 / self.experiment.servers_at_once
+
     def only(self, trials: Iterable[PlannedTrial], *, after: int = 0) -> Plan:
         """Return the plan with these trials alone, at the positions from ``after`` on."""
         placed = (replace(trial, position=after + at) for at, trial in enumerate(trials))

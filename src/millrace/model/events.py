@@ -48,7 +48,7 @@ class RunOpened:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledTrial:
-    """One trial; ``time_weight`` is its share of the host's time, a half in a concurrent pair."""
+    """One trial; ``time_weight`` is its share of the time until it ends."""
 
     id: str
     treatment_id: str

@@ -111,6 +111,11 @@ def test_profiled_trials_are_alone_and_there_are_no_controls() -> None:
     assert {trial.slot for trial in profiled} == {None}
 
 
+def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
+    plan = expand(experiment(3, blocks=4, profile_blocks=1), seed=1)
+    assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 3)
+
+
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
     assert read_text(tmp_path, FILE).slices
     assert not read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).slices
