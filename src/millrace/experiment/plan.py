@@ -44,10 +44,10 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         _treatment(experiment, levels)
         for levels in product(*(factor.levels for factor in experiment.factors))
     )
-    if experiment.concurrent:
-        concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     if experiment.slices:
         rounds.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
+    if experiment.concurrent:
+        concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
