@@ -18,7 +18,7 @@ from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
 from millrace.report.history.tables import group_text
-from millrace.report.run.design import controls_text
+from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
@@ -85,7 +85,7 @@ def a_look() -> str:
 
 def the_base_against_itself() -> str:
     estimate = RatioEstimate(1.004, 0.981, 1.028, 4, 0.95, 0.01, "any", 0.6)
-    return controls_text(AaTrials((GroupAaTrials("a", {}, "a", 4, 4, estimate),), estimate))
+    return aa_text(AaTrials((GroupAaTrials("a", {}, "a", 4, 4, estimate),), estimate))
 
 
 def a_group() -> str:

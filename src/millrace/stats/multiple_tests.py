@@ -33,6 +33,19 @@ def benjamini_yekutieli(p_values: Sequence[float]) -> tuple[float, ...]:
     return _placed(np.minimum.accumulate(stepped[::-1])[::-1], order)
 
 
+def surviving_p(p_values: Sequence[float], number: int, alpha: float) -> float:
+    """Return the largest p-value with which one test survives ``benjamini_yekutieli``.
+
+    That is where its adjusted p-value is at most ``alpha`` and all others of ``p_values`` stay.
+    """
+    others = np.sort(np.delete(np.asarray(p_values, dtype=np.float64), number))
+    ranks = np.arange(1, len(p_values) + 1)
+    limits = alpha * ranks / (len(p_values) * np.sum(1 / ranks))
+    # A rank can be reached where enough other tests lie below its limit.
+    reached = np.searchsorted(others, limits, side="right") >= ranks - 1
+    return float(limits[reached][-1])
+
+
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust p-values for their number, in their order; raise ValueError outside 0 to 1."""
     values, order = _ordered(p_values)

@@ -53,26 +53,40 @@ def blocks_wanted(
     return _fewest(enough, at_least=FEWEST_BLOCKS)
 
 
-def blocks_to_decide(estimate: RatioEstimate, margin: float) -> int | None:
+def blocks_to_decide(
+    estimate: RatioEstimate, margin: float, *, alpha: float | None = None
+) -> int | None:
     """Return the number of further blocks that decide whether the ratio exceeds ``margin``.
 
-    The estimate and its spread are assumed to stay as they are, and verdicts decide. At least one;
-    None for a single pair, whose spread is unknown, and when even 10 000 blocks are too few. Raises
-    ValueError for a margin that is not positive.
+    The estimate and its spread are assumed to stay as they are: its own interval narrows with the
+    number of blocks. Where blocks are added after a look, that interval holds for any number of
+    looks. ``alpha`` is the p-value that a difference needs (default: the estimate's own), such as
+    one that is corrected for many comparisons. At least one; None without an interval, and when
+    even 10 000 blocks are too few. Raises ValueError for a margin that is not positive.
     """
     _check(margin)
-    if estimate.log_sd is None:
+    if estimate.low is None or estimate.high is None:
         return None
-    log_sd, distance, limit = estimate.log_sd, abs(math.log(estimate.ratio)), math.log1p(margin)
-    room = distance if distance > limit else limit - distance
-    alpha = 1 - estimate.confidence
+    own_alpha, n_now = 1 - estimate.confidence, estimate.n_pairs
+    centre, limit = math.log(estimate.ratio), math.log1p(margin)
+    is_difference = abs(centre) > limit
+    # A difference is decided by the end next to a ratio of 1, equivalence by the other one.
+    by_low = (centre > 0) == is_difference
+    reach = centre - math.log(estimate.low) if by_low else math.log(estimate.high) - centre
+    room = abs(centre) if is_difference else limit - abs(centre)
+    needed_alpha = own_alpha if alpha is None or not is_difference else alpha
+    unit = reach / _half_width(n_now, own_alpha, estimate.looks)
 
     def enough(n_blocks: int) -> bool:
-        critical = _critical_t(n_blocks, alpha, estimate.looks)
-        return critical * log_sd / math.sqrt(n_blocks) < room
+        return unit * _half_width(n_blocks, needed_alpha, "any") < room
 
-    fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, estimate.n_pairs + 1))
-    return None if fewest is None else fewest - estimate.n_pairs
+    fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, n_now + 1))
+    return None if fewest is None else fewest - n_now
+
+
+def _half_width(n_blocks: int, alpha: float, looks: Looks) -> float:
+    """Return half the width of the interval, in standard deviations of a block."""
+    return _critical_t(n_blocks, alpha, looks) / math.sqrt(n_blocks)
 
 
 def _check(margin: float) -> None:

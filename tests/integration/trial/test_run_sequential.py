@@ -68,7 +68,7 @@ def test_an_interrupted_run_goes_on_until_a_clear_difference_is_decided(place: P
     assert purposes.count("measure") == 2 * stored.run.blocks
     assert purposes.count("control") == 1
     assert f"at most 10 blocks: decided after {stored.run.blocks}" in ran.stdout
-    assert "the base against itself: " in ran.stdout
+    assert "the base against itself" in ran.stdout
     document = json.loads(place.millrace("report", "--format", "json").stdout)
     assert document["design"]["ended"] == "closed"
     assert document["comparisons"][0]["verdict"] == "improvement"

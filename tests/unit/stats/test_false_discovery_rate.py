@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from millrace.stats.multiple_tests import benjamini_yekutieli
+from millrace.stats.multiple_tests import benjamini_yekutieli, surviving_p
 from millrace.stats.sequential import p_value
 
 P_VALUES = st.lists(st.floats(0, 1), max_size=20)
@@ -52,6 +52,21 @@ def test_the_order_of_comparisons_does_not_matter(p_values: list[float], source:
 def test_no_p_value_is_made_smaller(p_values: list[float]) -> None:
     pairs = zip(p_values, benjamini_yekutieli(p_values), strict=True)
     assert all(p <= adjusted + 1e-12 for p, adjusted in pairs)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.data())
+def test_a_p_value_survives_up_to_its_limit(p_values: list[float], data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(p_values) - 1))
+    limit = surviving_p(p_values, number, 0.05)
+    below, above = limit * (1 - 1e-9), min(limit * (1 + 1e-6), 1.0)
+    for p, survives in ((below, True), (above, False)):
+        changed = [*p_values]
+        changed[number] = p
+        assert (benjamini_yekutieli(changed)[number] <= 0.05) == survives
+
+
+def test_one_test_needs_no_more_than_its_own_level() -> None:
+    assert surviving_p([0.5], 0, 0.05) == pytest.approx(0.05)
 
 
 def test_of_candidates_with_one_base_few_discoveries_are_false() -> None:

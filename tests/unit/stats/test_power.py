@@ -83,40 +83,88 @@ def test_before_the_first_look_nothing_is_seen() -> None:
         minimum_detectable_ratio(0.01, 2, looks="any")
 
 
-def estimate(ratio: float, log_sd: float | None, n_blocks: int, looks: Looks) -> RatioEstimate:
-    return RatioEstimate(ratio, None, None, n_blocks, 0.95, log_sd, looks)
+def estimate(ratio: float, log_sd: float, n_blocks: int, looks: Looks) -> RatioEstimate:
+    """Return the estimate of blocks with exactly that mean and spread, half of them above it."""
+    signs = [(-1) ** block for block in range(n_blocks)]
+    mean = sum(signs) / n_blocks
+    sd = math.sqrt(sum((sign - mean) ** 2 for sign in signs) / (n_blocks - 1))
+    ratios = [ratio * math.exp(log_sd * (sign - mean) / sd) for sign in signs]
+    return paired_ratio([1.0] * n_blocks, ratios, looks=looks)
+
+
+differences = st.floats(-0.25, 0.25)  # log ratios
+
+
+def fewer(one: int | None, other: int | None) -> bool:
+    """Return whether one number of blocks is at most another; None is more than any."""
+    return other is None or (one is not None and one <= other)
 
 
 @pytest.mark.parametrize("looks", LOOKS)
-@given(ratio=st.floats(0.8, 1.25), log_sd=spreads, margin=st.floats(0.005, 0.3))
+@given(centre=differences, log_sd=spreads, margin=st.floats(0.005, 0.3))
 def test_the_less_there_is_between_estimate_and_margin_the_more_blocks_are_wanted(
-    looks: Looks, ratio: float, log_sd: float, margin: float
+    looks: Looks, centre: float, log_sd: float, margin: float
 ) -> None:
-    more = blocks_to_decide(estimate(ratio, log_sd, 5, looks), margin)
-    noisier = blocks_to_decide(estimate(ratio, 2 * log_sd, 5, looks), margin)
+    more = blocks_to_decide(estimate(math.exp(centre), log_sd, 5, looks), margin)
     assert more is None or more >= 1
-    assert noisier is None or (more is not None and noisier >= more)
-    mirrored = blocks_to_decide(estimate(1 / ratio, log_sd, 5, looks), margin)
+    assert fewer(more, blocks_to_decide(estimate(math.exp(centre), 2 * log_sd, 5, looks), margin))
+    mirrored = blocks_to_decide(estimate(math.exp(-centre), log_sd, 5, looks), margin)
     assert more == mirrored or (more is not None and more > 1000)
 
 
-def test_so_many_more_blocks_decide() -> None:
-    log_sd, margin = 0.03, 0.02
-    more = blocks_to_decide(estimate(1.05, log_sd, 6, "once"), margin)
-    assert more is not None
-    # Values with exactly that mean and spread: half of them above, half below.
-    blocks = 6 + more + more % 2
-    away = log_sd * math.sqrt((blocks - 1) / blocks)
-    ratios = [1.05 * math.exp(sign * away) for sign in (-1, 1)] * (blocks // 2)
-    low = paired_ratio([1.0] * blocks, ratios).low
-    few = paired_ratio([1.0] * (blocks - 4), ratios[4:]).low
-    assert low is not None
-    assert few is not None
-    assert few < 1 < low
+@pytest.mark.parametrize("looks", LOOKS)
+@given(centre=differences, further=st.floats(0, 0.2), log_sd=spreads)
+def test_a_larger_difference_is_settled_by_no_more_blocks(
+    looks: Looks, centre: float, further: float, log_sd: float
+) -> None:
+    margin = 0.005
+    centre = math.copysign(max(abs(centre), 0.01), centre)
+    larger = math.exp(centre + math.copysign(further, centre))
+    more = blocks_to_decide(estimate(math.exp(centre), log_sd, 5, looks), margin)
+    assert fewer(blocks_to_decide(estimate(larger, log_sd, 5, looks), margin), more)
+
+
+@given(centre=differences, log_sd=spreads, alpha=st.floats(1e-4, 0.05))
+def test_a_difference_among_many_needs_more_blocks(
+    centre: float, log_sd: float, alpha: float
+) -> None:
+    found = estimate(math.exp(centre), log_sd, 5, "any")
+    alone = blocks_to_decide(found, 0.02)
+    among = blocks_to_decide(found, 0.02, alpha=alpha)
+    assert fewer(alone, among)
+    if abs(centre) < math.log(1.02):  # equivalence has no part in the correction
+        assert alone == among
+
+
+@given(
+    centre=differences,
+    log_sd=spreads,
+    n_now=st.integers(3, 6),
+    looks=st.sampled_from(LOOKS),
+)
+def test_the_interval_of_so_many_blocks_decides_and_that_of_one_fewer_does_not(
+    centre: float, log_sd: float, n_now: int, looks: Looks
+) -> None:
+    ratio, margin = math.exp(centre), 0.02
+    more = blocks_to_decide(estimate(ratio, log_sd, n_now, looks), margin)
+    # From 8 blocks on, ranks narrow the interval of real values further.
+    if more is None or n_now + more >= 8:
+        return
+
+    def is_decided(n_blocks: int) -> bool:
+        found = estimate(ratio, log_sd, n_blocks, "any")
+        assert found.low is not None
+        assert found.high is not None
+        if abs(centre) > math.log1p(margin):
+            return found.excludes_1
+        return 1 / (1 + margin) < found.low and found.high < 1 + margin
+
+    assert is_decided(n_now + more)
+    assert more == 1 or not is_decided(n_now + more - 1)
 
 
 def test_what_hides_behind_the_margin_is_not_decided() -> None:
     assert blocks_to_decide(estimate(1.0199999, 0.01, 10, "any"), 0.02) is None
-    assert blocks_to_decide(estimate(1.1, None, 1, "any"), 0.02) is None
+    assert blocks_to_decide(paired_ratio([1.0], [1.1], looks="any"), 0.02) is None
     with pytest.raises(ValueError, match="margin"):
         blocks_to_decide(estimate(1.1, 0.01, 3, "any"), 0.0)

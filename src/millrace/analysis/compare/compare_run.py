@@ -7,7 +7,7 @@ from dataclasses import replace
 from millrace.analysis import variables
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.comparisons import compare_with_base
-from millrace.analysis.compare.conditions import least_overlap
+from millrace.analysis.compare.conditions import disturbed_blocks, least_overlap
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import ComparabilityRules, asks_the_same
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
@@ -95,6 +95,7 @@ def compare_run(
         holds_for=holds_for,
         aa_trials=compare_aa_trials(every, groups, headline, holds_for),
         spent_s=math.fsum(map(trial_s, with_aa_trials.attempts)) / run.design.concurrency,
+        disturbed=disturbed_blocks(stored),
         overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)
@@ -155,7 +156,7 @@ def _groups(
             for treatment in members
         ]
         groups.append(Group(held, label, tuple(adjusted), tuple(comparisons)))
-    return with_adjusted_p(groups)
+    return with_adjusted_p(groups, rules.margin)
 
 
 def _adjusted(

@@ -99,6 +99,20 @@ def _compare(
         minimum_detectable=minimum_detectable,
         blocks_wanted=wanted,
         same=base.resolved == candidate.resolved,
+        agreeing_blocks=_agreeing(*pairs, estimate),
+    )
+
+
+def _agreeing(
+    base: Sequence[float], candidate: Sequence[float], estimate: RatioEstimate | None
+) -> int:
+    """Count the blocks whose own ratio is on the estimate's side of 1."""
+    if estimate is None:
+        return 0
+    more = estimate.ratio > 1
+    return sum(
+        (theirs > ours) == more and theirs != ours
+        for ours, theirs in zip(base, candidate, strict=True)
     )
 
 

@@ -45,6 +45,18 @@ class DriveConditions:
     client_share: float | None
 
 
+@dataclass(frozen=True)
+class DisturbedBlocks:
+    """The ``blocks`` of a run, of ``measured``, in which the host disturbed a trial.
+
+    ``by`` are the disturbances, a clause each; empty where no block was disturbed.
+    """
+
+    blocks: int
+    measured: int
+    by: tuple[str, ...]
+
+
 def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> DriveConditions | None:
     """Sum up the conditions of finished trials; None where no trial drove clients."""
     driven = [a for a in finished if measurements.TRANSACTIONS in a.measured]
@@ -182,6 +194,20 @@ def holds_for(stored: StoredRun) -> Looks:
     is_over = all(trial.id in last for trial in stored.trials)
     looked_before = looks(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
+
+
+def disturbed_blocks(stored: StoredRun) -> DisturbedBlocks:
+    """Return the blocks with a trial of purpose ``measure`` that the host disturbed."""
+    last = stored.last_attempts()
+    found: dict[int, list[str]] = {}
+    for trial in stored.trials:
+        attempt = last.get(trial.id)
+        if trial.purpose == "measure" and attempt is not None and attempt.outcome == "finished":
+            host = attempt.observations.host
+            found.setdefault(trial.block, []).extend((host and host.disturbed) or ())
+    blocks = sum(bool(clauses) for clauses in found.values())
+    by = tuple(clause for clauses in found.values() for clause in clauses)
+    return DisturbedBlocks(blocks, len(found), by)
 
 
 def least_overlap(stored: StoredRun) -> float | None:

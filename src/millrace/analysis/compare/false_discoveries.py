@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from millrace.analysis.compare.model import Comparison, Group
-from millrace.stats.multiple_tests import benjamini_yekutieli
+from millrace.stats.multiple_tests import benjamini_yekutieli, surviving_p
+from millrace.stats.power import blocks_to_decide
 from millrace.stats.ratio import RatioEstimate
 
 
@@ -25,23 +26,38 @@ def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float 
     return tuple(None if p is None else next(adjusted) for p in asked)
 
 
-def with_adjusted_p(groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups, each comparison with its p-value among all of its metric."""
-    comparisons = [comparison for group in groups for comparison in group.comparisons]
-    adjusted: dict[tuple[str, str, str], float | None] = {}
-    for metric in {comparison.metric.name for comparison in comparisons}:
-        family = [each for each in comparisons if each.metric.name == metric and _claims(each)]
-        found = adjusted_p_values([each.estimate for each in family])
-        adjusted |= {_key(each): p for each, p in zip(family, found, strict=True)}
+def with_adjusted_p(groups: Sequence[Group], margin: float) -> tuple[Group, ...]:
+    """Return the groups, each comparison with its p-value among all of its metric.
+
+    Those that are undecided also have the number of blocks that would settle them.
+    """
+    found: dict[tuple[str, str, str], Comparison] = {}
+    every = [comparison for group in groups for comparison in group.comparisons]
+    for metric in {comparison.metric.name for comparison in every}:
+        family = [each for each in every if each.metric.name == metric and _claims(each)]
+        adjusted = adjusted_p_values([each.estimate for each in family])
+        corrected = [replace(each, adjusted_p=p) for each, p in zip(family, adjusted, strict=True)]
+        found |= {_key(each): _with_more_blocks(each, corrected, margin) for each in corrected}
     return tuple(
-        replace(
-            group,
-            comparisons=tuple(
-                replace(each, adjusted_p=adjusted.get(_key(each))) for each in group.comparisons
-            ),
-        )
+        replace(group, comparisons=tuple(found.get(_key(each), each) for each in group.comparisons))
         for group in groups
     )
+
+
+def _with_more_blocks(
+    comparison: Comparison, family: Sequence[Comparison], margin: float
+) -> Comparison:
+    """Return an undecided comparison with the blocks that would settle it among its family."""
+    estimate = comparison.estimate
+    if not comparison.undecided or estimate is None or estimate.p_value is None:
+        return comparison
+    tested = [each for each in family if each.estimate is not None and each.adjusted_p is not None]
+    p_values = [each.estimate.p_value for each in tested if each.estimate is not None]
+    alpha = surviving_p(
+        [p for p in p_values if p is not None], tested.index(comparison), 1 - estimate.confidence
+    )
+    more = blocks_to_decide(estimate, margin, alpha=alpha)
+    return replace(comparison, more_blocks=more)
 
 
 def _claims(comparison: Comparison) -> bool:

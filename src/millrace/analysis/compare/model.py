@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace.analysis.compare.comparability import Incomparability
+from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.variables import VariablesDiff
@@ -26,7 +27,10 @@ class Comparison:
     which both finished. ``verdict`` is None where there are too few, and ``reason`` says so.
     ``minimum_detectable`` is the smallest relative difference (a fraction) these blocks would
     detect, ``blocks_wanted`` how many would detect one of the margin, both with power 0.8; None
-    where that is unknown. ``same`` marks an A/A comparison. ``lost`` says the failed trials in
+    where that is unknown. ``agreeing_blocks`` counts the blocks whose own ratio is on the
+    estimate's side of 1. ``more_blocks`` is how many further ones would settle an ``undecided``
+    comparison if it is as it looks, among all of its metric; None where that is unknown, or above
+    10 000. ``same`` marks an A/A comparison. ``lost`` says the failed trials in
     words, which also end the first line of ``reason``. ``only_base_failed`` tells a verdict of
     failed that is the base's alone. ``unequal`` says in which way the two did not do the same work,
     or are not shown to have done, in any metric, ``unsteady`` that trials were not in a steady
@@ -55,7 +59,9 @@ class Comparison:
     minimum_detectable: float | None
     blocks_wanted: int | None
     same: bool
+    agreeing_blocks: int = 0
     adjusted_p: float | None = None
+    more_blocks: int | None = None
 
     @property
     def not_significant(self) -> bool:
@@ -64,6 +70,12 @@ class Comparison:
             return False
         is_difference = self.verdict in ("regression", "improvement")
         return is_difference and self.adjusted_p > 1 - self.estimate.confidence
+
+    @property
+    def undecided(self) -> bool:
+        """Return whether nothing but too little evidence keeps it from a verdict."""
+        comparable = not (self.unequal or self.unsteady)
+        return self.not_significant or (self.verdict == "inconclusive" and comparable)
 
 
 @dataclass(frozen=True)
@@ -245,7 +257,8 @@ class RunAnalysis:
     that measure and A/A trials, and so are ``failures``. ``looks`` is how many blocks had a result
     each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
     long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
-    ended. ``calibrations`` is the one of the host that is quoted, None where nobody looked for one.
+    ended. ``disturbed`` are the blocks in which the host took time from a trial. ``calibrations``
+    is the one of the host that is quoted, None where nobody looked for one.
     ``overlap`` is the least share of a pair's measured time in which both were measured, None where
     trials took turns.
     """
@@ -270,6 +283,7 @@ class RunAnalysis:
     spent_s: float = 0.0
     retried: int = 0
     calibrations: tuple[ApplicableCalibration, ...] | None = None
+    disturbed: DisturbedBlocks | None = None
     overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()

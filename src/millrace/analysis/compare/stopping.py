@@ -26,7 +26,6 @@ from millrace.analysis.compare.model import (
     RunStatus,
 )
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.analysis.compare.verdict import power
 from millrace.model.run_spec import Design
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 
@@ -77,7 +76,7 @@ def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
         state = _state(comparison, base, candidate)
         after = more = None
         if state == "open":
-            more = _more_blocks(comparison, analysis.margin)
+            more = comparison.more_blocks
         else:  # a closed candidate dropped out right after its last block
             trials = (trial for trial in analysis.trials if trial.treatment_id == candidate.id)
             after = max((trial.block + 1 for trial in trials), default=0)
@@ -92,13 +91,6 @@ def _state(
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
         return "failing"
     return comparison.permanently_incomparable or "open"
-
-
-def _more_blocks(comparison: Comparison, margin: float) -> int | None:
-    found = None if comparison.estimate is None else power(comparison.estimate, margin)
-    # Where the estimate alone would decide, what keeps it from that has no forecast: other
-    # comparisons, among which it may be chance, or work that is not shown to be equal.
-    return None if found is None else found.more_blocks or None
 
 
 def _needed(

@@ -39,6 +39,7 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+_COUNTS = ("--blocks", "--max-blocks")
 _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 
 
@@ -56,3 +57,24 @@ def repeating(command: str) -> str:
     if "--new" in words:
         return command
     return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
+
+
+def extended(command: str, option: str) -> str:
+    """Return the command of a run with an option such as ``--blocks 9``, so that it is extended.
+
+    Nothing is returned for another command than ``millrace run``.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:  # of an import, which may be no command
+        return ""
+    if words[:2] != ["millrace", "run"]:
+        return ""
+    kept: list[str] = []
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if kept and kept[-1] in _COUNTS:
+            kept.pop()  # the option's value
+        elif word != "--new" and not (equals and name in _COUNTS):
+            kept.append(word)
+    return f"{shlex.join(kept)} {option}"

@@ -9,7 +9,7 @@ from millrace.shown_text import defused_cell, shown_line
 COLUMNS = (
     "run", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio", "low",
     "high", "confidence", "n_blocks", "verdict", "reason", "minimum_detectable", "blocks_wanted",
-    "adjusted_p", "base_value", "candidate_value",
+    "adjusted_p", "agreeing_blocks", "more_blocks", "base_value", "candidate_value",
 )  # fmt: skip
 
 
@@ -45,6 +45,8 @@ def as_csv(analysis: RunAnalysis) -> str:
                 comparison.minimum_detectable,
                 comparison.blocks_wanted,
                 comparison.adjusted_p,
+                comparison.agreeing_blocks,
+                comparison.more_blocks,
                 values.get((comparison.base_id, metric.name)),
                 values.get((comparison.candidate_id, metric.name)),
                 *(comparison.fixed_factors[name] for name in varied),

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.compare.model import AaTrials, ComparisonStatus, RunAnalysis, RunStatus
+from millrace.analysis.compare.model import ComparisonStatus, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Design
 from millrace.quantities import duration_in_words
-from millrace.report.common.formatting import counted, interval_text, ratio_text
-from millrace.report.run.sentences import MANY_BLOCKS
+from millrace.report.common.formatting import counted
+from millrace.report.run.undecided import MANY_BLOCKS
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import PAIR_FAILED
 
@@ -61,29 +61,6 @@ def _undecided(found: RunStatus) -> str:
         too_few = any(each.comparison.n_blocks < FEWEST_BLOCKS for each in found.open)
         return text if too_few else f"{text}: more than {MANY_BLOCKS} more blocks"
     return f"{text}: about {counted(more, 'more block', 'more blocks')}"
-
-
-def controls_text(found: AaTrials) -> str:
-    """Return text such as ``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
-    estimate = found.estimate
-    planned = sum(group.planned for group in found.groups)
-    if estimate is None:
-        return f"the base against itself: none of {counted(planned, 'control')} has a pair yet"
-    text = f"the base against itself: {ratio_text(estimate.ratio)}"
-    if estimate.low is not None:
-        text += f" ({interval_text(estimate.low, estimate.high)})"
-    if len(found.groups) == 1:
-        return f"{text} in {counted(estimate.n_pairs, 'block')}"
-    groups = counted(len(found.groups), "group")
-    return f"{text} in {counted(estimate.n_pairs, 'pair')} of trials of {groups}"
-
-
-def controls_warning(found: AaTrials) -> str:
-    """Warn that the base differs from itself."""
-    return (
-        f"{controls_text(found)}: an interval that excludes 1, so this host calls the same thing "
-        f"different; differences of that size may be its own"
-    )
 
 
 def method(analysis: RunAnalysis) -> list[str]:

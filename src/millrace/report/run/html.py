@@ -25,10 +25,12 @@ from millrace.report.run import design as design_text
 from millrace.report.run import notes, tables
 from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
 from millrace.report.run.dependence import DependenceText, dependence_part
+from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
+from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 from millrace.store.records import RunRecord
@@ -78,6 +80,8 @@ class RunPage:
     subtitle: str
     calibration: str | None
     answer: str
+    doubts: list[str]
+    next_step: str
     sentences: list[tuple[str, str]]
     warnings: list[str]
     conditions: list[str]
@@ -129,6 +133,8 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         subtitle=notes.subtitle(analysis),
         calibration=head_line(analysis),
         answer=answer(analysis),
+        doubts=[f"{DOUBT}: {doubt}" for doubt in doubts(analysis)],
+        next_step=next_step(analysis),
         sentences=[(verdict_text(c), sentence(c, analysis)) for c in analysis.comparisons()],
         warnings=notes.warnings(analysis),
         conditions=notes.conditions(analysis),

@@ -8,7 +8,9 @@ from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import document_text, part
 from millrace.report.run import schema
 from millrace.report.run.dependence import dependence_text
+from millrace.report.run.doubts import doubts
 from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.undecided import next_step
 
 
 def as_json(analysis: RunAnalysis) -> str:
@@ -20,6 +22,8 @@ def as_json(analysis: RunAnalysis) -> str:
         analysis,
         schema=schema.VERSION,
         answer=answer(analysis),
+        doubts=doubts(analysis),
+        next_step=next_step(analysis) or None,
         design=part(
             schema.DesignPart,
             analysis.run.design,

@@ -10,9 +10,11 @@ from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import repeating
 from millrace.report.run import dependence, notes, tables
+from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 
@@ -28,6 +30,8 @@ def as_markdown(analysis: RunAnalysis) -> str:
         _plain(notes.subtitle(analysis)),
         _plain(head_line(analysis) or ""),
         f"**{_plain(answer(analysis))}**",
+        _list(f"{DOUBT}: {doubt}" for doubt in doubts(analysis)),
+        _plain(next_step(analysis)),
     ]
     for metric in analysis.metrics:
         if metric == analysis.time:

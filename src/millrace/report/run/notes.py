@@ -12,7 +12,8 @@ from millrace.model.host_facts import Finding
 from millrace.report.common.formatting import count_text, counted, percent_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import drive_notes
-from millrace.report.run.design import controls_text, controls_warning, design_text
+from millrace.report.run.design import design_text
+from millrace.report.run.doubts import aa_text, is_base_doubtful
 from millrace.report.run.sentences import FEW
 
 TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
@@ -56,11 +57,9 @@ def findings(analysis: RunAnalysis) -> list[Finding]:
 
 def warnings(analysis: RunAnalysis) -> list[str]:
     """List what a reader must know before trusting the verdicts, a sentence each."""
-    aa = analysis.aa_trials
     return [
         *_about_trials(analysis),
         *_about_levels(analysis),
-        *([controls_warning(aa)] if aa is not None and aa.excludes_1 else []),
         *_about_pairs(analysis),
         *_about_bases(analysis),
         *(
@@ -79,7 +78,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 def conditions(analysis: RunAnalysis) -> list[str]:
     """List the conditions of the measurement: facts of the trials, a sentence each."""
     found, overlap = analysis.aa_trials, analysis.overlap
-    lines = [controls_text(found)] if found is not None and not found.excludes_1 else []
+    lines = [aa_text(found)] if found is not None and not is_base_doubtful(analysis) else []
     if overlap is not None and overlap >= TOGETHER:
         share = percent_text(math.floor(1000 * overlap) / 1000)
         lines.append(f"both of a pair were measured at the same time for at least {share} of it")

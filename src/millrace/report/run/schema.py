@@ -33,7 +33,9 @@ class MetricPart(Part):
 class ComparisonPart(Part):
     """Candidate / base in one metric. Null: no estimate, too few blocks, or not known.
 
-    `n_blocks` is the number of blocks in which both finished; `minimum_detectable` is a fraction.
+    `n_blocks` is the number of blocks in which both finished, `agreeing_blocks` of those on the
+    side of 1 of the `ratio`; `minimum_detectable` is a fraction. `more_blocks` would settle an
+    undecided comparison that stays as it is.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
     two did not do the same work, or are not shown to have done, and is null where they are;
     `unsteady` that too many trials were not steady, and what to do, null where they were.
@@ -63,6 +65,8 @@ class ComparisonPart(Part):
     blocks_wanted: int | None
     unequal_work: Annotated[TextOrNull, From("unequal")]
     unsteady: TextOrNull
+    agreeing_blocks: int
+    more_blocks: int | None
     same: bool
     adjusted_p: float | None
     may_be_chance: Annotated[bool, From("not_significant")]
@@ -237,6 +241,8 @@ class ReportDocument(Part):
 
     document_schema: Version = Field(alias="schema")
     answer: str
+    doubts: list[str]
+    next_step: str | None
     run: RunPart
     design: DesignPart
     aa_trials: AaTrialsPart | None

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
+from millrace.report.run import undecided
 from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2
 _DIFFERENCES = ("regression", "improvement")
-MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 
 # How comparisons of each verdict are counted: one, and several.
 COUNTED = {
@@ -54,11 +53,22 @@ def answer(analysis: RunAnalysis) -> str:
     if all(comparison.estimate is None for comparison in comparisons):
         first = f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     elif len(comparisons) <= FEW:
-        parts = [_brief(comparison, analysis) for comparison in comparisons]
-        first = f"Compared with {analysis.base_text}, {listed(parts)}."
+        first = _few(comparisons, analysis)
     else:
         first = _counts(comparisons, analysis)
     return f"{first}{_in_other_metrics(analysis)}"
+
+
+def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    """Name each comparison: first those that say something for certain, then the others."""
+    open_ = [each for each in comparisons if each.undecided]
+    parts = [_brief(each, analysis) for each in comparisons if not each.undecided]
+    first = listed(parts) if parts else "nothing is beyond doubt yet"
+    doubtful = "; ".join(_brief(each, analysis) for each in open_)
+    compared = f"Compared with {analysis.base_text}, {first}"
+    if not open_:
+        return f"{compared}."
+    return f"{compared}. Not beyond doubt: {doubtful}." if parts else f"{compared}: {doubtful}."
 
 
 def _in_other_metrics(analysis: RunAnalysis) -> str:
@@ -122,53 +132,52 @@ def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if estimate is None:
         reason = first_line(comparison.reason)
         return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
-    text = f"{candidate} {_effect_of(comparison, estimate)} than {base}{held}: "
+    against = f"{candidate} against {base}{held}: "
+    over = f" over {counted(comparison.n_blocks, undecided.unit_of_evidence(analysis))}"
+    measured = f"{_ratio_text(estimate)}{over}"
+    if comparison.undecided:
+        look, step = undecided.sentences(comparison, estimate, analysis)
+        verdict = f"{measured[0].upper()}{measured[1:]}: {_verdict_by_itself(comparison)}"
+        return f"{against}{_same(comparison)}{look}. {verdict}{_lost(comparison)}. {step}."
+    if comparison.verdict in (None, "inconclusive"):
+        verdict = f"{verdict_text(comparison)}, {first_line(comparison.reason)}"
+        return f"{against}{_same(comparison)}{verdict}. So far {measured}."
+    text = f"{candidate} {effect(estimate.ratio, comparison.metric)} than {base}{held}: "
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
-    text += f"ratio {ratio_text(estimate.ratio)}"
-    if estimate.low is not None and estimate.high is not None:
-        text += (
-            f", {estimate.confidence * 100:g} % interval "
-            f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
-        )
-    text += f" over {counted(comparison.n_blocks, 'block')}: {_verdict_among(comparison, analysis)}"
+    text += f"{measured}: {verdict_text(comparison)}"
     if comparison.verdict in _DIFFERENCES:
         return f"{text}{_lost(comparison)}."
-    if comparison.verdict == "inconclusive" and not (comparison.unequal or comparison.unsteady):
-        return f"{text}, {comparison.reason}{_wanted(comparison, analysis.margin)}."
     return f"{text}, {comparison.reason}."
 
 
-def _verdict_among(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return the verdict; of one that does not survive the correction, among how many."""
-    if not comparison.not_significant or comparison.adjusted_p is None:
-        return verdict_text(comparison)
-    of_metric = analysis.comparisons(comparison.metric)
-    among = counted(sum(each.adjusted_p is not None for each in of_metric), "comparison")
-    return (
-        f"{comparison.verdict} by itself, may be chance among {among} "
-        f"(adjusted p {comparison.adjusted_p:.2g})"
-    )
+def _ratio_text(estimate: RatioEstimate) -> str:
+    """Return text such as ``ratio 0.901, 95 % interval 0.890 to 0.911``."""
+    text = f"ratio {ratio_text(estimate.ratio)}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    interval = f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
+    return f"{text}, {estimate.confidence * 100:g} % interval {interval}"
 
 
-def effect(ratio: float, metric: Metric, *, sure: bool = True) -> str:
-    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
+def _same(comparison: Comparison) -> str:
+    return "the same, measured twice (A/A); " if comparison.same else ""
 
-    An effect that is not ``sure`` is what these trials did (``gave``), not what a server does.
-    """
+
+def _verdict_by_itself(comparison: Comparison) -> str:
+    """Return the verdict; of one that does not survive the correction, what it is by itself."""
+    by_itself = f"{comparison.verdict} by itself, " if comparison.not_significant else ""
+    return f"{by_itself}{verdict_text(comparison)}"
+
+
+def effect(ratio: float, metric: Metric) -> str:
+    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``."""
     size = percent_text(abs(ratio - 1))
     if metric.unit.endswith("/s"):
-        verb = "gives" if sure else "gave"
-        return f"{verb} {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
+        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
     if metric.unit == "s":
-        verb = "takes" if sure else "took"
-        return f"{verb} {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
-    return f"{'has' if sure else 'had'} {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
-
-
-def _effect_of(comparison: Comparison, estimate: RatioEstimate) -> str:
-    sure = comparison.verdict not in ("inconclusive", None) and not comparison.not_significant
-    return effect(estimate.ratio, comparison.metric, sure=sure)
+        return f"takes {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
+    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -181,20 +190,6 @@ def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f" ({' · '.join(shown)})" if shown else ""
 
 
-def _wanted(comparison: Comparison, margin: float) -> str:
-    """Say which difference these blocks can show, and how many would show one of the margin."""
-    wanted, seen = comparison.blocks_wanted, comparison.minimum_detectable
-    if wanted is None or wanted > MANY_BLOCKS:
-        difference = f"a difference of {margin_text(margin)}"
-        return f"; settling {difference} would take more than {MANY_BLOCKS} blocks"
-    if seen is None or wanted <= comparison.n_blocks:
-        return ""
-    return (
-        f"; these blocks can show a difference of {percent_text(seen)}, about "
-        f"{counted(wanted, 'block')} are needed for one of {margin_text(margin)}"
-    )
-
-
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
     name = f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
@@ -202,9 +197,12 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
         return f"{name} has nothing to be compared with (the base failed)"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
-    verdict = comparison.verdict and _verdict_among(comparison, analysis)
-    said = f"{verdict}{_lost(comparison)}" if verdict else f"no verdict: {comparison.reason}"
-    return f"{name} {_effect_of(comparison, comparison.estimate)} ({said})"
+    if comparison.undecided:
+        return undecided.brief(name, comparison, comparison.estimate, analysis)
+    if comparison.verdict in (None, "inconclusive"):
+        return f"{name} has no verdict ({first_line(comparison.reason)})"
+    said = f"{verdict_text(comparison)}{_lost(comparison)}"
+    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({said})"
 
 
 def _lost(comparison: Comparison) -> str:
@@ -232,6 +230,8 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
         part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
         if verdict in _DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
+        elif (nearest := undecided.clearest(of_verdict, analysis.margin)) is not None:
+            part += f" (clearest: {_brief(nearest, analysis)})"
         parts.append(part)
     return parts
 

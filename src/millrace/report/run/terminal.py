@@ -15,10 +15,12 @@ from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.run import dependence, notes
+from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table
+from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
 
@@ -36,6 +38,9 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         _line(calibrated, console, "dim")
     console.print()
     _line(answer(analysis), console)
+    for doubt in doubts(analysis):
+        _line(f"{DOUBT}: {doubt}", console, "yellow")
+    _line(next_step(analysis), console, "dim")
     console.print()
     if is_large(analysis):
         _show_overview(analysis, console)
@@ -58,7 +63,8 @@ def as_text(analysis: RunAnalysis) -> str:
 
 
 def _line(text: str, console: Console, style: str = "bold") -> None:
-    console.print(Text(text, style=style), soft_wrap=False)
+    if text:
+        console.print(Text(text, style=style), soft_wrap=False)
 
 
 def _show_overview(analysis: RunAnalysis, console: Console) -> None:

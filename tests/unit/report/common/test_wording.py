@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.cli.main import cli
-from millrace.report.common.wording import repeating
+from millrace.report.common.wording import extended, repeating
 from millrace.report.run.formats import render
 from tests.unit.analysis.builders import study
 
@@ -66,3 +66,18 @@ def test_the_command_line_takes_it_and_measures_anew(command: str) -> None:
         assert called.make_context(name, arguments, parent=outer).params["fresh"] is True
         _, _, *as_recorded = shlex.split(command)
         assert called.make_context(name, as_recorded, parent=outer).params["fresh"] is False
+
+
+@pytest.mark.parametrize(
+    ("command", "longer"),
+    [
+        ("millrace run a.toml --scale demo", "millrace run a.toml --scale demo --blocks 9"),
+        ("millrace run --new --blocks 5 a.toml", "millrace run a.toml --blocks 9"),
+        ("millrace run a.toml --max-blocks=20", "millrace run a.toml --blocks 9"),
+        ("millrace run 'my file.toml'", "millrace run 'my file.toml' --blocks 9"),
+        ("millrace calibrate a.toml", ""),
+        ("not 'a command", ""),
+    ],
+)
+def test_a_run_is_extended_by_its_own_command(command: str, longer: str) -> None:
+    assert extended(command, "--blocks 9") == longer

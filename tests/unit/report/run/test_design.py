@@ -9,8 +9,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.run_spec import Design
-from millrace.report.run import notes
-from millrace.report.run.design import controls_text, design_text, method
+from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
 from tests.unit.analysis.builders import Fails, noisy
@@ -95,36 +94,6 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
 def test_the_head_of_each_report_says_it(output_format: str) -> None:
     text = " ".join(render(compare_run(DECIDED), output_format).replace("\u00a0", " ").split())
     assert "at most 20 blocks: decided after 6" in text
-
-
-def test_the_base_against_itself_in_words() -> None:
-    three = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
-    two = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
-    one = compare_run(with_aa_trials(DECIDED, {0: 1.0})).aa_trials
-    none = compare_run(with_aa_trials(DECIDED, {0: 0.0})).aa_trials
-    assert three is not None
-    assert three.estimate is not None
-    assert two is not None
-    assert one is not None
-    assert none is not None
-    # A sequential run has looked more than once: two pairs give no interval then.
-    assert controls_text(two) == "the base against itself: 1.005 in 2 blocks"
-    interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
-    assert controls_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"
-    assert controls_text(one) == "the base against itself: 1.000 in 1 block"
-    assert controls_text(none) == "the base against itself: none of 1 control has a pair yet"
-
-
-def test_it_is_a_condition_unless_it_excludes_1() -> None:
-    alike = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01}))
-    other = compare_run(with_aa_trials(DECIDED, {0: 1.05, 2: 1.051, 4: 1.049}))
-    assert [line for line in notes.conditions(alike) if "against itself" in line]
-    assert not [line for line in notes.warnings(alike) if "against itself" in line]
-    assert not [line for line in notes.conditions(other) if "against itself" in line]
-    (warning,) = [line for line in notes.warnings(other) if "against itself" in line]
-    assert "excludes 1" in warning
-    for output_format in TOLD:
-        assert "against itself" in " ".join(render(other, output_format).split())
 
 
 def test_the_method_tells_which_interval_it_is() -> None:

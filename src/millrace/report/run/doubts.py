@@ -1,0 +1,70 @@
+"""Reasons to doubt the answer of a run, which stand beside it: the host's own differences."""
+
+from collections.abc import Iterator
+
+from millrace.analysis.compare.conditions import DisturbedBlocks
+from millrace.analysis.compare.model import AaTrials, RunAnalysis
+from millrace.report.common.formatting import counted, interval_text, percent_text, ratio_text
+
+DOUBT = "doubtful"
+_PROCESSES = "other processes"
+
+
+def doubts(analysis: RunAnalysis) -> list[str]:
+    """Return what makes an answer doubtful, a clause each; empty where nothing was compared."""
+    if not any(each.estimate is not None for each in analysis.comparisons()):
+        return []
+    return [*_about_disturbances(analysis.disturbed), *_about_base(analysis)]
+
+
+def is_base_doubtful(analysis: RunAnalysis) -> bool:
+    """Return whether the base differs from itself, for certain or by more than the margin."""
+    found = analysis.aa_trials
+    if found is None or found.estimate is None:
+        return False
+    ratio = found.estimate.ratio
+    return found.excludes_1 or max(ratio, 1 / ratio) > 1 + analysis.margin
+
+
+def aa_text(found: AaTrials) -> str:
+    """Return text such as ``the base against itself: 1.004 (0.980 to 1.030) in 2 blocks``."""
+    estimate = found.estimate
+    planned = sum(group.planned for group in found.groups)
+    if estimate is None:
+        return f"the base against itself: none of {counted(planned, 'A/A trial')} has a pair yet"
+    interval = ""
+    if estimate.low is not None:
+        interval = f" ({interval_text(estimate.low, estimate.high)})"
+    return f"the base against itself: {ratio_text(estimate.ratio)}{interval} in {_pairs(found)}"
+
+
+def _pairs(found: AaTrials) -> str:
+    """Return text such as ``2 blocks``, ``5 pairs of trials of 3 groups``."""
+    n_pairs = 0 if found.estimate is None else found.estimate.n_pairs
+    if len(found.groups) == 1:
+        return counted(n_pairs, "block")
+    return f"{counted(n_pairs, 'pair')} of trials of {counted(len(found.groups), 'group')}"
+
+
+def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:
+    if found is None or not found.blocks:
+        return
+    ours = all(clause.startswith(_PROCESSES) for clause in found.by)
+    by = _PROCESSES if ours else "what else the host did"
+    blocks = f"{found.blocks} of {counted(found.measured, 'block')}"
+    yield f"{blocks} {'was' if found.blocks == 1 else 'were'} disturbed by {by}"
+
+
+def _about_base(analysis: RunAnalysis) -> Iterator[str]:
+    found = analysis.aa_trials
+    if found is None or found.estimate is None or not is_base_doubtful(analysis):
+        return
+    apart = percent_text(abs(found.estimate.ratio - 1))
+    figures = f"{ratio_text(found.estimate.ratio)}"
+    if found.excludes_1:
+        interval = interval_text(found.estimate.low, found.estimate.high)
+        figures = f"{figures}, an interval of {interval} that excludes 1"
+    yield (
+        f"the base against itself was {apart} apart ({figures}, in {_pairs(found)}): differences "
+        f"of that size may be this host's own"
+    )

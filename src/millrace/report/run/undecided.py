@@ -1,0 +1,166 @@
+"""Words for comparisons that are not beyond doubt: how they look, and what would settle them."""
+
+from collections.abc import Sequence
+
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.verdict import margin_text
+from millrace.report.common.formatting import counted, percent_text
+from millrace.report.common.wording import extended
+from millrace.stats.ratio import RatioEstimate
+
+MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
+_SMALLEST_P = 0.001
+_TIMES = ("s", "ms", "µs")
+
+
+def unit_of_evidence(analysis: RunAnalysis) -> str:
+    """Return the word for one piece of evidence: a block, or a round of servers that take turns."""
+    return "round" if analysis.run.design.slices else "block"
+
+
+def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
+    """Return a comparison as the answer names it, its look before any figure."""
+    details = filter(None, (_doubt(comparison, analysis), _steps(comparison, analysis)))
+    return f"{name}, {_looks(comparison, estimate, analysis)} ({'; '.join(details)})"
+
+
+def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> list[str]:
+    """Return how a comparison looks, and in a second sentence what would settle it."""
+    look = _looks(comparison, estimate, analysis)
+    if is_large(comparison, analysis.margin):
+        look = f"{look}, not yet beyond doubt ({_doubt(comparison, analysis)})"
+    title = "" if comparison.metric.unit.endswith("/s") else f"{comparison.metric.title} "
+    assumed = "large" if is_large(comparison, analysis.margin) else "small"
+    step = f"If it is as {assumed} as it looks, {_steps(comparison, analysis)}"
+    if option := _option(comparison, analysis):
+        step = f"{step} (`{option}`)"
+    by_margin = _for_the_margin(comparison, analysis)
+    return [f"{title}{look}", f"{step}; {by_margin}" if by_margin else step]
+
+
+def next_step(analysis: RunAnalysis) -> str:
+    """Return the command that adds what would settle undecided comparisons; empty without one."""
+    undecided = [each for each in analysis.comparisons() if each.undecided]
+    steps = sorted(more for each in undecided if (more := _reachable(each)) is not None)
+    option = _adding(analysis, steps[0]) if steps else ""
+    command = extended(analysis.run.millrace_command, option) if option else ""
+    if not command:
+        return ""
+    blocks = counted(steps[0], f"more {unit_of_evidence(analysis)}")
+    which = "what is"
+    if len(undecided) > 1:
+        settled = steps.count(steps[0])
+        which = f"{'all' if settled == len(undecided) else f'{settled} of the'} {len(undecided)}"
+        if settled < len(steps):
+            of_them = "all" if len(steps) == len(undecided) else f"{len(steps)}"
+            which = f"{which} ({steps[-1]:,}: {of_them})"
+        which = f"{which} that are"
+    return f"{blocks} would settle {which} not beyond doubt, as they look now: `{command}`"
+
+
+def clearest(comparisons: Sequence[Comparison], margin: float) -> Comparison | None:
+    """Return the undecided comparison nearest to a verdict that went one way in every block."""
+    found = {
+        estimate.p_value: each
+        for each in reversed(comparisons)
+        if (estimate := each.estimate) is not None and estimate.p_value is not None
+        if each.undecided and each.agreeing_blocks == each.n_blocks and is_large(each, margin)
+    }
+    return found[min(found)] if found else None
+
+
+def is_large(comparison: Comparison, margin: float) -> bool:
+    """Return whether the estimate is beyond the margin."""
+    estimate = comparison.estimate
+    return estimate is not None and max(estimate.ratio, 1 / estimate.ratio) > 1 + margin
+
+
+def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
+    """Return text such as ``slower in every block, by 44.0 %``."""
+    margin = margin_text(analysis.margin)
+    direction = _direction(estimate.ratio, comparison.metric)
+    size = percent_text(abs(estimate.ratio - 1))
+    if is_large(comparison, analysis.margin):
+        agreeing, n_blocks = comparison.agreeing_blocks, comparison.n_blocks
+        unit = unit_of_evidence(analysis)
+        where = f"every {unit}" if agreeing == n_blocks else f"{agreeing} of {n_blocks} {unit}s"
+        return f"{direction} in {where}, by {size}"
+    if estimate.excludes_1:
+        return f"{direction}, but whether by more than {margin} is open (by {size} so far)"
+    return f"no difference beyond {margin} so far, and none excluded{_range(comparison)}"
+
+
+def _doubt(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``p 0.03 alone, 0.34 among 5 comparisons``."""
+    estimate = comparison.estimate
+    if estimate is None or estimate.p_value is None:
+        return ""
+    of_metric = analysis.comparisons(comparison.metric)
+    family = sum(each.adjusted_p is not None for each in of_metric)
+    alone = f"p {_p_text(estimate.p_value)}"
+    if comparison.adjusted_p is None or family < 2:
+        return alone
+    return f"{alone} alone, {_p_text(comparison.adjusted_p)} among {family} comparisons"
+
+
+def _steps(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``3 more blocks would settle it``."""
+    more, unit = _reachable(comparison), unit_of_evidence(analysis)
+    if more is None:
+        return f"more than {MANY_BLOCKS} more {unit}s would be needed to settle it"
+    return f"{counted(more, f'more {unit}')} would settle it"
+
+
+def _for_the_margin(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``a difference of 2 % would take more than 100 blocks in all``."""
+    wanted, unit = comparison.blocks_wanted, unit_of_evidence(analysis)
+    difference = f"a difference of {margin_text(analysis.margin)}"
+    if wanted is None or wanted > MANY_BLOCKS:
+        return f"{difference} would take more than {MANY_BLOCKS} {unit}s in all"
+    if wanted <= comparison.n_blocks:
+        return ""
+    return f"{difference} would take about {counted(wanted, unit)} in all"
+
+
+def _reachable(comparison: Comparison) -> int | None:
+    more = comparison.more_blocks
+    return None if more is None or more > MANY_BLOCKS else more
+
+
+def _option(comparison: Comparison, analysis: RunAnalysis) -> str:
+    more = _reachable(comparison)
+    return "" if more is None else _adding(analysis, more)
+
+
+def _adding(analysis: RunAnalysis, more: int) -> str:
+    """Return the option of ``millrace run`` that adds blocks; empty where it adds them anyway."""
+    design, blocks = analysis.run.design, analysis.status.blocks + more
+    if design.kind == "fixed":
+        return f"--blocks {blocks}"
+    is_over = analysis.status.ending == "blocks" or blocks > design.blocks
+    return f"--max-blocks {blocks}" if is_over and analysis.status.ending != "time" else ""
+
+
+def _direction(ratio: float, metric: Metric) -> str:
+    if metric.unit.endswith("/s"):
+        return "faster" if ratio > 1 else "slower"
+    if metric.unit in _TIMES:
+        return "longer" if ratio > 1 else "shorter"
+    return "higher" if ratio > 1 else "lower"
+
+
+def _range(comparison: Comparison) -> str:
+    """Return text such as ``: from 10.2 % slower to 9.0 % faster``."""
+    estimate = comparison.estimate
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return ""
+    ends = [
+        f"{percent_text(abs(end - 1))} {_direction(end, comparison.metric)}"
+        for end in (estimate.low, estimate.high)
+    ]
+    return f": from {ends[0]} to {ends[1]}"
+
+
+def _p_text(p_value: float) -> str:
+    return f"{p_value:.2g}" if p_value >= _SMALLEST_P else f"below {_SMALLEST_P:g}"

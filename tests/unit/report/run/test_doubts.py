@@ -1,0 +1,96 @@
+"""Test what makes an answer doubtful: the host's disturbances, and the base against itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.conditions import DisturbedBlocks
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.model.observations import Observations
+from millrace.report.run import notes
+from millrace.report.run.doubts import aa_text, doubts
+from millrace.report.run.formats import render
+from millrace.store.records import StoredRun
+from tests.unit.analysis.builders import noisy
+from tests.unit.analysis.sequential_runs import BASE, run_of, with_aa_trials
+
+SLOW = "mysql-5.7.22"
+DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
+TOLD = ("terminal", "markdown", "html")
+OTHERS = "other processes used 35.1% of the CPU time, mysqld (pid 8956) the most"
+STEAL = "the hypervisor gave 3.1% of the CPU time to others"
+
+
+def words(found: RunAnalysis, output_format: str) -> str:
+    return " ".join(render(found, output_format).replace("\u00a0", " ").split())
+
+
+def test_the_base_against_itself_in_words() -> None:
+    three = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
+    two = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
+    one = compare_run(with_aa_trials(DECIDED, {0: 1.0})).aa_trials
+    none = compare_run(with_aa_trials(DECIDED, {0: 0.0})).aa_trials
+    assert three is not None
+    assert three.estimate is not None
+    assert two is not None
+    assert one is not None
+    assert none is not None
+    # A sequential run has looked more than once: two pairs give no interval then.
+    assert aa_text(two) == "the base against itself: 1.005 in 2 blocks"
+    interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
+    assert aa_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"
+    assert aa_text(one) == "the base against itself: 1.000 in 1 block"
+    assert aa_text(none) == "the base against itself: none of 1 A/A trial has a pair yet"
+
+
+def test_a_base_like_itself_is_a_condition() -> None:
+    alike = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01}))
+    assert doubts(alike) == []
+    assert [line for line in notes.conditions(alike) if "against itself" in line]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "figures"),
+    [({0: 1.05, 2: 1.051, 4: 1.049}, "that excludes 1"), ({0: 0.83}, "(0.83")],
+)
+def test_a_base_apart_from_itself_stands_before_the_results(
+    ratios: dict[int, float], figures: str
+) -> None:
+    other = compare_run(with_aa_trials(DECIDED, ratios))
+    (doubt,) = doubts(other)
+    assert figures in doubt
+    assert "of that size may be this host's own" in doubt
+    assert not [line for line in notes.conditions(other) if "against itself" in line]
+    for output_format in TOLD:
+        text = words(other, output_format)
+        assert text.index("doubtful: the base against itself was ") < text.index("CV")
+    assert json.loads(render(other, "json"))["doubts"] == [doubt]
+
+
+def disturbed(stored: StoredRun, blocks: int, clause: str) -> StoredRun:
+    """Return the run with a disturbance in the trials of its first blocks."""
+    chosen = {trial.id for trial in stored.trials if trial.block < blocks}
+    observed = Observations.model_validate({"host": {"disturbed": [clause]}})
+    attempts = (
+        replace(attempt, observations=observed) if attempt.trial_id in chosen else attempt
+        for attempt in stored.attempts
+    )
+    return replace(stored, attempts=tuple(attempts))
+
+
+def test_disturbed_blocks_are_counted_beside_the_answer() -> None:
+    found = compare_run(disturbed(DECIDED, 4, OTHERS))
+    assert found.disturbed == DisturbedBlocks(4, 6, (OTHERS,) * 8)
+    assert doubts(found) == ["4 of 6 blocks were disturbed by other processes"]
+    one = compare_run(disturbed(DECIDED, 1, STEAL))
+    assert doubts(one) == ["1 of 6 blocks was disturbed by what else the host did"]
+    for output_format in TOLD:
+        assert "doubtful: 4 of 6 blocks were disturbed" in words(found, output_format)
+
+
+def test_nothing_is_doubtful_where_nothing_was_compared() -> None:
+    assert doubts(compare_run(disturbed(run_of({BASE: noisy(4, 3)}), 3, OTHERS))) == []

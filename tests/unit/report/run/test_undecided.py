@@ -1,0 +1,143 @@
+"""Test the words for comparisons that are not beyond doubt, and the command that adds blocks."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.model.run_spec import Design
+from millrace.report.run.formats import render
+from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.undecided import next_step
+from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.unit.analysis.sequential_runs import designed, run_of
+
+BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-8.0.33", "mysql-9.7.4"
+TIMES = (4.0, 4.1, 3.9)
+SLOWER = (8.0, 6.0, 7.0)  # in every block, by 42 %
+FIXED = Design(kind="fixed", blocks=3)
+
+
+def analysis(*others: Sequence[float], design: Design = FIXED) -> RunAnalysis:
+    times = {BASE: TIMES, **dict(zip((OTHER, THIRD), others, strict=False))}
+    return compare_run(designed(RunBuilder(times).build(), design))
+
+
+def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
+    (comparison,) = (c for c in found.groups[0].comparisons if c.metric.name == metric)
+    return sentence(comparison, found)
+
+
+def test_a_difference_in_every_block_is_told_as_such_with_both_numbers_of_blocks() -> None:
+    found = analysis((8.0, 5.0, 5.5))
+    assert only_sentence(found) == (
+        "mysql-8.0.33 against mysql-5.6.24: slower in every block, by 33.8 %, not yet beyond doubt "
+        "(p 0.11). Ratio 0.662, 95 % interval 0.352 to 1.246 over 3 blocks: inconclusive. If it is "
+        "as large as it looks, 5 more blocks would settle it (`--blocks 8`); a difference of 2 % "
+        "would take more than 100 blocks in all."
+    )
+
+
+def test_the_answer_withdraws_no_figure_that_it_led_with() -> None:
+    assert answer(analysis((8.0, 5.0, 5.5))) == (
+        "Compared with mysql-5.6.24, nothing is beyond doubt yet: mysql-8.0.33, slower in every "
+        "block, by 33.8 % (p 0.11; 5 more blocks would settle it)."
+    )
+
+
+def test_what_is_certain_comes_first_in_the_answer() -> None:
+    found = analysis((8.0, 5.0, 5.5), tuple(2 * time for time in TIMES))
+    certain, doubtful = answer(found).split(" Not beyond doubt: ")
+    assert certain == (
+        "Compared with mysql-5.6.24, mysql-9.7.4 gives 50.0 % fewer rows/s (regression)."
+    )
+    assert doubtful.startswith("mysql-8.0.33, slower in every block, by 33.8 % (p 0.11 alone, ")
+    assert " among 2 comparisons; " in doubtful
+
+
+def test_blocks_that_disagree_are_counted() -> None:
+    text = only_sentence(analysis((8.0, 2.0, 4.3)))
+    assert "slower in 2 of 3 blocks, by " in text
+    assert "more than 100 more blocks would be needed to settle it; a difference of 2 % " in text
+    assert "`" not in text
+
+
+def test_a_small_difference_is_told_by_what_is_not_excluded() -> None:
+    text = only_sentence(analysis((4.1, 4.0, 4.0)))
+    assert "no difference beyond 2 % so far, and none excluded: from 7.7 % slower to " in text
+    assert "If it is as small as it looks, " in text
+    assert "a difference of 2 % would take about 19 blocks in all." in text
+
+
+def test_other_metrics_are_named() -> None:
+    text = only_sentence(analysis((8.0, 5.0, 5.5)), "time")
+    assert ": time to load and finish longer in every block, by 51.0 %, not yet" in text
+
+
+def test_rounds_are_called_rounds() -> None:
+    text = only_sentence(analysis((8.0, 5.0, 5.5), design=FIXED.replace(slices=True)))
+    assert "slower in every round, by " in text
+    assert " over 3 rounds: " in text
+    assert " more rounds would settle it (`--blocks " in text
+    assert text.endswith("100 rounds in all.")
+
+
+def test_the_command_adds_the_blocks() -> None:
+    assert next_step(analysis((8.0, 5.0, 5.5))) == (
+        "5 more blocks would settle what is not beyond doubt, as they look now: "
+        "`millrace run experiments/load-data.toml --scale demo --blocks 8`"
+    )
+
+
+def test_the_command_takes_the_nearest_of_several_and_tells_the_farthest() -> None:
+    found = analysis((8.0, 5.0, 5.5), (8.0, 4.3, 5.5))
+    nearest, farthest = sorted(each.more_blocks or 0 for each in found.comparisons())
+    assert nearest < farthest
+    text = next_step(found)
+    assert text.startswith(f"{nearest} more blocks would settle 1 of the 2 ({farthest}: all) that")
+    assert text.endswith(f" --blocks {3 + nearest}`")
+
+
+@pytest.mark.parametrize(
+    ("design", "option"),
+    [
+        (Design(kind="sequential", blocks=40), ""),
+        (Design(kind="sequential", blocks=9), "--max-blocks"),
+        (Design(kind="sequential", blocks=40, max_time_s=60.0), ""),
+    ],
+)
+def test_a_sequential_run_needs_another_limit_or_none(design: Design, option: str) -> None:
+    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
+    found = compare_run(run_of(times, design))
+    (comparison,) = found.comparisons()
+    assert comparison.undecided
+    assert comparison.more_blocks is not None
+    blocks = 9 + comparison.more_blocks
+    assert next_step(found).endswith(f" {option} {blocks}`" if option else "")
+    assert (f"(`{option} {blocks}`)" in sentence(comparison, found)) == bool(option)
+
+
+def test_decided_comparisons_need_no_step() -> None:
+    assert next_step(analysis(tuple(2 * time for time in TIMES))) == ""
+
+
+@pytest.mark.parametrize("output_format", ["terminal", "markdown", "html"])
+def test_every_format_tells_the_step(output_format: str) -> None:
+    text = render(analysis((8.0, 5.0, 5.5)), output_format).replace("\u00a0", " ")
+    assert "--blocks 8" in " ".join(text.split())
+
+
+def test_documents_have_the_numbers() -> None:
+    document = json.loads(render(analysis((8.0, 5.0, 5.5)), "json"))
+    comparison = document["comparisons"][0]
+    assert (comparison["agreeing_blocks"], comparison["more_blocks"]) == (3, 5)
+    assert document["next_step"].endswith(" --blocks 8`")
+    rows = render(analysis((8.0, 5.0, 5.5)), "csv").splitlines()
+    named = dict(zip(rows[0].split(","), rows[1].split(","), strict=False))
+    assert math.isclose(float(named["ratio"]), comparison["ratio"])
+    assert (named["agreeing_blocks"], named["more_blocks"]) == ("3", "5")
