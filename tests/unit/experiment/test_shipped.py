@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from millrace import databases
+from millrace.analysis.explain.decode_observations import loaders
+from millrace.app.experiments import CHOOSABLE
 from millrace.campaign.inputs import configuration_of
+from millrace.campaign.run_records import experiment_spec
 from millrace.databases import Family
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
@@ -36,6 +39,7 @@ def shipped(path: Path, scale: str) -> Experiment:
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
         studies=study_names(),
+        collectors=CHOOSABLE,
     )
     return read(path, scale=scale, context=context)
 
@@ -49,6 +53,16 @@ def pool_bytes(experiment: Experiment, treatment: Treatment) -> int:
     wanted = configuration_of(experiment, treatment, family=server.family, version=server.version)
     said = [o.value for o in wanted.options if o.name == "innodb_buffer_pool_size"]
     return parse_size(str(said[0])) if said else DEFAULT_POOL_BYTES
+
+
+@pytest.mark.parametrize(("path", "scale"), CASES)
+def test_every_trial_of_a_load_has_a_time_breakdown(path: Path, scale: str) -> None:
+    experiment = shipped(path, scale)
+    spec = experiment_spec(experiment)
+    assert experiment.collectors == CHOOSABLE
+    for treatment in expand(experiment, seed=1).treatments:
+        is_driven = any(phase["kind"] == "drive" for phase in experiment.workload["phases"])
+        assert is_driven or loaders(spec.workload, spec.chosen(treatment.levels)) is not None
 
 
 @pytest.mark.parametrize(("path", "scale"), CASES)
