@@ -43,6 +43,10 @@ class Pool:
         values: Array = np.concatenate(self.forks)[starts[chosen] + blocks]
         return values
 
+    def centred(self, source: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """Draw this many trials with an expectation of 0, so that a factor scales noise alone."""
+        return self.draw(source, shape) - float(np.mean([fork.mean() for fork in self.forks]))
+
 
 def recorded() -> list[tuple[Array, ...]]:
     """Return the recorded values of each benchmark, by fork.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks import json_file
+from benchmarks import json_file, shared_noise
 from benchmarks.rates import Rate, rate_of, show
 from benchmarks.trial_noise import (
     Array,
@@ -64,6 +64,8 @@ def main() -> None:
         ),
         *_titled("Three ways, margin 2 %", lambda: _three_ways(known, runs)),
     ]
+    print("\nEvidence shared in a run, against each comparison by itself")
+    shared = list(shared_noise.shown(known, len(known) // (5 if arguments.quick else 1)))
     json_file.write(
         arguments.json,
         "verdicts",
@@ -71,6 +73,7 @@ def main() -> None:
         series=runs,
         alpha=ALPHA,
         rates=[asdict(rate) for rate in rates],
+        shared_noise=[asdict(figures) for figures in shared],
     )
 
 

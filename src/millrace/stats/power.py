@@ -3,7 +3,8 @@
 Both follow from the power of the paired t-test, which is a tail of the noncentral t distribution
 with noncentrality ``|log ratio| * sqrt(n) / log_sd`` (Owen, Biometrika 52, 1965; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences*, 2nd ed., 1988, ch. 2). The spread is
-itself an estimate: read the answers as orders of magnitude, not as guarantees.
+itself an estimate: read the answers as orders of magnitude, not as guarantees. Degrees of freedom
+that other comparisons lent (``shared_noise``) are taken to stay as many.
 
 With any number of ``looks`` the power is that of the last look. Earlier looks add a little, so the
 true power is slightly higher.
@@ -23,23 +24,35 @@ MOST_BLOCKS = 10_000
 
 
 def minimum_detectable_ratio(
-    log_sd: float, n_blocks: int, *, alpha: float = 0.05, power: float = 0.8, looks: Looks = "once"
+    log_sd: float,
+    n_blocks: int,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    looks: Looks = "once",
+    borrowed: float = 0.0,
 ) -> float:
     """Return the smallest ratio above 1 whose interval would exclude 1 with probability ``power``.
 
-    ``log_sd`` is the standard deviation of the blocks' log-ratios; the reciprocal is detected
-    equally. Raises ValueError for fewer blocks than an interval needs: 2, or 3 with any number of
-    looks.
+    ``log_sd`` is the standard deviation of the blocks' log-ratios, with ``borrowed`` degrees of
+    freedom more than theirs; the reciprocal is detected equally. Raises ValueError for fewer blocks
+    than an interval needs: 2, or 3 with any number of looks.
     """
     if n_blocks < 2:
         raise ValueError("one block says nothing about its own uncertainty")
-    if not math.isfinite(_critical_t(n_blocks, alpha, looks)):
+    if not math.isfinite(_critical_t(n_blocks, alpha, looks, borrowed)):
         raise ValueError(f"at least {FEWEST_BLOCKS} blocks are needed before the first look")
-    return from_log(_noncentrality(n_blocks, alpha, power, looks) * log_sd / math.sqrt(n_blocks))
+    distance = _noncentrality(n_blocks, alpha, power, looks, borrowed)
+    return from_log(distance * log_sd / math.sqrt(n_blocks))
 
 
 def blocks_wanted(
-    log_sd: float, margin: float, *, alpha: float = 0.05, looks: Looks = "once"
+    log_sd: float,
+    margin: float,
+    *,
+    alpha: float = 0.05,
+    looks: Looks = "once",
+    borrowed: float = 0.0,
 ) -> int | None:
     """Return the fewest blocks, at least 3, that detect a true ``1 + margin`` with power 0.8.
 
@@ -48,7 +61,10 @@ def blocks_wanted(
     _check(margin)
 
     def enough(n_blocks: int) -> bool:
-        return minimum_detectable_ratio(log_sd, n_blocks, alpha=alpha, looks=looks) <= 1 + margin
+        seen = minimum_detectable_ratio(
+            log_sd, n_blocks, alpha=alpha, looks=looks, borrowed=borrowed
+        )
+        return seen <= 1 + margin
 
     return _fewest(enough, at_least=FEWEST_BLOCKS)
 
@@ -75,7 +91,7 @@ def blocks_to_decide(
     reach = centre - math.log(estimate.low) if by_low else math.log(estimate.high) - centre
     room = abs(centre) if is_difference else limit - abs(centre)
     needed_alpha = own_alpha if alpha is None or not is_difference else alpha
-    unit = reach / _half_width(n_now, own_alpha, estimate.looks)
+    unit = reach / _half_width(n_now, own_alpha, estimate.looks, estimate.borrowed)
 
     def enough(n_blocks: int) -> bool:
         return unit * _half_width(n_blocks, needed_alpha, "any") < room
@@ -84,9 +100,9 @@ def blocks_to_decide(
     return None if fewest is None else fewest - n_now
 
 
-def _half_width(n_blocks: int, alpha: float, looks: Looks) -> float:
+def _half_width(n_blocks: int, alpha: float, looks: Looks, borrowed: float = 0.0) -> float:
     """Return half the width of the interval, in standard deviations of a block."""
-    return _critical_t(n_blocks, alpha, looks) / math.sqrt(n_blocks)
+    return _critical_t(n_blocks, alpha, looks, borrowed) / math.sqrt(n_blocks)
 
 
 def _check(margin: float) -> None:
@@ -109,18 +125,20 @@ def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
     return wanted
 
 
-def _critical_t(n_blocks: int, alpha: float, looks: Looks) -> float:
+def _critical_t(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> float:
     """Return half the width of the interval of normal values, in standard errors of their mean."""
     if looks == "any":
         return sequential.critical_t(n_blocks, alpha)
-    return -float(scipy.special.stdtrit(n_blocks - 1, alpha / 2))
+    return -float(scipy.special.stdtrit(n_blocks - 1 + borrowed, alpha / 2))
 
 
 @lru_cache(maxsize=4096)
-def _noncentrality(n_blocks: int, alpha: float, power: float, looks: Looks) -> float:
+def _noncentrality(
+    n_blocks: int, alpha: float, power: float, looks: Looks, borrowed: float
+) -> float:
     """Return the noncentrality at which a significant ratio in its direction has this ``power``."""
-    freedom = n_blocks - 1
-    critical = _critical_t(n_blocks, alpha, looks)
+    freedom = n_blocks - 1 + borrowed
+    critical = _critical_t(n_blocks, alpha, looks, borrowed)
 
     def shortfall(noncentrality: float) -> float:
         return 1 - float(scipy.special.nctdtr(freedom, noncentrality, critical)) - power

@@ -7,7 +7,8 @@ ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not
 is called the base, by Fleming and Wallace (CACM 29(3), 1986).
 
 The interval is Student's for a number of blocks that was fixed beforehand, and that of
-``sequential`` where the user may look after every block and stop.
+``sequential`` where the user may look after every block and stop. ``shared_noise`` moderates the
+spread of Student's by that of a run's other comparisons.
 """
 
 import math
@@ -31,9 +32,10 @@ class RatioEstimate:
 
     ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
     nothing about its own uncertainty, and any number of looks needs three. ``log_sd`` is the
-    standard deviation of the log-ratios (0.01 is about 1 %), None for a single pair. ``looks`` says
-    which looks the interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1;
-    it is at most ``1 - confidence`` where the interval excludes 1, and None where there is none.
+    standard deviation of the log-ratios (0.01 is about 1 %), None for a single pair. ``borrowed``
+    is how many degrees of freedom other comparisons lent to it. ``looks`` says which looks the
+    interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1; it is at most ``1
+    - confidence`` where the interval excludes 1, and None where there is none.
     """
 
     ratio: float
@@ -44,6 +46,7 @@ class RatioEstimate:
     log_sd: float | None
     looks: Looks = "once"
     p_value: float | None = None
+    borrowed: float = 0.0
 
     @property
     def excludes_1(self) -> bool:
@@ -74,28 +77,56 @@ def paired_ratio(
         return RatioEstimate(from_log(centre), None, None, 1, confidence, None, looks)
     log_sd = float(np.std(values, ddof=1))
     if looks == "once":
-        error = log_sd / math.sqrt(n_pairs)
-        half_width = float(scipy.special.stdtrit(n_pairs - 1, (1 + confidence) / 2)) * error
-        low, high = centre - half_width, centre + half_width
-        p_value: float | None = _p_value(centre, error, n_pairs - 1)
-    else:
-        low, high = sequential.interval(values, 1 - confidence)
-        p_value = sequential.p_value(values)
-        centre = min(max(centre, low), high)
+        return _by_student(centre, n_pairs, log_sd, 0.0, confidence)
+    low, high = sequential.interval(values, 1 - confidence)
     bounded = math.isfinite(low)
     return RatioEstimate(
-        ratio=from_log(centre),
+        ratio=from_log(min(max(centre, low), high)),
         low=from_log(low) if bounded else None,
         high=from_log(high) if bounded else None,
         n_pairs=n_pairs,
         confidence=confidence,
         log_sd=log_sd,
         looks=looks,
-        p_value=p_value,
+        p_value=sequential.p_value(values),
     )
 
 
-def _p_value(mean: float, error: float, freedom: int) -> float:
+def moderated_ratio(
+    base: Sequence[float],
+    candidate: Sequence[float],
+    *,
+    log_sd: float,
+    borrowed: float,
+    confidence: float = 0.95,
+) -> RatioEstimate:
+    """Estimate as ``paired_ratio`` does for one look, with a standard deviation from elsewhere.
+
+    ``log_sd`` has ``borrowed`` degrees of freedom more than that of the blocks alone. Raises
+    ValueError for unequal lengths, no pair, or a value that is not positive and finite.
+    """
+    values = log_ratios(base, candidate)
+    return _by_student(float(np.mean(values)), len(values), log_sd, borrowed, confidence)
+
+
+def _by_student(
+    centre: float, n_pairs: int, log_sd: float, borrowed: float, confidence: float
+) -> RatioEstimate:
+    error, freedom = log_sd / math.sqrt(n_pairs), n_pairs - 1 + borrowed
+    half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    return RatioEstimate(
+        ratio=from_log(centre),
+        low=from_log(centre - half_width),
+        high=from_log(centre + half_width),
+        n_pairs=n_pairs,
+        confidence=confidence,
+        log_sd=log_sd,
+        p_value=_p_value(centre, error, freedom),
+        borrowed=borrowed,
+    )
+
+
+def _p_value(mean: float, error: float, freedom: float) -> float:
     """Return Student's two-sided p-value.
 
     Values without any spread have p-value 1 for a mean of 0, and 0 for any other mean.

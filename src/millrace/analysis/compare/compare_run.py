@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from millrace.analysis import variables
 from millrace.analysis.compare import conditions
-from millrace.analysis.compare.comparisons import compare_with_base
+from millrace.analysis.compare.comparisons import compare_with_bases
 from millrace.analysis.compare.conditions import disturbed_blocks, least_overlap
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.equal_work import ComparabilityRules, asks_the_same
@@ -140,16 +140,24 @@ def _groups(
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
         by_held.setdefault(tuple(treatment.fixed_factors.items()), []).append(treatment)
+    compared = compare_with_bases(
+        [
+            (base, [treatment for treatment in members if not treatment.is_base])
+            for members in by_held.values()
+            for base in members
+            if base.is_base
+        ],
+        metrics,
+        rules,
+        factor=factor,
+        first_failures=first_failures,
+    )
     groups = []
     for held_items, members in by_held.items():
         held = dict(held_items)
         bases = [treatment for treatment in members if treatment.is_base]
-        others = [treatment for treatment in members if not treatment.is_base]
-        comparisons: list[Comparison] = []
-        for base in bases:
-            comparisons += compare_with_base(
-                base, others, metrics, rules, factor=factor, first_failures=first_failures
-            )
+        ids = {base.id for base in bases}
+        comparisons = [each for each in compared if each.base_id in ids]
         label = " · ".join(level_text(name, held[name]) for name in label_factors)
         adjusted = [
             _adjusted(treatment, bases[0], comparisons) if len(bases) == 1 else treatment

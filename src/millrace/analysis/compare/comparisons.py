@@ -2,70 +2,69 @@
 
 from collections.abc import Mapping, Sequence
 
-from millrace.analysis.compare.comparability import (
-    Comparability,
-    TreatmentTrials,
-    assess_comparability,
-)
+from millrace.analysis.compare.comparability import TreatmentTrials, assess_comparability
 from millrace.analysis.compare.equal_work import ComparabilityRules
+from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_values
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide
 from millrace.levels import level_text
 from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
-from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS
 
 _AT_LEAST = f"at least {FEWEST_BLOCKS} are needed"
 
 
-def compare_with_base(
-    base: TreatmentAnalysis,
-    candidates: Sequence[TreatmentAnalysis],
+def compare_with_bases(
+    groups: Sequence[tuple[TreatmentAnalysis, Sequence[TreatmentAnalysis]]],
     metrics: Sequence[Metric],
     rules: ComparabilityRules,
     *,
     factor: str,
     first_failures: Mapping[str, Failure],
 ) -> tuple[Comparison, ...]:
-    """Compare candidates with the base, in each metric; ``first_failures`` is by treatment id."""
-    compared = []
-    for candidate in candidates:
-        names = (level_text(factor, base.level), level_text(factor, candidate.level))
-        of_base, of_candidate = (
-            TreatmentTrials(name, each.work, each.steadiness)
-            for name, each in zip(names, (base, candidate), strict=True)
-        )
-        refused = assess_comparability(of_base, of_candidate, rules)
-        compared += [
-            _compare(
-                base,
-                candidate,
-                metric,
-                rules,
-                names=names,
-                first_failures=first_failures,
-                refused=refused,
-            )
-            for metric in metrics
-        ]
-    return tuple(compared)
+    """Compare the candidates of each group with its base, in each metric.
+
+    ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence;
+    ``first_failures`` is by treatment id.
+    """
+    pairs = [
+        _pair(base, candidate, rules, factor)
+        for base, candidates in groups
+        for candidate in candidates
+    ]
+    estimates = {metric.name: estimate_ratios(pairs, metric, rules.looks) for metric in metrics}
+    return tuple(
+        _compare(pair, metric, estimates[metric.name][number], rules, first_failures=first_failures)
+        for number, pair in enumerate(pairs)
+        for metric in metrics
+    )
+
+
+def _pair(
+    base: TreatmentAnalysis, candidate: TreatmentAnalysis, rules: ComparabilityRules, factor: str
+) -> Pair:
+    names = (level_text(factor, base.level), level_text(factor, candidate.level))
+    of_base, of_candidate = (
+        TreatmentTrials(name, each.work, each.steadiness)
+        for name, each in zip(names, (base, candidate), strict=True)
+    )
+    return Pair(base, candidate, names, assess_comparability(of_base, of_candidate, rules))
 
 
 def _compare(
-    base: TreatmentAnalysis,
-    candidate: TreatmentAnalysis,
+    pair: Pair,
     metric: Metric,
+    estimate: RatioEstimate | None,
     rules: ComparabilityRules,
     *,
-    names: tuple[str, str],
     first_failures: Mapping[str, Failure],
-    refused: Comparability,
 ) -> Comparison:
+    base, candidate, names, refused = pair.base, pair.candidate, pair.names, pair.refused
     pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
-    estimate = paired_ratio(*pairs, looks=rules.looks) if pairs[0] else None
     own_failure = _failure(candidate, names[1], first_failures)
     base_failure = _failure(base, f"the base {names[0]}", first_failures)
     if failure := own_failure or base_failure:
@@ -116,16 +115,6 @@ def _agreeing(
     )
 
 
-def paired_values(
-    base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
-) -> tuple[list[float], list[float]]:
-    """Return the values of the blocks in which both trials finished, in the order of the blocks."""
-    found = [treatment.metrics.get(metric.name) for treatment in (base, candidate)]
-    ours, theirs = ({t.block: t.value for t in (each.trials if each else ())} for each in found)
-    blocks = sorted(ours.keys() & theirs.keys())
-    return [ours[block] for block in blocks], [theirs[block] for block in blocks]
-
-
 def _failure(
     treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
 ) -> str | None:
@@ -156,5 +145,8 @@ def _power(estimate: RatioEstimate | None, margin: float) -> tuple[float | None,
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
     log_sd, looks, alpha = estimate.log_sd, estimate.looks, 1 - estimate.confidence
-    seen = minimum_detectable_ratio(log_sd, estimate.n_pairs, alpha=alpha, looks=looks) - 1
-    return seen, blocks_wanted(log_sd, margin, alpha=alpha, looks=looks)
+    seen = minimum_detectable_ratio(
+        log_sd, estimate.n_pairs, alpha=alpha, looks=looks, borrowed=estimate.borrowed
+    )
+    wanted = blocks_wanted(log_sd, margin, alpha=alpha, looks=looks, borrowed=estimate.borrowed)
+    return seen - 1, wanted

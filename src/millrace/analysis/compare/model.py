@@ -289,6 +289,12 @@ class RunAnalysis:
     dependences: tuple[Dependence, ...] = ()
 
     @property
+    def shares_noise(self) -> bool:
+        """Return whether intervals borrow from the noise of all comparisons of the run."""
+        found = (each.estimate for group in self.groups for each in group.comparisons)
+        return any(estimate is not None and estimate.borrowed > 0 for estimate in found)
+
+    @property
     def base_text(self) -> str:
         """Return the base as it stands in sentences."""
         return level_text(self.factor, self.base)

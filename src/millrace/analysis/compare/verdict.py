@@ -77,7 +77,11 @@ def power(estimate: RatioEstimate, margin: float) -> Power | None:
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
     detectable = minimum_detectable_ratio(
-        estimate.log_sd, estimate.n_pairs, alpha=1 - estimate.confidence, looks=estimate.looks
+        estimate.log_sd,
+        estimate.n_pairs,
+        alpha=1 - estimate.confidence,
+        looks=estimate.looks,
+        borrowed=estimate.borrowed,
     )
     is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
     return Power(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))

@@ -7,7 +7,7 @@ interval holds for any number of looks, so that blocks may be added until it dec
 from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.comparisons import paired_values
+from millrace.analysis.compare.estimates import paired_values
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.verdict import decide, power
 from millrace.stats.ratio import RatioEstimate, paired_ratio

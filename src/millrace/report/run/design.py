@@ -26,7 +26,8 @@ def design_text(analysis: RunAnalysis) -> str:
     design = analysis.run.design
     beside = "side by side, " if design.concurrent else "in slices, " if design.slices else ""
     if design.kind == "fixed":
-        return beside + counted(analysis.run.blocks, "block")
+        shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
+        return f"{beside}{counted(analysis.run.blocks, 'block')}{shared}"
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
         limits += f" and {duration_in_words(design.max_time_s)}"
@@ -114,6 +115,12 @@ def _interval(analysis: RunAnalysis) -> str:
     interval = f"Student’s t on their logarithms, {percent}, for a number of blocks fixed before"
     if analysis.holds_for == "any":
         interval = f"a confidence sequence of {percent}, which holds however often one has looked"
+    elif analysis.shares_noise:
+        interval = (
+            f"from all comparisons of the run: {interval}, whose spread is the mean of the "
+            f"comparison’s own and of what the others tell about it, weighted by their degrees of "
+            f"freedom. A comparison that is much noisier or quieter than the others borrows less"
+        )
     return (
         f"A comparison pairs the trials of a block. Its ratio is the geometric mean of the blocks’ "
         f"ratios; its interval is {interval}. The verdict is regression or improvement when the "

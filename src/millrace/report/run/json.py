@@ -29,6 +29,7 @@ def as_json(analysis: RunAnalysis) -> str:
             analysis.run.design,
             ended=analysis.status.ending,
             intervals_hold_for=analysis.holds_for,
+            intervals_from="all_comparisons" if analysis.shares_noise else "own_blocks",
             statuses=analysis.status.comparisons,
         ),
         metrics=[

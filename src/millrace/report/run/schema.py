@@ -100,7 +100,8 @@ class DesignPart(Part):
 
     `ended` says why a sequential run has no further block: all comparisons are `closed`, or the
     limit of `blocks` or `time`; null where it may go on. `intervals_hold_for` says whether
-    intervals hold for `any` number of looks or for `once`.
+    intervals hold for `any` number of looks or for `once`, `intervals_from` whether the spread of
+    each is that of its own blocks, or shared by all comparisons of the run.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -110,6 +111,7 @@ class DesignPart(Part):
     slices: bool
     ended: model.Ending | None
     intervals_hold_for: Looks
+    intervals_from: Literal["own_blocks", "all_comparisons"]
     statuses: list[ComparisonStatusPart]
 
 

@@ -1,0 +1,198 @@
+"""Measure intervals that share what the comparisons of a run tell about noise.
+
+The data are recorded noise of real benchmarks. A run has groups of treatments, each group with the
+noise of one benchmark, and nothing differs. Every figure stands beside that of Student's interval,
+which each comparison had by itself. Unequal noise: one treatment's is multiplied. The spread of a
+figure is that of repetitions with other runs (two standard errors).
+
+A false verdict is a regression or an improvement (margin 2 %) that survives the correction for the
+number of comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.trial_noise import Pool
+from millrace.analysis.compare.false_discoveries import adjusted_p_values
+from millrace.analysis.compare.verdict import decide
+from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.shared_noise import Group, shared_ratios
+
+ALPHA = 0.05
+MARGIN = 0.02
+BLOCKS = (2, 3, 4, 5, 6)
+TREATMENTS = (2, 3, 4, 6, 9, 12)
+REPETITIONS = 10
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """Which treatments of each group are noisier, by which factor of the standard deviation.
+
+    ``measured`` are the candidates whose coverage counts: those with a noisier side.
+    """
+
+    name: str
+    factors: tuple[tuple[int, float], ...] = ()
+    rest: float = 1.0
+    measured: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The size of a run."""
+
+    blocks: int
+    treatments: int  # of a group, with its base
+    groups: int = 1
+
+    @property
+    def text(self) -> str:
+        return f"{self.blocks} x {self.treatments:2} x {self.groups:2}"
+
+
+THREE_TIMES = math.sqrt(3.0)  # the variance
+EQUAL = Unequal("equal noise")
+UNEQUAL = (
+    Unequal("a candidate of three times the variance", ((1, THREE_TIMES),), measured=(1,)),
+    Unequal("the base of three times the variance", ((0, THREE_TIMES),)),
+    Unequal("all candidates of three times the variance", ((0, 1.0),), rest=THREE_TIMES),
+    Unequal("a candidate of three times the spread", ((1, 3.0),), measured=(1,)),
+    Unequal("the base of three times the spread", ((0, 3.0),)),
+    Unequal("all candidates of three times the spread", ((0, 1.0),), rest=3.0),
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one shape of run; each of shared noise has Student's beside it."""
+
+    name: str
+    shape: Shape
+    width: float  # ratio of mean widths
+    width_spread: float
+    root_mean_square: float  # ratio of root mean square widths
+    coverage: float
+    coverage_spread: float
+    own_coverage: float
+    false_verdicts: float  # of the comparisons
+    own_false_verdicts: float
+    false_runs: float  # with a false verdict
+    own_false_runs: float
+
+    @property
+    def text(self) -> str:
+        return (
+            f"  {self.shape.text:12}{self.name:44} width {self.width:.3f} ±{self.width_spread:.3f} "
+            f"(r.m.s. {self.root_mean_square:.3f})  coverage {100 * self.coverage:.1f} "
+            f"±{100 * self.coverage_spread:.1f} % (own {100 * self.own_coverage:.1f})  "
+            f"false verdicts {100 * self.false_verdicts:.2f} % "
+            f"({100 * self.own_false_verdicts:.2f}), "
+            f"runs {100 * self.false_runs:.1f} % ({100 * self.own_false_runs:.1f})"
+        )
+
+
+def shown(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
+    """Print the figures of each shape of run as soon as they are known, and yield them."""
+    print(f"  {REPETITIONS} times {runs} runs a line; blocks x treatments x groups")
+    for figures in _measured(known, runs):
+        print(figures.text, flush=True)
+        yield figures
+
+
+def _measured(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
+    """Yield the figures of one group, of unequal noise, and of several groups."""
+    for blocks in BLOCKS:
+        for treatments in TREATMENTS:
+            yield measure(known, runs, EQUAL, Shape(blocks, treatments))
+    for noise in UNEQUAL:
+        for blocks, treatments in ((3, 4), (3, 6), (5, 6), (10, 6)):
+            yield measure(known, runs, noise, Shape(blocks, treatments))
+    for shape in (Shape(3, 2, 15), Shape(3, 3, 15), Shape(3, 6, 5), Shape(5, 3, 15)):
+        yield measure(known, runs // 5, EQUAL, shape)
+
+
+def measure(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape) -> Figures:
+    """Return the figures of runs of this shape; groups of a run have benchmarks at random."""
+    source = np.random.default_rng([shape.blocks, shape.treatments, shape.groups])
+
+    def figures() -> list[float]:
+        drawn = [known[int(source.integers(len(known)))] for _ in range(shape.groups)]
+        return _of_run(drawn, source, noise, shape)
+
+    repeated = np.asarray(
+        [np.mean([figures() for _ in range(runs)], axis=0) for _ in range(REPETITIONS)]
+    )
+    mean = repeated.mean(axis=0)
+    error = 2 * repeated.std(axis=0, ddof=1) / math.sqrt(REPETITIONS)
+    widths = repeated[:, 0] / repeated[:, 1]
+    return Figures(
+        name=noise.name,
+        shape=shape,
+        width=float(mean[0] / mean[1]),
+        width_spread=float(2 * widths.std(ddof=1) / math.sqrt(REPETITIONS)),
+        root_mean_square=math.sqrt(mean[2] / mean[3]),
+        coverage=float(mean[4]),
+        coverage_spread=float(error[4]),
+        own_coverage=float(mean[5]),
+        false_verdicts=float(mean[6]),
+        own_false_verdicts=float(mean[7]),
+        false_runs=float(mean[8]),
+        own_false_runs=float(mean[9]),
+    )
+
+
+def _of_run(
+    drawn: Sequence[Pool], source: np.random.Generator, noise: Unequal, shape: Shape
+) -> list[float]:
+    """Return widths, their squares, coverage and false verdicts of one run, shared and own."""
+    factors = np.full(shape.treatments, noise.rest)
+    for place, factor in noise.factors:
+        factors[place] = factor
+    size = (shape.blocks, shape.treatments)
+    values = [np.exp(pool.centred(source, size) * factors) for pool in drawn]
+    shared = list(chain.from_iterable(shared_ratios([_group(of_group) for of_group in values])))
+    own = [
+        paired_ratio(of_group[:, 0].tolist(), of_group[:, place].tolist())
+        for of_group in values
+        for place in range(1, shape.treatments)
+    ]
+    counted = [place - 1 for place in noise.measured or range(1, shape.treatments)]
+    places = [
+        group * (shape.treatments - 1) + place for group in range(shape.groups) for place in counted
+    ]
+    both = (_figures([e for e in shared if e], places), _figures(own, places))
+    return [figure for pair in zip(*both, strict=True) for figure in pair]
+
+
+def _group(values: Array) -> Group:
+    by_block = [dict(enumerate(column)) for column in values.T.tolist()]
+    return Group(by_block[0], tuple(by_block[1:]))
+
+
+def _figures(estimates: Sequence[RatioEstimate], places: Sequence[int]) -> list[float]:
+    """Return mean width, mean square, coverage, false verdicts, and whether there is any."""
+    adjusted = adjusted_p_values(estimates)
+    widths = np.log([(each.high or 1) / (each.low or 1) for each in estimates])[list(places)]
+    wrong = [
+        decide(each, "higher", MARGIN)[0] in ("regression", "improvement")
+        and p is not None
+        and p <= ALPHA
+        for each, p in zip(estimates, adjusted, strict=True)
+    ]
+    covered = [not estimates[place].excludes_1 for place in places]
+    return [
+        float(widths.mean()),
+        float((widths**2).mean()),
+        float(np.mean(covered)),
+        float(np.mean([wrong[place] for place in places])),
+        float(any(wrong)),
+    ]

@@ -1,0 +1,72 @@
+"""Estimate the ratios of all comparisons of a run in one metric.
+
+Where the number of blocks was fixed beforehand, the comparisons share what their trials tell about
+noise (``stats.shared_noise``). A comparison that something speaks against, such as unequal work,
+neither lends nor borrows: its trials may have another noise.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from millrace.analysis.compare.comparability import Comparability
+from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
+from millrace.stats.shared_noise import Group, shared_ratios
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A base and a candidate, their names in sentences, and what speaks against comparing them."""
+
+    base: TreatmentAnalysis
+    candidate: TreatmentAnalysis
+    names: tuple[str, str]
+    refused: Comparability
+
+
+def estimate_ratios(
+    pairs: Sequence[Pair], metric: Metric, looks: Looks
+) -> tuple[RatioEstimate | None, ...]:
+    """Estimate the ratio of each pair; None where no block has both values."""
+    alone = [_alone(pair, metric, looks) for pair in pairs]
+    if looks == "any":
+        return tuple(alone)
+    by_base: dict[str, list[int]] = {}
+    for number, pair in enumerate(pairs):
+        if not pair.refused.reason:
+            by_base.setdefault(pair.base.id, []).append(number)
+    shared = shared_ratios(
+        [
+            Group(
+                _by_block(pairs[numbers[0]].base, metric),
+                tuple(_by_block(pairs[number].candidate, metric) for number in numbers),
+            )
+            for numbers in by_base.values()
+        ]
+    )
+    found = dict(
+        zip(chain.from_iterable(by_base.values()), chain.from_iterable(shared), strict=True)
+    )
+    return tuple(found.get(number, of_pair) for number, of_pair in enumerate(alone))
+
+
+def _alone(pair: Pair, metric: Metric, looks: Looks) -> RatioEstimate | None:
+    base, candidate = paired_values(pair.base, pair.candidate, metric)
+    return paired_ratio(base, candidate, looks=looks) if base else None
+
+
+def paired_values(
+    base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
+) -> tuple[list[float], list[float]]:
+    """Return the values of the blocks in which both trials finished, in the order of the blocks."""
+    ours, theirs = _by_block(base, metric), _by_block(candidate, metric)
+    blocks = sorted(ours.keys() & theirs.keys())
+    return [ours[block] for block in blocks], [theirs[block] for block in blocks]
+
+
+def _by_block(treatment: TreatmentAnalysis, metric: Metric) -> Mapping[int, float]:
+    """Return a treatment's values of its finished trials, by block."""
+    found = treatment.metrics.get(metric.name)
+    return {trial.block: trial.value for trial in (found.trials if found else ())}

@@ -1,0 +1,230 @@
+"""Estimate the ratios of all comparisons of a run with evidence about noise that they share.
+
+Three blocks tell little about their own spread: Student's interval of three log-ratios, with 2
+degrees of freedom, is 4.3 standard errors wide on each side. The other comparisons of the same
+metric were measured on the same host in the same blocks, and their residuals tell more. Each
+comparison has a moderated t statistic, as in limma (Smyth, "Linear Models and Empirical Bayes
+Methods for Assessing Differential Expression in Microarray Experiments", Statistical Applications
+in Genetics and Molecular Biology 3, 2004): its variance is the mean of its own and of a prior,
+weighted by their degrees of freedom, which add up. The estimate itself stays the paired one.
+
+The prior comes from two sources.
+
+* The comparison's group, which shares the base. A linear model of the group's logarithms (block +
+  treatment) has residuals; what they hold beyond the comparison's own is the prior variance. These
+  parts are orthogonal, so a shared base is not counted twice. Treatments of a group may differ in
+  noise, so the prior has at most ``_GROUP_FREEDOM`` degrees of freedom, however many residuals.
+* Other groups (other tests, other numbers of clients), of which there must be three. The moments of
+  their logarithms of variances give the prior's location and its degrees of freedom: few where the
+  groups differ much. Assumed spreads (``_SPREAD``) of some groups more keep that cautious while the
+  groups are few.
+
+Neither is trusted blindly. A variance that is an outlier borrows less, or nothing (Phipson, Lee,
+Majewski, Alexander and Smyth, "Robust Hyperparameter Estimation Protects against Hypervariable
+Genes and Improves Power to Detect Differential Expression", Annals of Applied Statistics 10, 2016,
+do so for noisy ones; here quiet ones borrow less too). Within a group it is compared with the
+residuals of the other candidates alone, which hold neither of its own two sides.
+
+With fewer than three comparisons each interval is Student's of its own blocks. Intervals for any
+number of looks share nothing: the prior changes from look to look.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from millrace.stats.ratio import RatioEstimate, moderated_ratio, paired_ratio
+
+FEWEST_COMPARISONS = 3
+
+# Of treatments of one group: their noise differs by about a third (the standard deviation of a
+# variance's logarithm is 0.6), as that of real servers does.
+_GROUP_FREEDOM = 6.0
+_FEWEST_OTHERS = 3  # groups
+_SPREAD = 1.0  # variance of the logarithms of the groups' variances: a factor of 1.6 in noise
+_ASSUMED_GROUPS = 2.0  # have that spread
+_LEAST_SPREAD = 0.1
+_OUTLIER = 0.05  # two-sided p-value below which a variance borrows less
+
+
+@dataclass(frozen=True)
+class Group:
+    """The values of treatments that share a base: by block, positive, in any one unit."""
+
+    base: Mapping[int, float]
+    candidates: tuple[Mapping[int, float], ...]
+
+
+class _Variance(NamedTuple):
+    """An estimated variance of log-ratios, with its degrees of freedom."""
+
+    value: float
+    freedom: float
+
+
+def shared_ratios(
+    groups: Sequence[Group], *, confidence: float = 0.95
+) -> tuple[tuple[RatioEstimate | None, ...], ...]:
+    """Estimate candidate / base of each group's candidates; None where no block has both.
+
+    Intervals and p-values hold for a number of blocks that was fixed beforehand. Raises ValueError
+    for a value that is not positive and finite.
+    """
+    own = [[_Pairs.of(group, candidate) for candidate in group.candidates] for group in groups]
+    known = sum(pairs.variance is not None for of_group in own for pairs in of_group)
+    if known < FEWEST_COMPARISONS:
+        return tuple(tuple(pairs.estimate(confidence) for pairs in of_group) for of_group in own)
+    residuals = [_residuals([group.base, *group.candidates]) for group in groups]
+    variances = [_variance(*each) for each in residuals]
+    found = []
+    for place, (group, of_group) in enumerate(zip(groups, own, strict=True)):
+        across = _across([each for at, each in enumerate(variances) if at != place])
+        found.append(
+            tuple(
+                pairs.estimate(
+                    confidence,
+                    _rest(pairs, *residuals[place], across),
+                    _variance(*_residuals(_without(group.candidates, number))),
+                )
+                for number, pairs in enumerate(of_group)
+            )
+        )
+    return tuple(found)
+
+
+def _without(
+    candidates: tuple[Mapping[int, float], ...], number: int
+) -> tuple[Mapping[int, float], ...]:
+    return candidates[:number] + candidates[number + 1 :]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The values of the blocks in which both were measured, and the variance of log-ratios."""
+
+    base: list[float]
+    candidate: list[float]
+    variance: _Variance | None
+
+    @classmethod
+    def of(cls, group: Group, candidate: Mapping[int, float]) -> "_Pairs":
+        blocks = sorted(group.base.keys() & candidate.keys())
+        base, other = [group.base[each] for each in blocks], [candidate[each] for each in blocks]
+        alone = paired_ratio(base, other) if blocks else None
+        sd = None if alone is None else alone.log_sd
+        return cls(base, other, None if sd is None else _Variance(sd * sd, len(blocks) - 1.0))
+
+    def estimate(
+        self,
+        confidence: float,
+        prior: _Variance | None = None,
+        others: _Variance | None = None,
+    ) -> RatioEstimate | None:
+        """Estimate the ratio; ``others`` is what the own variance is compared with (``prior``)."""
+        if not self.base:
+            return None
+        if prior is None or self.variance is None:
+            return paired_ratio(self.base, self.candidate, confidence=confidence)
+        value, freedom = _moderated(
+            self.variance, _of_group(prior), _of_group(others) if others else None
+        )
+        return moderated_ratio(
+            self.base,
+            self.candidate,
+            log_sd=math.sqrt(value),
+            borrowed=freedom - self.variance.freedom,
+            confidence=confidence,
+        )
+
+
+def _rest(
+    pairs: _Pairs, squares: float, freedom: float, across: _Variance | None
+) -> _Variance | None:
+    """Return what the run knows of a comparison's variance beyond its own pairs.
+
+    ``squares`` and ``freedom`` are those of its group's residuals, its own included.
+    """
+    own = pairs.variance
+    if own is None:
+        return None
+    rest = _variance(squares - own.value * own.freedom, freedom - own.freedom)
+    return _moderated(rest, across) if rest and across else rest or across
+
+
+def _of_group(variance: _Variance) -> _Variance:
+    """Return the prior of a comparison by its group's variance, from which it may differ."""
+    return _Variance(variance.value, 1 / (1 / variance.freedom + 1 / _GROUP_FREEDOM))
+
+
+def _variance(squares: float, freedom: float) -> _Variance | None:
+    return _Variance(squares / freedom, freedom) if freedom > 0 and squares > 0 else None
+
+
+def _moderated(own: _Variance, prior: _Variance, like: _Variance | None = None) -> _Variance:
+    """Return the mean of both variances, weighted by degrees of freedom, which add up.
+
+    The prior has less weight the less ``own`` looks like ``like``, by default the prior.
+    """
+    like = like or prior
+    ratio = own.value / like.value
+    tails = (
+        float(tail(own.freedom, like.freedom, ratio))
+        for tail in (scipy.special.fdtr, scipy.special.fdtrc)
+    )
+    lent = prior.freedom * min(1.0, 2 * min(tails) / _OUTLIER)
+    freedom = own.freedom + lent
+    return _Variance((own.freedom * own.value + lent * prior.value) / freedom, freedom)
+
+
+def _residuals(treatments: Sequence[Mapping[int, float]]) -> tuple[float, float]:
+    """Return the sum of squares of the residuals of treatments, and their degrees of freedom.
+
+    The model is block + treatment. Values are scaled so that the mean square estimates the variance
+    of log-ratios, which is twice that of single values.
+    """
+    blocks = {block: at for at, block in enumerate(sorted(set().union(*treatments)))}
+    rows = [(blocks[block], at) for at, values in enumerate(treatments) for block in values]
+    if not rows:
+        return 0.0, 0.0
+    logs = np.log([value for values in treatments for value in values.values()])
+    numbers = np.arange(len(rows))
+    design = np.zeros((len(rows), len(blocks) + len(treatments)))
+    design[numbers, [block for block, _ in rows]] = 1
+    design[numbers, [len(blocks) + treatment for _, treatment in rows]] = 1
+    fitted, _, rank, _ = np.linalg.lstsq(design, logs)
+    left: NDArray[np.float64] = logs - design @ fitted
+    return 2 * float(left @ left), float(len(rows) - rank)
+
+
+def _across(groups: Sequence[_Variance | None]) -> _Variance | None:
+    """Return the prior of a group's variance by those of other groups; None by too few."""
+    known = [each for each in groups if each is not None]
+    if len(known) < _FEWEST_OTHERS:
+        return None
+    values, halves = (np.asarray(of) for of in zip(*known, strict=True))
+    halves = halves / 2
+    logs = np.log(values) - scipy.special.digamma(halves) + np.log(halves)
+    chance = float(scipy.special.polygamma(1, halves).mean())
+    degrees = len(known) - 1
+    spread = (degrees * (float(logs.var(ddof=1)) - chance) + _ASSUMED_GROUPS * _SPREAD) / (
+        degrees + _ASSUMED_GROUPS
+    )
+    spread = max(spread, _LEAST_SPREAD)
+    # The centre is itself an estimate.
+    half = _inverse_trigamma(spread + (spread + chance) / len(known))
+    centre = float(logs.mean()) + float(scipy.special.digamma(half)) - math.log(half)
+    return _Variance(math.exp(centre), 2 * half)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return the argument at which the trigamma function has a positive ``value``."""
+
+    def excess(log_argument: float) -> float:
+        return float(scipy.special.polygamma(1, math.exp(log_argument))) - value
+
+    return math.exp(float(scipy.optimize.brentq(excess, -20.0, 20.0)))

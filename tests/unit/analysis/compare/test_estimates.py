@@ -1,0 +1,117 @@
+"""Test which comparisons of a run share what they tell about noise, and how reports say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from millrace.analysis.compare.comparability import Comparability
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_values
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.report.run.design import design_text, method
+from millrace.report.run.formats import render
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
+from tests.unit.analysis.builders import Fails, RunBuilder, noisy
+from tests.unit.analysis.query_runs import QueryRun
+
+BASE, *OTHERS = (f"mysql-5.{minor}.1" for minor in range(6))
+FAIR = Comparability("", "", None)
+PHRASE = "intervals from all comparisons of the run"
+
+
+def run(candidates: int, blocks: int = 3, *, looks: Looks = "once") -> RunAnalysis:
+    times = {
+        name: noisy(4.0, blocks, seed=seed)
+        for seed, name in enumerate([BASE, *OTHERS[:candidates]])
+    }
+    return compare_run(RunBuilder(times, base=BASE, published=None).build(), looks=looks)
+
+
+def own(analysis: RunAnalysis, looks: Looks = "once") -> list[RatioEstimate]:
+    base, *others = analysis.treatments
+    return [
+        paired_ratio(*paired_values(base, other, analysis.headline), looks=looks)
+        for other in others
+    ]
+
+
+def estimates(analysis: RunAnalysis) -> list[RatioEstimate]:
+    return [each.estimate for each in analysis.comparisons() if each.estimate is not None]
+
+
+def pairs(analysis: RunAnalysis, refused: Sequence[int] = ()) -> list[Pair]:
+    base, *others = analysis.treatments
+    why = Comparability("unequal work", "", None)
+    return [
+        Pair(base, other, (base.label, other.label), why if place in refused else FAIR)
+        for place, other in enumerate(others)
+    ]
+
+
+def test_five_comparisons_of_a_run_share_their_noise() -> None:
+    analysis = run(5)
+    for found, alone in zip(estimates(analysis), own(analysis), strict=True):
+        assert found.ratio == alone.ratio
+        assert found.borrowed > 0
+    text = "3 blocks, intervals from all comparisons of the run"
+    assert design_text(analysis) == text
+    assert "its interval is from all comparisons of the run: Student’s t" in " ".join(
+        method(analysis)
+    )
+    assert json.loads(render(analysis, "json"))["design"]["intervals_from"] == "all_comparisons"
+
+
+def test_in_each_metric() -> None:
+    servers = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33")
+    analysis = compare_run(QueryRun(servers, ("reads", "writes"), (1, 8), 3).build())
+    for metric in analysis.metrics:
+        found = [each.estimate for each in analysis.comparisons(metric)]
+        assert any(each is not None and each.borrowed > 0 for each in found), metric.name
+
+
+@pytest.mark.parametrize("candidates", [1, 2])
+def test_one_or_two_have_their_own_intervals(candidates: int) -> None:
+    analysis = run(candidates)
+    assert estimates(analysis) == own(analysis)
+    assert design_text(analysis) == "3 blocks"
+    assert PHRASE not in " ".join(method(analysis))
+    assert json.loads(render(analysis, "json"))["design"]["intervals_from"] == "own_blocks"
+
+
+def test_intervals_for_any_number_of_looks_are_of_their_own_blocks() -> None:
+    analysis = run(5, blocks=6, looks="any")
+    assert estimates(analysis) == own(analysis, "any")
+    assert not analysis.shares_noise
+
+
+def test_a_comparison_with_a_reason_against_it_neither_lends_nor_borrows() -> None:
+    analysis = run(5, blocks=4)
+    metric = analysis.headline
+    refused = estimate_ratios(pairs(analysis, refused=(0,)), metric, "once")
+    assert refused[0] == own(analysis)[0]
+    assert refused[1:] == estimate_ratios(pairs(analysis)[1:], metric, "once")
+
+
+def test_the_smallest_visible_difference_is_by_the_shared_noise() -> None:
+    analysis = run(5)
+    for found in analysis.comparisons():
+        assert found.estimate is not None
+        assert found.estimate.low is not None
+        assert found.minimum_detectable is not None
+        half_width = found.estimate.ratio / found.estimate.low - 1
+        assert half_width < found.minimum_detectable < 2.2 * half_width
+
+
+def test_a_candidate_that_always_failed_takes_nothing_from_the_others() -> None:
+    times: dict[str, Sequence[float | Fails]] = {
+        name: noisy(4.0, 3, seed=seed) for seed, name in enumerate([BASE, *OTHERS[:4]])
+    }
+    without = compare_run(RunBuilder(times, base=BASE, published=None).build())
+    times[OTHERS[4]] = [Fails()] * 3
+    beside = compare_run(RunBuilder(times, base=BASE, published=None).build())
+    for found, before in zip(estimates(beside), estimates(without), strict=True):
+        assert found.log_sd == pytest.approx(before.log_sd)
+        assert found.borrowed == pytest.approx(before.borrowed)
