@@ -137,6 +137,9 @@ class _Lifecycle:
         draw = self._draws[site.server.base_dir]
         return (f"--data={site.data_dir}", f"--socket={site.socket}", f"--draw={draw}")
 
+    def valgrind_arguments(self, version: str) -> tuple[str, ...]:
+        return ()
+
     def program_arguments(self, site: Site) -> tuple[str, ...]:
         return (f"--data={site.data_dir}",)
 

@@ -43,6 +43,7 @@ NOT_RUN = {
 MEASURING = (
     ("millrace", "run"),
     ("millrace", "calibrate"),
+    ("millrace", "count"),
     ("millrace", "bisect"),
     ("millrace", "history", "confirm"),
     ("millrace", "config", "show"),

@@ -50,6 +50,7 @@ OPTIONS = {"--blocks": "3", "--profile-blocks": "1", "--workload": "updates.toml
 BOUNDS = {
     "calibrate": ("--verdicts", "1"),
     "bisect": ("--max-time", "10s"),
+    "count": ("--starts", "1"),
     "confirm": ("--blocks", "3"),
 }
 OLD, OTHER = "mysql-5.6.24", "mysql-5.7.22"
@@ -173,6 +174,12 @@ def test_runs(command: Command) -> None:
 @pytest.mark.parametrize("command", of("millrace", "calibrate"), ids=ids)
 def test_calibrations(command: Command) -> None:
     assert "verdict" in carry_out(command)
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
+@pytest.mark.parametrize("command", of("millrace", "count"), ids=ids)
+def test_counts(command: Command) -> None:
+    assert "per statement" in carry_out(command)
 
 
 @pytest.mark.parametrize("command", of("millrace", "bisect"), ids=ids)

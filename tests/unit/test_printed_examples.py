@@ -10,23 +10,28 @@ import pytest
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
+from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Forecast, review_text
+from millrace.model.instruction_counts import TreatmentStarts
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
+from millrace.report.counts.sentences import sentence as counts_sentence
 from millrace.report.history.tables import group_text
 from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
+from millrace.stats.unpaired_ratio import UnpairedRatio
 from millrace.workloads import builtin
 from tests import examples
 from tests.examples import Example
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.compare.test_bisection import bisected
+from tests.unit.analysis.counts.counted import start, treatment
 from tests.unit.analysis.history_points import change
 from tests.unit.analysis.steady.test_policy import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
@@ -78,6 +83,17 @@ def a_calibration() -> str:
     return line
 
 
+def a_count() -> str:
+    sides = (counts_treatment("mysql-5.6.24", 40_552), counts_treatment("mysql-5.7.22", 45_647))
+    (group,) = compare_counts(sides, "server", "mysql-5.6.24")
+    ratio = UnpairedRatio(1.1256, 1.1255, 1.1257)
+    return counts_sentence(replace(group.comparisons[0], ratio=ratio))
+
+
+def counts_treatment(server: str, instructions: float) -> TreatmentStarts:
+    return treatment(server, [start(instructions, instructions)] * 2)
+
+
 def a_look() -> str:
     review = review_text(look(3, closed("mysql-5.7.22", "regression"), n_open=2))
     return f"{review}; {Forecast(0.0, 720.0, 1860.0).left(0.0)} left"
@@ -103,6 +119,7 @@ def an_unsteady_side() -> str:
 PRINTED: dict[str, tuple[Callable[[], str], ...]] = {
     "bisect.md": (a_change, no_change),
     "calibrate.md": (a_calibration,),
+    "count.md": (a_count,),
     "design.md": (a_look, the_base_against_itself),
     "history.md": (a_group,),
     "steady-state.md": (an_unsteady_side,),

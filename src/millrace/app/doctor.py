@@ -1,10 +1,17 @@
 """Find what makes results of this host less trustworthy; docs/doctor.md explains each check."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
+from millrace.app.doctor_rules import (
+    CHECKS,
+    NOT_SHOWN,
+    ObservedHost,
+    Result,
+    check,
+    graded,
+    warn_if,
+)
 from millrace.app.host_activity import Activity, observe
 from millrace.errors import MillraceError
 from millrace.loadgen import cpu_idle
@@ -17,89 +24,43 @@ _SHOWN_CPUS = 4
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
 
 
-@dataclass(frozen=True)
-class ObservedHost:
-    """A host at one moment; ``work_dir`` is of instances' data, CPUs wake up with ``latencies``."""
-
-    facts: HostFacts
-    activity: Activity
-    work_dir: Path
-    latencies: tuple[cpu_idle.IdleLatency, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """The result of a rule, with a ``hint`` where something is wrong."""
-
-    observed: str
-    status: Literal["ok", "warn", "problem", "unknown"]
-    hint: str | None = None
-
-
-Rule = Callable[[ObservedHost], Result]
-_CHECKS: list[tuple[str, str, Rule]] = []  # as defined: the order of docs/doctor.md
-
-
-def _check(name: str, why: str) -> Callable[[Rule], Rule]:
-    """Add a check that applies a rule; ``why`` says how what it examines can harm results."""
-
-    def add(rule: Rule) -> Rule:
-        _CHECKS.append((name, why, rule))
-        return rule
-
-    return add
-
-
-_NOT_SHOWN = Result("this host does not show it", "unknown")
-
-
-def _warn_if(is_harmful: object, observed: str, hint: str) -> Result:
-    return Result(observed, "warn", hint) if is_harmful else Result(observed, "ok")
-
-
-def _graded(observed: str, hint: str, *, is_ok: bool, is_problem: bool) -> Result:
-    if is_ok:
-        return Result(observed, "ok")
-    return Result(observed, "problem" if is_problem else "warn", hint)
-
-
-@_check("governor", "other governors change the CPU's frequency with the load of the moment before")
+@check("governor", "other governors change the CPU's frequency with the load of the moment before")
 def _governor(host: ObservedHost) -> Result:
     frequency = host.facts.frequency
     if frequency.governor is None:
         return Result("this host does not show one", "unknown")
-    return _warn_if(
+    return warn_if(
         frequency.governor != "performance",
         f"{frequency.governor} ({frequency.driver or 'unknown driver'})",
         "sudo cpupower frequency-set --governor performance",
     )
 
 
-@_check(
+@check(
     "turbo",
     "how fast a CPU may run above its nominal frequency depends on heat and on its neighbours",
 )
 def _turbo(host: ObservedHost) -> Result:
     frequency = host.facts.frequency
     if frequency.turbo is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     switch = (
         "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"
         if (frequency.driver or "").startswith("intel")
         else "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
     )
-    return _warn_if(frequency.turbo, "on" if frequency.turbo else "off", switch)
+    return warn_if(frequency.turbo, "on" if frequency.turbo else "off", switch)
 
 
-@_check("other load", "what else runs takes CPU, caches and disk from the server under test")
+@check("other load", "what else runs takes CPU, caches and disk from the server under test")
 def _other_load(host: ObservedHost) -> Result:
     activity = host.activity
     if activity.busy_share is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     average = host.facts.load.average_1min
     observed = f"CPUs {activity.busy_share:.0%} busy now, load {average} over a minute"
     busiest = ", ".join(f"{p} {p.share:.0%}" for p in activity.busiest)
-    return _graded(
+    return graded(
         f"{observed}; {busiest}" if busiest else observed,
         "stop it: `top` shows what it is",
         is_ok=activity.busy_share < 0.05,
@@ -107,17 +68,17 @@ def _other_load(host: ObservedHost) -> Result:
     )
 
 
-@_check("other databases", "they wake up in the background, hold memory and write to the same disk")
+@check("other databases", "they wake up in the background, hold memory and write to the same disk")
 def _databases(host: ObservedHost) -> Result:
     databases = host.activity.databases
-    return _warn_if(
+    return warn_if(
         databases,
         ", ".join(map(str, databases)) or "none running",
         "stop them while you measure, such as: sudo systemctl stop mysql mariadb postgresql",
     )
 
 
-@_check(
+@check(
     "virtual machine",
     "neighbours on the same machine share its CPUs, caches and disks, and cannot be seen",
 )
@@ -129,19 +90,19 @@ def _virtual_machine(host: ObservedHost) -> Result:
         kinds.append(f"virtual machine ({detail})" if detail else "virtual machine")
     if virtualisation.container:
         kinds.append(f"container ({virtualisation.container})")
-    return _warn_if(
+    return warn_if(
         kinds,
         " in a ".join(reversed(kinds)) or "none seen",
         "prefer a machine of your own; here, use more blocks and distrust small differences",
     )
 
 
-@_check("steal time", "time the hypervisor gave to others while this host wanted to run")
+@check("steal time", "time the hypervisor gave to others while this host wanted to run")
 def _steal(host: ObservedHost) -> Result:
     share = host.activity.steal_share
     if share is None:
-        return _NOT_SHOWN
-    return _graded(
+        return NOT_SHOWN
+    return graded(
         f"{share:.1%} of CPU time",
         "move to an instance with CPUs of its own, or measure when the machine is quieter",
         is_ok=share < 0.005,
@@ -149,7 +110,7 @@ def _steal(host: ObservedHost) -> Result:
     )
 
 
-@_check(
+@check(
     "CPU wake-up",
     "a CPU that slept is late in every answer to few clients, and hides a server's own time",
 )
@@ -163,41 +124,41 @@ def _wakeup(host: ObservedHost) -> Result:
     )
     if len(latencies) > _SHOWN_CPUS:
         observed += f", {len(latencies) - _SHOWN_CPUS} more that are quicker"
-    return _warn_if(
+    return warn_if(
         any(cpu.idle_us - cpu.awake_us >= WORTH_AVOIDING_US for cpu in latencies),
         observed,
         'nothing: trials with few clients disable idle states (disable_idle_states = "auto")',
     )
 
 
-@_check("CPU limit", "a control group that used up its share is stopped until the next period")
+@check("CPU limit", "a control group that used up its share is stopped until the next period")
 def _cpu_limit(host: ObservedHost) -> Result:
     cpus = host.facts.limits.cpus
-    return _warn_if(
+    return warn_if(
         cpus is not None,
         "none" if cpus is None else f"{cpus:g} of {host.facts.cpu.threads} CPUs",
         "pin CPUs instead of limiting them, such as: docker run --cpuset-cpus 0-3",
     )
 
 
-@_check("swap", "a server whose memory was swapped out waits for the disk at moments nobody chose")
+@check("swap", "a server whose memory was swapped out waits for the disk at moments nobody chose")
 def _swap(host: ObservedHost) -> Result:
     memory = host.facts.memory
     swap, used = memory.swap_bytes, memory.swap_used_bytes
     if swap is None or used is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     if swap == 0:
         return Result("none", "ok")
     in_use = used > 0.01 * swap
     is_eager = memory.swappiness is None or memory.swappiness > 10
-    return _warn_if(
+    return warn_if(
         in_use or is_eager,
         f"{used / _GIB:.1f} of {swap / _GIB:.1f} GiB in use, swappiness {memory.swappiness}",
         "sudo sysctl vm.swappiness=1" + ("; sudo swapoff -a && sudo swapon -a" if in_use else ""),
     )
 
 
-@_check(
+@check(
     "transparent huge pages",
     "with `always`, memory is merged into huge pages by chance, and stalls while it happens",
 )
@@ -205,29 +166,29 @@ def _huge_pages(host: ObservedHost) -> Result:
     setting = host.facts.huge_pages.transparent
     if setting is None:
         return Result("this kernel has none", "ok")
-    return _warn_if(
+    return warn_if(
         setting == "always",
         setting,
         "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
     )
 
 
-@_check(
+@check(
     "NUMA", "memory of another node is slower, and where memory lands differs from start to start"
 )
 def _numa(host: ObservedHost) -> Result:
     numa = host.facts.numa
     if numa.nodes is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     balancing = {True: ", balancing on", False: ", balancing off", None: ""}[numa.balancing]
-    return _warn_if(
+    return warn_if(
         numa.nodes != 1,
         "1 node" if numa.nodes == 1 else f"{numa.nodes} nodes{balancing}",
         "keep to one node: numactl --cpunodebind=0 --membind=0 millrace run FILE",
     )
 
 
-@_check("filesystem", "a load is mostly writes: where they go decides what they cost")
+@check("filesystem", "a load is mostly writes: where they go decides what they cost")
 def _filesystem(host: ObservedHost) -> Result:
     filesystem = host.facts.filesystem
     kind, options = filesystem.type, filesystem.options or ()
@@ -246,18 +207,18 @@ def _filesystem(host: ObservedHost) -> Result:
         "every read writes an access time": "strictatime" in options,
     }
     harmful = [doubt for doubt, holds in doubts.items() if holds]
-    return _warn_if(
+    return warn_if(
         harmful,
         "; ".join([observed, *harmful]),
         "put the data on a local ext4 or XFS with default options: MILLRACE_WORK=/path/there",
     )
 
 
-@_check("free disk", "a nearly full filesystem is slower, and a full one ends the trial")
+@check("free disk", "a nearly full filesystem is slower, and a full one ends the trial")
 def _free_disk(host: ObservedHost) -> Result:
     free, total = host.facts.filesystem.free_bytes, host.facts.filesystem.total_bytes
     share = free / total if total else 0.0
-    return _graded(
+    return graded(
         f"{free / _GIB:,.1f} GiB ({share:.0%}) free for {host.work_dir}",
         "free some, or put the data elsewhere: MILLRACE_WORK=/path/there",
         is_ok=free >= 10 * _GIB and share >= 0.1,
@@ -265,16 +226,16 @@ def _free_disk(host: ObservedHost) -> Result:
     )
 
 
-@_check(
+@check(
     "clock source",
     "servers read the clock all the time; a slow clock source makes each reading a call",
 )
 def _clock_source(host: ObservedHost) -> Result:
     source = host.facts.clock_source
     if source is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     available = "/sys/devices/system/clocksource/clocksource0"
-    return _warn_if(
+    return warn_if(
         source in _SLOW_CLOCKS,
         source,
         f"choose tsc or kvm-clock if {available}/available_clocksource has it: "
@@ -282,7 +243,7 @@ def _clock_source(host: ObservedHost) -> Result:
     )
 
 
-@_check(
+@check(
     "address layout",
     "each trial starts its server anew, so a random address layout averages out over blocks; "
     "without it every trial has the same lucky or unlucky one",
@@ -290,31 +251,31 @@ def _clock_source(host: ObservedHost) -> Result:
 def _address_layout(host: ObservedHost) -> Result:
     aslr = host.facts.aslr
     if aslr is None:
-        return _NOT_SHOWN
+        return NOT_SHOWN
     observed = {0: "fixed", 1: "random, but for the heap", 2: "random"}.get(aslr, str(aslr))
-    return _warn_if(aslr == 0, observed, "sudo sysctl kernel.randomize_va_space=2")
+    return warn_if(aslr == 0, observed, "sudo sysctl kernel.randomize_va_space=2")
 
 
-@_check("power", "on battery the CPU is held back")
+@check("power", "on battery the CPU is held back")
 def _power(host: ObservedHost) -> Result:
     on_battery = host.activity.on_battery
     observed = {None: "no battery", True: "on battery", False: "mains"}[on_battery]
     return Result(observed, "problem", "plug it in") if on_battery else Result(observed, "ok")
 
 
-@_check("heat", "a hot CPU slows itself down, and later trials more than earlier ones")
+@check("heat", "a hot CPU slows itself down, and later trials more than earlier ones")
 def _heat(host: ObservedHost) -> Result:
     throttled = host.activity.throttled
     if throttled is None:
-        return _NOT_SHOWN
-    return _warn_if(
+        return NOT_SHOWN
+    return warn_if(
         throttled,
         f"slowed down {throttled:,} times since it was started",
         "cool it better, or lower its highest frequency: sudo cpupower frequency-set --max 2GHz",
     )
 
 
-@_check("perf", "without it a difference can be measured, but not traced to functions")
+@check("perf", "without it a difference can be measured, but not traced to functions")
 def _perf(host: ObservedHost) -> Result:
     activity = host.activity
     level = activity.perf_paranoid
@@ -327,10 +288,20 @@ def _perf(host: ObservedHost) -> Result:
         hints.append("install perf (Debian: sudo apt install linux-perf)")
     program = activity.perf_program or "not installed, or not for this kernel"
     as_root = " (as root it does not matter)" if activity.is_root else ""
-    return _warn_if(hints, f"{program}, perf_event_paranoid {level}{as_root}", "; ".join(hints))
+    return warn_if(hints, f"{program}, perf_event_paranoid {level}{as_root}", "; ".join(hints))
 
 
-@_check(
+@check("valgrind", "without it `millrace count` cannot count the instructions of statements")
+def _valgrind(host: ObservedHost) -> Result:
+    version = host.activity.valgrind
+    return warn_if(
+        version is None,
+        version or "not installed",
+        "install valgrind (Debian: sudo apt install valgrind)",
+    )
+
+
+@check(
     "kernel tracing",
     "without it, short waits of threads are estimated from samples, which is less exact",
 )
@@ -341,7 +312,7 @@ def _tracing(host: ObservedHost) -> Result:
     return Result(missing.message, "warn" if missing.hint else "unknown", missing.hint)
 
 
-@_check(
+@check(
     "open files",
     "a server that gets fewer files than it asks for makes its caches smaller, silently",
 )
@@ -349,20 +320,20 @@ def _open_files(host: ObservedHost) -> Result:
     return _limit(host.activity.open_files, 65_535, "nofile", "* hard nofile 1048576")
 
 
-@_check("processes", "each connection is a thread, and threads count as processes")
+@check("processes", "each connection is a thread, and threads count as processes")
 def _processes(host: ObservedHost) -> Result:
     return _limit(host.activity.processes, 4_096, "nproc", "* - nproc 65536")
 
 
 def _limit(limit: int | None, at_least: int, key: str, line: str) -> Result:
-    return _warn_if(
+    return warn_if(
         limit is not None and limit < at_least,
         f"at most {'unlimited' if limit is None else format(limit, ',')}",
         f"raise `{key}` in /etc/security/limits.conf: {line}; then log in again",
     )
 
 
-@_check(
+@check(
     "confinement",
     "a hostile server could leave a program that runs under the user id of a later server",
 )
@@ -370,7 +341,7 @@ def _confinement(host: ObservedHost) -> Result:
     unconfined = host.activity.unconfined
     as_this_user = "they run as the user who runs millrace"
     confined = as_this_user if unconfined is None else "they write in their own directories"
-    return _warn_if(
+    return warn_if(
         unconfined,
         "; ".join(unconfined or ()) or confined,
         "run only servers that you trust here, or run millrace as an ordinary user; a container "
@@ -395,4 +366,4 @@ def judge(
 ) -> tuple[Finding, ...]:
     """Run every check on what was observed; observes nothing itself."""
     host = ObservedHost(facts, activity, work_dir, tuple(latencies))
-    return tuple(Finding(check=name, why=why, **vars(rule(host))) for name, why, rule in _CHECKS)
+    return tuple(Finding(check=name, why=why, **vars(rule(host))) for name, why, rule in CHECKS)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases
-from millrace.errors import Unavailable
+from millrace.errors import HostError, Unavailable
 from millrace.host import parsers as text
-from millrace.host import perf, procfs, tracing
+from millrace.host import perf, procfs, tracing, valgrind
 from millrace.host.files import number, read, read_file
 from millrace.servers.instances import confinement, users
 
@@ -41,8 +41,9 @@ class Activity:
 
     ``busiest`` are other processes that used a CPU noticeably, ``databases`` other database
     servers. ``throttled`` counts how often heat slowed a CPU down since the host started.
-    ``perf_program`` is the path of a perf that runs on this kernel. ``no_tracing`` says why the
-    kernel's scheduler cannot be traced; None where it can be. ``unconfined`` says why a server
+    ``perf_program`` is the path of a perf that runs on this kernel, ``valgrind`` the version of a
+    valgrind that runs. ``no_tracing`` says why the kernel's scheduler cannot be traced; None where
+    it can be. ``unconfined`` says why a server
     cannot be confined to its own directories: empty where it can be, None where it runs as this
     user. ``open_files`` and ``processes`` are limits, None when there is none.
     """
@@ -55,6 +56,7 @@ class Activity:
     throttled: int | None
     perf_paranoid: int | None
     perf_program: str | None
+    valgrind: str | None
     no_tracing: Unavailable | None
     is_root: bool
     unconfined: tuple[str, ...] | None
@@ -78,6 +80,7 @@ def observe(root: Path, sample_s: float) -> Activity:
         throttled=_throttled(root),
         perf_paranoid=number(root, "proc/sys/kernel/perf_event_paranoid"),
         perf_program=_perf_program(),
+        valgrind=_valgrind(),
         no_tracing=_no_tracing(),
         is_root=os.geteuid() == 0,
         unconfined=tuple(confinement.lacking()) if users.usable() else None,
@@ -163,6 +166,13 @@ def _perf_program() -> str | None:
     try:
         return perf.find().program
     except Unavailable:
+        return None
+
+
+def _valgrind() -> str | None:
+    try:
+        return valgrind.find().version
+    except HostError:
         return None
 
 

@@ -1,7 +1,7 @@
 """Define the options of an experiment that commands share: the file, and what overrides it."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,18 @@ _PROFILE_BLOCKS = click.option(
 )
 
 
+_SELECTORS = (
+    click.argument("file", type=click.Path(path_type=Path)),
+    click.option("--scale", help="One of the file's scales, such as demo or laptop."),
+    click.option("--candidate", metavar="LEVEL", help="Compare only this level with the base."),
+)
+
+
+def count_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add FILE and what selects its treatments; counts have neither blocks nor a margin."""
+    return _with_options(command, _SELECTORS)
+
+
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add FILE and the options that override it; the command gets a choice."""
     return _with_choice(command, _BLOCKS, _MAX_BLOCKS, _PROFILE_BLOCKS)
@@ -73,24 +85,9 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what all commands with an experiment have, and options ``of_blocks`` in their place."""
-
-    @functools.wraps(command)
-    def with_choice(*, file: Path, scale: str | None, **options: Any) -> Any:
-        overrides = Overrides(**{f.name: options.pop(f.name, None) for f in fields(Overrides)})
-        is_limited = overrides.max_blocks is not None or overrides.max_time_s is not None
-        if _BLOCKS in of_blocks and overrides.blocks is not None and is_limited:
-            limit = "--max-blocks" if overrides.max_blocks is not None else "--max-time"
-            raise UserError(
-                f"--blocks is an exact number of blocks, which {limit} would change",
-                hint="leave out one of them",
-            )
-        return command(choice=ExperimentChoice(file, scale, overrides), **options)
-
+    """Add what all commands that measure have, and options ``of_blocks`` in their place."""
     options = (
-        click.argument("file", type=click.Path(path_type=Path)),
-        click.option("--scale", help="One of the file's scales, such as demo or laptop."),
-        click.option("--candidate", metavar="LEVEL", help="Compare only this level with the base."),
+        *_SELECTORS,
         click.option(
             "--concurrent/--interleaved",
             default=None,
@@ -129,4 +126,27 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             help="The smallest difference that matters.",
         ),
     )
+    return _with_options(command, options, blocks_are_exact=_BLOCKS in of_blocks)
+
+
+def _with_options(
+    command: Callable[..., Any],
+    options: Sequence[Callable[..., Any]],
+    *,
+    blocks_are_exact: bool = False,
+) -> Callable[..., Any]:
+    """Add options, of which the command gets a choice."""
+
+    @functools.wraps(command)
+    def with_choice(*, file: Path, scale: str | None, **options: Any) -> Any:
+        overrides = Overrides(**{f.name: options.pop(f.name, None) for f in fields(Overrides)})
+        is_limited = overrides.max_blocks is not None or overrides.max_time_s is not None
+        if blocks_are_exact and overrides.blocks is not None and is_limited:
+            limit = "--max-blocks" if overrides.max_blocks is not None else "--max-time"
+            raise UserError(
+                f"--blocks is an exact number of blocks, which {limit} would change",
+                hint="leave out one of them",
+            )
+        return command(choice=ExperimentChoice(file, scale, overrides), **options)
+
     return functools.reduce(lambda made, option: option(made), reversed(options), with_choice)

@@ -19,6 +19,7 @@ COMMANDS = {
     "config": "Show and compare server configurations.",
     "plan": "Print the trials of an experiment, and estimate time and disk.",
     "run": "Measure an experiment, or resume it.",
+    "count": "Count the instructions that servers execute for a statement.",
     "report": "Show the verdicts of a run.",
     "explain": "Explain where the time of an operation goes, and why treatments differ.",
     "calibrate": "Measure how far verdicts can be trusted on this host.",

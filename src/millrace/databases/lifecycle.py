@@ -68,5 +68,8 @@ class Lifecycle(Protocol):
     def start_arguments(self, site: Site) -> tuple[str, ...]:
         """Return the arguments that start the server, without those for its options."""
 
+    def valgrind_arguments(self, version: str) -> tuple[str, ...]:
+        """Return the further arguments without which a version does not start in valgrind."""
+
     def program_arguments(self, site: Site) -> tuple[str, ...]:
         """Return the arguments for every other run of the program."""

@@ -107,12 +107,14 @@ class ThreadNames:
 
     ``own`` are patterns for the name that a thread sets itself; the first match counts.
     ``functions`` map the function in which a thread spends its life. A thread that runs one of
-    ``session_functions`` serves a client. ``hint`` says how to make more threads known.
+    ``session_functions`` serves a client, and enters one of ``command_functions`` for each command.
+    ``hint`` says how to make more threads known.
     """
 
     own: tuple[tuple[re.Pattern[str], str], ...]
     functions: Mapping[str, str]
     session_functions: frozenset[str] = frozenset()
+    command_functions: frozenset[str] = frozenset()
     hint: str | None = None
 
 

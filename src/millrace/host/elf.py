@@ -32,6 +32,7 @@ class Elf:
     needed: tuple[str, ...]  # names of libraries
     build_id: str | None
     comment: tuple[str, ...]  # the distinct texts that compilers left
+    is_position_independent: bool  # the kernel may load it at any address, as a library
     sections: frozenset[str]
     names: bytes  # of the symbol name tables
 
@@ -72,6 +73,7 @@ def read(path: Path) -> Elf:
             needed=_needed(elf),
             build_id=_build_id(elf),
             comment=_comment(elf),
+            is_position_independent=elf.header["e_type"] == "ET_DYN",
             sections=frozenset(section.name for section in elf.iter_sections()),
             names=b"".join(
                 data_of(section)

@@ -10,6 +10,7 @@ from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
+from millrace.servers.instances.launch import Tool
 from millrace.trial import time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
 from millrace.trial.data_file import linked_into
@@ -35,6 +36,8 @@ class ManagedServer:
     initialisation restored (initialise · save ·) restore · start · record · database · load
     no snapshots            initialise · start · record · database · load
 
+    A tool runs the server only on restored tables.
+
     Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
     goes on with the server that made it.
     """
@@ -42,6 +45,7 @@ class ManagedServer:
     spec: ServerSpec
     server: InstalledServer
     trial: TrialContext
+    tool_of: Callable[[Instance], Tool] | None = None
     _instance: Instance = field(init=False)
     _data_file: Path | None = field(init=False, default=None)
     _data: DataDirectory = field(init=False)
@@ -70,6 +74,18 @@ class ManagedServer:
             yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
             yield Step("kill", self._kill, STOP_LIMIT_S)
+
+    @property
+    def instance(self) -> Instance:
+        """The instance, once it is prepared."""
+        return self._instance
+
+    @property
+    def not_restored(self) -> str | None:
+        """The reason why the server's tables do not come from a snapshot; None where they do."""
+        if self._data.is_restored:
+            return None
+        return str(self._data.facts().get("snapshot_not_kept"))
 
     def live(self) -> LiveServer:
         """Return the running server."""
@@ -101,7 +117,7 @@ class ManagedServer:
             if not data.is_kept:
                 return
             yield Step("save", data.save, _COPY_LIMIT_S)
-        yield Step("start", self._start, _START_LIMIT_S)
+        yield Step("start", self._start_restored, _START_LIMIT_S)
 
     def _make_initial(self) -> Iterator[Step]:
         """Make a data directory with nothing but the server's own initialisation."""
@@ -148,9 +164,12 @@ class ManagedServer:
         else:
             self.trial.outputs.add_facts(self.spec.role, **facts)
 
-    def _start(self, limit_s: float) -> None:
+    def _start_restored(self, limit_s: float) -> None:
+        self._start(limit_s, None if self.tool_of is None else self.tool_of(self._instance))
+
+    def _start(self, limit_s: float, tool: Tool | None = None) -> None:
         try:
-            self._instance.start(limit_s)
+            self._instance.start(limit_s, tool=tool)
         except TrialFailed as failure:
             if self._by_tcp:
                 self._refuse_taken_port(failure)

@@ -32,6 +32,7 @@ QUIET = Activity(
     throttled=0,
     perf_paranoid=1,
     perf_program="/usr/bin/perf",
+    valgrind="3.19.0",
     no_tracing=None,
     is_root=False,
     unconfined=None,

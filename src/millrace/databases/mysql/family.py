@@ -49,6 +49,7 @@ def read_family(source: Path) -> Family:
         lifecycle=MysqlLifecycle(
             tuple(InitialisationEntry.model_validate(each) for each in data["initialisation"]),
             tuple(StartEntry.model_validate(each) for each in data["start"]),
+            tuple(StartEntry.model_validate(each) for each in data.get("valgrind_start", ())),
         ),
         log=_log_patterns(common["log"]),
         options=MysqlOptions(

@@ -57,6 +57,7 @@ class MysqlLifecycle:
 
     initialisations: Sequence[InitialisationEntry]
     starts: Sequence[StartEntry]
+    valgrind_starts: Sequence[StartEntry] = ()
     stop_signal: signal.Signals = signal.SIGTERM
 
     def socket_name(self, port: int) -> str:
@@ -86,7 +87,6 @@ class MysqlLifecycle:
         return tuple(arguments)
 
     def start_arguments(self, site: Site) -> tuple[str, ...]:
-        version = version_key(site.server.version)
         arguments = [
             *self.program_arguments(site),
             f"--socket={site.socket}",
@@ -97,10 +97,10 @@ class MysqlLifecycle:
         ]
         if not site.by_tcp:
             arguments.append("--skip-networking")
-        for entry in self.starts:
-            if version_key(entry.since) <= version:
-                arguments += entry.arguments
-        return tuple(arguments)
+        return (*arguments, *_arguments_of(self.starts, site.server.version))
+
+    def valgrind_arguments(self, version: str) -> tuple[str, ...]:
+        return _arguments_of(self.valgrind_starts, version)
 
     def initialisation(self, site: Site, init_options: Sequence[Option]) -> Initialisation:
         entry = _entry_for(self.initialisations, site.server)
@@ -121,6 +121,16 @@ class MysqlLifecycle:
             directories=("mysql",),
             stdin=b"\n".join([*statements, *scripts, accounts.encode()]),
         )
+
+
+def _arguments_of(entries: Sequence[StartEntry], version: str) -> tuple[str, ...]:
+    key = version_key(version)
+    return tuple(
+        argument
+        for entry in entries
+        if version_key(entry.since) <= key
+        for argument in entry.arguments
+    )
 
 
 def _entry_for(

@@ -31,6 +31,7 @@ class MysqlMonitoring:
                 name: kind for kind, names in observable.thread_functions.items() for name in names
             },
             session_functions=observable.session_functions,
+            command_functions=observable.command_functions,
             hint="set performance_schema = 1 (MySQL from 5.7, MariaDB from 10.5)",
         )
 

@@ -62,6 +62,7 @@ class Observable(_Data):
     own_thread_names: tuple[KindPattern, ...]  # that threads set themselves
     thread_functions: Mapping[str, tuple[str, ...]]  # of unnamed threads, by kind
     session_functions: frozenset[str]  # of threads that serve clients
+    command_functions: frozenset[str]  # that execute one command of a session
     files: tuple[FilePattern, ...]
 
 

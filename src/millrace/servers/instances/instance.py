@@ -6,6 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -16,7 +17,14 @@ from millrace.databases.client import Address, Session
 from millrace.databases.lifecycle import Site
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
-from millrace.servers.instances import instance_paths, launch, ownership, processes, users
+from millrace.servers.instances import (
+    confinement,
+    instance_paths,
+    launch,
+    ownership,
+    processes,
+    users,
+)
 from millrace.servers.instances.error_log import ErrorLog
 from millrace.servers.instances.signals import ending, signals_held
 from millrace.shown_text import shown_line
@@ -67,6 +75,7 @@ class Instance(ServerClient):
         self.options = options
         self.directory = site.directory
         self.data_dir = site.data_dir
+        self.tmp_dir = site.tmp_dir
         self.load_dir = site.load_dir
         self.error_log = site.directory / ERROR_LOG
         self._error_log = ErrorLog(self.error_log, family.log, port=site.port, socket=site.socket)
@@ -135,15 +144,20 @@ class Instance(ServerClient):
         self._site = replace(self._site, password=password)
         self._address = replace(self._address, password=password)
 
-    def start(self, limit_s: float) -> None:
-        """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed."""
+    def start(self, limit_s: float, *, tool: launch.Tool | None = None) -> None:
+        """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed.
+
+        A ``tool`` runs the server's program in the server's place.
+        """
         if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
             raise self._foreign(f"the socket {self.socket} is taken by another process")
         self._spawn(
             [
                 *self.family.lifecycle.start_arguments(self._site),
+                *(() if tool is None else tool.arguments),
                 *self.family.options.arguments(self.options.applied),
-            ]
+            ],
+            tool=tool,
         )
         self._error_log.begin_start()
         deadline = time.monotonic() + limit_s
@@ -197,6 +211,41 @@ class Instance(ServerClient):
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
 
+    def run_beside(
+        self, argv: Sequence[str], limit_s: float, meanwhile: Callable[[], object]
+    ) -> None:
+        """Run a program as the server's user, confined as the server is, until it ends.
+
+        Call ``meanwhile`` again and again until then. What the program says goes to the error log.
+        Raise TrialFailed where it fails or takes longer than ``limit_s``, or where the server ends.
+        """
+        deadline = time.monotonic() + limit_s
+        environment = {**launch.BARE_ENVIRONMENT, processes.ENVIRONMENT_VARIABLE: self.id}
+        with signals_held():
+            process = confinement.popen(
+                argv,
+                uid=self._runs_as.uid,
+                writable=self._writable,
+                env=environment,
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+            )
+            self._add_process(process.pid)
+        try:
+            while process.poll() is None:
+                self.check_alive()
+                if time.monotonic() > deadline:
+                    raise self._failure(None, f"{argv[0]} did not end within {limit_s:g} s")
+                meanwhile()
+                time.sleep(_POLL_S)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            raise self._failure(None, f"{argv[0]} {ending(process.returncode)}")
+
     def program_output(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
         """Run the program; return its exit status and standard output. Its errors are logged."""
         with tempfile.TemporaryFile(dir=self.directory) as file:
@@ -219,6 +268,7 @@ class Instance(ServerClient):
         *,
         output: IO[bytes] | None = None,
         stdin: int = subprocess.DEVNULL,
+        tool: launch.Tool | None = None,
     ) -> subprocess.Popen[bytes]:
         self._error_log.begin_phase()
         with signals_held():
@@ -227,16 +277,26 @@ class Instance(ServerClient):
                 arguments,
                 instance_id=self.id,
                 directory=self.directory,
-                writable=sorted({self.directory, self._site.run_dir.parent}),
+                writable=self._writable,
                 runs_as=self._runs_as,
                 log=self._log,
                 output=output,
                 stdin=stdin,
+                tool=tool,
             )
-            identity = processes.ProcessId.of(self._process.pid)
-            if identity is not None:
-                self._record = ownership.add_process(self._record, identity)
+            self._add_process(self._process.pid)
         return self._process
+
+    @property
+    def _writable(self) -> list[Path]:
+        """The directories in which the server's user may write."""
+        return sorted({self.directory, self._site.run_dir.parent})
+
+    def _add_process(self, pid: int) -> None:
+        """Add a process to the ownership record, by which it is ended if millrace is killed."""
+        identity = processes.ProcessId.of(pid)
+        if identity is not None:
+            self._record = ownership.add_process(self._record, identity)
 
     def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
         """Send a signal to the server's process; return whether it has ended within the limit."""

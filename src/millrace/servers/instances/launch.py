@@ -6,7 +6,7 @@ import pwd
 import resource
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -28,6 +28,19 @@ for place; do
     exit 1
 done
 """
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that runs the server's program: the command before the server's, and its variables.
+
+    ``arguments`` are those that the server needs in addition.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
+
 
 BARE_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 _OWN_NAME = "millrace"  # of the users that are in no list of users
@@ -94,22 +107,24 @@ def spawn(
     log: IO[bytes],
     output: IO[bytes] | None = None,
     stdin: int = subprocess.DEVNULL,
+    tool: Tool | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the server program in its own session, which Ctrl-C of the terminal does not reach.
 
-    A server with a user of its own can write only in the directories ``writable``. Its output goes
-    to ``log``, or its standard output to ``output``. Its environment has nothing of millrace's:
-    nothing that could change the measurement, and no secret.
+    A server with a user of its own can write only in the directories ``writable``, and so can a
+    ``tool`` that runs it. Its output goes to ``log``, or its standard output to ``output``. Its
+    environment has nothing of millrace's: nothing that could change the measurement, and no secret.
     """
     environment = {
         **BARE_ENVIRONMENT,
         "HOME": str(directory),
         **server.env,
+        **({} if tool is None else tool.env),
         ENVIRONMENT_VARIABLE: instance_id,
     }
     with _open_files_limit_raised():
         return confinement.popen(
-            [*server.argv, *arguments],
+            [*(() if tool is None else tool.argv), *server.argv, *arguments],
             uid=runs_as.uid,
             writable=writable,
             env=environment,

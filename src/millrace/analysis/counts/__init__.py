@@ -1,0 +1,1 @@
+"""Compare instruction counts: by statement, and by function."""

@@ -1,0 +1,187 @@
+"""Compare treatments by the instructions of a statement, from the starts of their servers.
+
+A start counts by the median of its repetitions. What differs between repetitions of the same
+statements is no property of the server: a start whose repetitions differ is left out, and where
+that is half of them, or where the repetitions of every start go one way, there is no count.
+"""
+
+import itertools
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from millrace.analysis.counts.functions import function_differences
+from millrace.analysis.counts.model import (
+    CountComparison,
+    CountGroup,
+    TreatmentCount,
+    Verdict,
+)
+from millrace.levels import Level, level_text
+from millrace.model.instruction_counts import CallPath, CountedStart, TreatmentStarts
+from millrace.stats.unpaired_ratio import UnpairedRatio, unpaired_ratio
+
+UNEQUAL = 0.005
+"""The largest range of a start's repetitions, as a fraction of their median."""
+
+_COMPILER = re.compile(r"(?i)\b(gcc|clang|icc)\b\D*(\d+(?:\.\d+)+)")
+_TREND = 0.001  # from the first to the last repetition; less does not matter
+_FEWEST_STEPS = 4  # between repetitions, of all starts, that show a trend
+
+
+def compare_counts(
+    treatments: Sequence[TreatmentStarts], factor: str, base: Level
+) -> tuple[CountGroup, ...]:
+    """Return the comparisons with the level ``base`` of ``factor``, by the fixed levels."""
+    groups: defaultdict[tuple[tuple[str, Level], ...], list[TreatmentStarts]] = defaultdict(list)
+    for each in treatments:
+        fixed = tuple((name, level) for name, level in each.levels.items() if name != factor)
+        groups[fixed].append(each)
+    return tuple(
+        _group(fixed, members, factor, base, _varied(treatments))
+        for fixed, members in groups.items()
+    )
+
+
+def _varied(treatments: Sequence[TreatmentStarts]) -> set[str]:
+    levels: defaultdict[str, set[Level]] = defaultdict(set)
+    for each in treatments:
+        for name, level in each.levels.items():
+            levels[name].add(level)
+    return {name for name, found in levels.items() if len(found) > 1}
+
+
+def _group(
+    fixed: Sequence[tuple[str, Level]],
+    members: Sequence[TreatmentStarts],
+    factor: str,
+    base: Level,
+    varied: set[str],
+) -> CountGroup:
+    counts = {each.levels[factor]: treatment_count(each, factor) for each in members}
+    first = counts.get(base)
+    others = [count for level, count in counts.items() if level != base]
+    telling = [level_text(name, level) for name, level in fixed if name in varied]
+    return CountGroup(
+        label=" · ".join(telling),
+        counts=tuple(counts.values()),
+        comparisons=() if first is None else tuple(_comparison(first, each) for each in others),
+    )
+
+
+def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
+    """Return the count of a treatment, or why it has none."""
+    equal = [each for each in treatment.starts if _range(each) <= UNEQUAL]
+    refusal = treatment.failure or _refusal(treatment.starts, equal)
+    files: dict[str, str] = {}
+    for start in equal:
+        files.update(start.files)
+    return TreatmentCount(
+        levels=treatment.levels,
+        label=str(treatment.levels[factor]),
+        values=tuple(map(_median, equal)),
+        left_out=len(treatment.starts) - len(equal),
+        background=_background(equal),
+        transactions=next((each.transactions for each in treatment.starts), None),
+        program=treatment.program,
+        refusal=refusal,
+        paths=_mean_paths(equal),
+        files=files,
+    )
+
+
+def _refusal(starts: Sequence[CountedStart], equal: Sequence[CountedStart]) -> str | None:
+    if not starts:
+        return "no start of the server was counted"
+    if min(map(_median, starts)) <= 0:
+        return "the longer sessions took no more instructions than the shorter ones"
+    if 2 * len(equal) <= len(starts):
+        worst = statistics.median(map(_range, starts))
+        return (
+            f"repetitions of the same statements differ by {100 * worst:.1f} %, "
+            f"more than {100 * UNEQUAL:g} %"
+        )
+    changes = [_change(each) for each in equal]
+    steps = [step for each in changes for step in each]
+    one_way = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    moved = statistics.median(sum(each) for each in changes)
+    if one_way and len(steps) >= _FEWEST_STEPS and abs(moved) > _TREND:
+        way = "more" if moved > 0 else "fewer"
+        return (
+            f"each repetition of the same statements executes {way} instructions than the one "
+            f"before, {100 * abs(moved):.1f} % from the first to the last"
+        )
+    return None
+
+
+def _median(start: CountedStart) -> float:
+    return statistics.median(each.instructions for each in start.repetitions)
+
+
+def _range(start: CountedStart) -> float:
+    """Return the range of a start's repetitions as a fraction of their median."""
+    counted = [each.instructions for each in start.repetitions]
+    return (max(counted) - min(counted)) / max(_median(start), 1.0)
+
+
+def _change(start: CountedStart) -> list[float]:
+    """Return the steps from repetition to repetition as fractions of the median."""
+    counted = [each.instructions for each in start.repetitions]
+    steps = itertools.pairwise(counted)
+    return [(after - before) / max(_median(start), 1.0) for before, after in steps]
+
+
+def _background(starts: Sequence[CountedStart]) -> float | None:
+    found = [each.background for start in starts for each in start.repetitions]
+    return statistics.median(found) if found else None
+
+
+def _mean_paths(starts: Sequence[CountedStart]) -> dict[CallPath, float]:
+    paths: defaultdict[CallPath, float] = defaultdict(float)
+    for start in starts:
+        for path, instructions in start.paths.items():
+            paths[path] += instructions / len(starts)
+    return dict(paths)
+
+
+def _comparison(base: TreatmentCount, candidate: TreatmentCount) -> CountComparison:
+    notes = tuple(_notes(base, candidate))
+    if base.refusal is not None or candidate.refusal is not None:
+        return CountComparison(base, candidate, "refused", notes=notes)
+    ratio = unpaired_ratio(base.values, candidate.values)
+    functions = function_differences(base.paths, candidate.paths, {**base.files, **candidate.files})
+    return CountComparison(base, candidate, _verdict(ratio), ratio, functions, notes)
+
+
+def _verdict(ratio: UnpairedRatio) -> Verdict:
+    if not ratio.excludes_1:
+        return "no difference shown"
+    return "more" if ratio.ratio > 1 else "fewer"
+
+
+def _notes(base: TreatmentCount, candidate: TreatmentCount) -> Iterator[str]:
+    """Yield what the reader of a comparison must know of the programs."""
+    programs = base.program, candidate.program
+    if programs[0] is None or programs[1] is None:
+        return
+    compilers = [_compilers(each.compilers) for each in programs if each is not None]
+    if compilers[0] != compilers[1]:
+        yield (
+            f"{base.label} was compiled by {compilers[0]}, {candidate.label} by {compilers[1]}: "
+            "they translate the same source into different instructions, and fewer of them need "
+            "not be faster"
+        )
+    if programs[0].position_independent != programs[1].position_independent:
+        pie = base if programs[0].position_independent else candidate
+        yield (
+            f"only {pie.label} is a position-independent program (PIE), which takes other "
+            "instructions to reach its data"
+        )
+
+
+def _compilers(said: Sequence[str]) -> str:
+    """Return text such as ``GCC 4.1.2``; a program may hold parts that another compiler made."""
+    found = (_COMPILER.search(each) for each in said)
+    names = dict.fromkeys(f"{match[1]} {match[2]}" for match in found if match)
+    return " and ".join(names) or "an unknown compiler"

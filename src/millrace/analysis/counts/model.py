@@ -1,0 +1,84 @@
+"""Define what the analysis of instruction counts returns. All counts are per statement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from millrace.levels import Level
+from millrace.model.instruction_counts import CallPath, Program
+from millrace.stats.unpaired_ratio import UnpairedRatio
+
+Verdict = Literal["more", "fewer", "no difference shown", "refused"]
+
+
+@dataclass(frozen=True)
+class TreatmentCount:
+    """The count of a treatment.
+
+    ``values`` are the medians of the repetitions of each start that counts; ``spread`` is their
+    standard deviation as a fraction of their mean, None for a single one. ``left_out`` starts had
+    unequal repetitions. ``background`` are instructions of threads that serve no client.
+    ``transactions`` are those of a session. ``refusal`` says why there is no count to compare.
+    ``paths`` are means over the starts that count, ``files`` the program or library of a function.
+    """
+
+    levels: Mapping[str, Level]
+    label: str
+    values: tuple[float, ...]
+    left_out: int
+    background: float | None
+    transactions: int | None
+    program: Program | None
+    refusal: str | None = None
+    paths: Mapping[CallPath, float] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.values) / len(self.values) if self.values else None
+
+    @property
+    def spread(self) -> float | None:
+        mean, count = self.mean, len(self.values)
+        if mean is None or count < 2:
+            return None
+        square = sum((value - mean) ** 2 for value in self.values) / (count - 1)
+        return float(square**0.5 / mean)
+
+
+@dataclass(frozen=True)
+class FunctionDifference:
+    """A function, below the ``callers`` that both sides have, with all that it calls.
+
+    ``only`` is the side that alone has it. The difference is then without callees that the other
+    side calls there without it.
+    """
+
+    name: str
+    file: str | None
+    callers: tuple[str, ...]
+    a: float
+    b: float
+    difference: float
+    only: Literal["A", "B"] | None = None
+
+
+@dataclass(frozen=True)
+class CountComparison:
+    """A candidate (B) against the base (A); ``ratio`` is candidate / base."""
+
+    base: TreatmentCount
+    candidate: TreatmentCount
+    verdict: Verdict
+    ratio: UnpairedRatio | None = None
+    functions: tuple[FunctionDifference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CountGroup:
+    """The treatments with the same fixed levels, and the comparisons with their base."""
+
+    label: str
+    counts: tuple[TreatmentCount, ...]
+    comparisons: tuple[CountComparison, ...]

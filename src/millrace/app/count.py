@@ -1,0 +1,179 @@
+"""Count instructions: start each server of an experiment several times in callgrind, and compare.
+
+Instructions are counted one by one, so neither speed nor other work of the host changes them. What
+remains is the server's own: where its memory lies, and what its heap has been through. Starts
+differ in these, and only their spread is an error.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from elftools.common.exceptions import ELFError
+
+from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.model import CountGroup
+from millrace.app.execution import Caller
+from millrace.app.servers import exclusive_host
+from millrace.campaign.forecast import forecast_here, refuse_without_space
+from millrace.campaign.inputs import PreparedTreatment
+from millrace.campaign.preparation import refuse_missing_cpus, run_input
+from millrace.errors import TrialFailed, UserError
+from millrace.experiment.model import Experiment, Plan, Treatment
+from millrace.experiment.plan import expand, seed_of
+from millrace.host import elf, valgrind
+from millrace.host.valgrind import Valgrind
+from millrace.levels import Level
+from millrace.model.events import Notice, OnEvent
+from millrace.model.instruction_counts import CountedStart, Program, TreatmentStarts
+from millrace.model.servers import AttachedServer, InstalledServer
+from millrace.trial import counting
+from millrace.trial.counting import Extent
+from millrace.trial.spec import TrialSpec
+
+STARTS = 4
+CLIENTS = "clients"
+
+
+@dataclass(frozen=True)
+class CountReport:
+    """The counts of an experiment; ``valgrind`` is the version that counted."""
+
+    experiment: Experiment
+    command: str
+    valgrind: str
+    starts: int
+    groups: tuple[CountGroup, ...]
+
+
+def count(experiment: Experiment, caller: Caller, *, starts: int = STARTS) -> CountReport:
+    """Count the instructions of an experiment's statements on each of its servers.
+
+    Clients are one at a time, whatever the experiment says. Raise PermanentHostError without
+    valgrind, UserError for an experiment without statements to count, and Interrupted when the user
+    stops.
+    """
+    program = valgrind.find()
+    alone = replace(experiment, slices=False, concurrent=False, profile_blocks=0)
+    plan = _with_one_client(expand(alone, seed=seed_of(alone)))
+    with ExitStack() as stack:
+        stack.enter_context(exclusive_host(f"count {experiment.name}", caller.on_event))
+        refuse_missing_cpus(alone)
+        refuse_without_space(forecast_here(plan, None))
+        prepared = run_input(stack, plan, None, caller.on_event).treatments
+        for treatment in plan.treatments:
+            _refuse(experiment, treatment, prepared[treatment.id])
+        run = _Counting(plan, prepared, program, starts, caller.on_event)
+        found = run.count()
+    compare = experiment.compare
+    return CountReport(
+        experiment=experiment,
+        command=caller.command,
+        valgrind=program.version,
+        starts=starts,
+        groups=compare_counts(found, compare.factor, compare.base),
+    )
+
+
+def _with_one_client(plan: Plan) -> Plan:
+    """Return the plan with one treatment of those that differ in their number of clients."""
+    if plan.experiment.compare.factor == CLIENTS:
+        raise UserError(
+            f"{plan.experiment.source} compares numbers of clients: a client's statements have the "
+            "same instructions whatever other clients do",
+            hint="compare servers or options",
+        )
+    first: dict[tuple[tuple[str, Level], ...], Treatment] = {}
+    for treatment in plan.treatments:
+        first.setdefault(tuple(_levels(treatment).items()), treatment)
+    kept = tuple(first.values())
+    of_kept = plan.only(trial for trial in plan.trials if trial.treatment in kept)
+    return replace(of_kept, treatments=kept)
+
+
+def _levels(treatment: Treatment) -> dict[str, Level]:
+    return {name: level for name, level in treatment.levels.items() if name != CLIENTS}
+
+
+def _refuse(experiment: Experiment, treatment: Treatment, prepared: PreparedTreatment) -> None:
+    """Raise UserError for a treatment whose instructions cannot be counted."""
+    if any(isinstance(each.server, AttachedServer) for each in prepared.servers):
+        raise UserError(
+            f"{treatment.label}: the server is attached, and millrace cannot start it in valgrind",
+            hint="count servers that millrace starts",
+        )
+    if not prepared.workload.is_restorable:
+        raise UserError(
+            f"{experiment.source}: {treatment.label} has no statements of clients on tables that "
+            "are kept as a snapshot",
+            hint="count a workload that drives clients on tables of a lasting engine, with "
+            'snapshot = "on"',
+        )
+
+
+@dataclass
+class _Counting:
+    """The counting of a plan's treatments."""
+
+    plan: Plan
+    prepared: Mapping[str, PreparedTreatment]
+    valgrind: Valgrind
+    starts: int
+    on_event: OnEvent
+
+    def count(self) -> tuple[TreatmentStarts, ...]:
+        """Start each treatment's server in turn, again and again; return all counts."""
+        found: dict[str, list[CountedStart]] = {each.id: [] for each in self.plan.treatments}
+        failures: dict[str, str] = {}
+        extents: dict[tuple[tuple[str, Level], ...], Extent] = {}
+        for number in range(self.starts):
+            for treatment in self.plan.treatments:
+                if treatment.id in failures:
+                    continue
+                self._announce(number, treatment)
+                fixed = tuple(self._fixed(treatment))
+                try:
+                    start = self._start(treatment, extents.get(fixed))
+                except TrialFailed as failure:
+                    failures[treatment.id] = failure.message
+                    self.on_event(Notice(f"{_label(treatment)}: {failure.message}"))
+                    continue
+                extents.setdefault(fixed, counting.extent_of(start.transactions))
+                found[treatment.id].append(start)
+        return tuple(
+            TreatmentStarts(
+                levels=_levels(each),
+                starts=tuple(found[each.id]),
+                program=_program(self.prepared[each.id]),
+                failure=failures.get(each.id),
+            )
+            for each in self.plan.treatments
+        )
+
+    def _start(self, treatment: Treatment, extent: Extent | None) -> CountedStart:
+        prepared = self.prepared[treatment.id]
+        spec = TrialSpec(treatment.id, prepared.servers, prepared.workload, stops_cleanly=False)
+        return counting.count(spec, self.valgrind, extent, lambda _event: None)
+
+    def _fixed(self, treatment: Treatment) -> Iterator[tuple[str, Level]]:
+        """Yield the levels that a treatment shares with those that it is compared with."""
+        compared = self.plan.experiment.compare.factor
+        return (each for each in _levels(treatment).items() if each[0] != compared)
+
+    def _announce(self, number: int, treatment: Treatment) -> None:
+        self.on_event(Notice(f"start {number + 1} of {self.starts}: {_label(treatment)}"))
+
+
+def _label(treatment: Treatment) -> str:
+    return replace(treatment, levels=_levels(treatment)).label
+
+
+def _program(prepared: PreparedTreatment) -> Program | None:
+    """Return what the server's program says of how it was made."""
+    (server,) = (each.server for each in prepared.servers)
+    assert isinstance(server, InstalledServer)
+    try:
+        read = elf.read(server.program)
+    except (ELFError, OSError):
+        return None
+    return Program(read.comment, read.is_position_independent)

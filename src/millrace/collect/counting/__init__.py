@@ -1,0 +1,1 @@
+"""Count the instructions of statements: read what callgrind wrote, and choose what counts."""

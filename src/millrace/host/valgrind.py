@@ -1,0 +1,105 @@
+"""Find valgrind, and write the commands that count a program's instructions with callgrind.
+
+callgrind translates a program and counts each instruction that it executes, without help from the
+CPU. While it does not count, the program runs at a fraction of its speed, but at a usable one.
+
+Problem. callgrind takes orders from the program ``vgdb``, through pipes and memory in files. To
+reach a program whose threads all wait, ``vgdb`` traces it, which a user may lack the right to do,
+and which a confined program does not allow.
+
+Solution. ``vgdb`` traces nothing here. callgrind looks for orders itself after a number of steps
+of the program; whoever gives an order makes the program work meanwhile.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.errors import PermanentHostError
+
+MOST_CALLERS = 200
+"""The callers by which callgrind distinguishes calls of a function, the innermost first."""
+
+_HINT = "install the package valgrind (Debian, Ubuntu, Fedora)"
+_ASK_LIMIT_S = 10.0
+_OUTPUT = "callgrind.out"
+_PIPES = "vgdb"
+_VERSION = re.compile(r"valgrind-(\S+)")
+_DUMP = re.compile(rf"{re.escape(_OUTPUT)}\.(\d{{1,6}})-(\d{{1,6}})")
+
+
+@dataclass(frozen=True)
+class Valgrind:
+    """A valgrind that runs on this host: its program, that of ``vgdb``, and its version."""
+
+    program: str
+    control: str
+    version: str
+
+    def counting(self, place: Path) -> tuple[str, ...]:
+        """Return the arguments before a program's own that count once ``COUNT`` is ordered.
+
+        The program's user must be able to write in ``place``, a directory of its own.
+        """
+        return (
+            self.program,
+            "--tool=callgrind",
+            "--instr-atstart=no",
+            "--separate-threads=yes",
+            f"--separate-callers={MOST_CALLERS}",
+            "--cache-sim=no",  # else the host's caches would have a part in it
+            "--dump-line=no",
+            f"--callgrind-out-file={place / _OUTPUT}",
+            f"--vgdb-prefix={place / _PIPES}",
+        )
+
+    def order(self, place: Path, pid: int, order: str) -> tuple[str, ...]:
+        """Return the command that gives an order to the program that counts in ``place``."""
+        return (
+            self.control,
+            f"--vgdb-prefix={place / _PIPES}",
+            "--max-invoke-ms=0",
+            f"--pid={pid}",
+            *order.split(),
+        )
+
+
+COUNT, FORGET, DUMP = "instrumentation on", "zero", "dump"
+"""The orders: count from now on, forget what was counted, and write it to files, then forget it."""
+
+
+def environment(place: Path) -> Mapping[str, str]:
+    """Return what a program that counts in ``place`` needs in its environment."""
+    return {"TMPDIR": str(place)}
+
+
+def dump_of(name: str) -> tuple[int, int] | None:
+    """Return the numbers, from 1, of the dump and of the thread that a file of this name has."""
+    match = _DUMP.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def find() -> Valgrind:
+    """Return the valgrind on PATH. Raise PermanentHostError for none, or one that does not run."""
+    program, control = shutil.which("valgrind"), shutil.which("vgdb")
+    if program is None or control is None:
+        raise PermanentHostError(
+            "valgrind, which counts instructions, is not installed", hint=_HINT
+        )
+    try:
+        ran = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PermanentHostError(f"{program} does not run: {error}", hint=_HINT) from error
+    version = _VERSION.search(ran.stdout.decode(errors="replace"))
+    if ran.returncode != 0 or version is None:
+        raise PermanentHostError(f"{program} does not run here", hint=_HINT)
+    return Valgrind(program, control, version[1])

@@ -1,0 +1,63 @@
+"""Instructions of statements, as trials count them and the analysis reads them.
+
+A call path is the names of functions, the outermost first; its last one executes instructions.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.levels import Level
+
+CallPath = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A repetition of the same statements; all figures are per statement.
+
+    ``instructions`` are those of the client's connection, from the arrival of a command to its
+    answer, ``background`` those of all threads that serve no client.
+    """
+
+    instructions: float
+    background: float
+
+
+@dataclass(frozen=True)
+class CountedStart:
+    """One start of a server, and how it executed the same statements again and again.
+
+    ``transactions`` are those of a repetition's longer session. ``paths`` are instructions per
+    statement, means over the repetitions, of calls below the function
+    that executes a command. ``files`` are the program or library of a function, where known.
+    """
+
+    transactions: int
+    repetitions: tuple[Repetition, ...]
+    paths: Mapping[CallPath, float] = field(repr=False)
+    files: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is known of a server's program that bears on counts.
+
+    ``compilers`` are the texts that compilers left in it. A ``position_independent`` one (PIE)
+    takes other instructions to reach its data.
+    """
+
+    compilers: tuple[str, ...]
+    position_independent: bool | None
+
+
+@dataclass(frozen=True)
+class TreatmentStarts:
+    """The starts of a treatment, whose ``levels`` are by factor, without the number of clients.
+
+    ``failure`` says why there are no more of them.
+    """
+
+    levels: Mapping[str, Level]
+    starts: tuple[CountedStart, ...]
+    program: Program | None
+    failure: str | None = None

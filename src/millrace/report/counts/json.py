@@ -1,0 +1,88 @@
+"""Counts of instructions as a JSON document."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from millrace.analysis.counts.model import CountGroup, Verdict
+from millrace.levels import Level
+from millrace.report.common.json_parts import From, Part, part
+from millrace.report.counts.sentences import notes, sentence
+
+VERSION = "millrace.counts/1"
+
+
+class ProgramPart(Part):
+    """What the server's program says of how it was made."""
+
+    compilers: tuple[str, ...]
+    position_independent: bool | None
+
+
+class TreatmentPart(Part):
+    """The count of a treatment, in instructions per statement."""
+
+    levels: dict[str, Level]
+    instructions: Annotated[float | None, From("mean")]
+    starts: Annotated[tuple[float, ...], From("values")]
+    left_out: int
+    spread: float | None
+    background: float | None
+    transactions: int | None
+    refusal: str | None
+    program: ProgramPart | None
+
+
+class FunctionPart(Part):
+    """A function that makes a difference, below callers that both sides have."""
+
+    name: str
+    file: str | None
+    callers: tuple[str, ...]
+    a: float
+    b: float
+    difference: float
+    only: str | None
+
+
+class ComparisonPart(Part):
+    """A candidate against the base; the ratio is candidate / base."""
+
+    base: Annotated[str, From("base.label")]
+    candidate: Annotated[str, From("candidate.label")]
+    verdict: Verdict
+    ratio: Annotated[float | None, From("ratio.ratio")]
+    low: Annotated[float | None, From("ratio.low")]
+    high: Annotated[float | None, From("ratio.high")]
+    sentence: Annotated[str, From(sentence)]
+    functions: list[FunctionPart]
+    notes: tuple[str, ...]
+
+
+class GroupPart(Part):
+    """The treatments with the same fixed levels."""
+
+    label: str
+    treatments: Annotated[list[TreatmentPart], From("counts")]
+    comparisons: list[ComparisonPart]
+
+
+class CountsDocument(Part):
+    """The instruction counts of an experiment."""
+
+    document_schema: str = Field(alias="schema")
+    experiment: str
+    scale: str
+    command: str
+    valgrind: str
+    starts: int
+    groups: list[GroupPart]
+    notes: list[str]
+
+
+def as_json(groups: tuple[CountGroup, ...], **about: object) -> dict[str, Any]:
+    """Return the counts as one document; ``about`` are its keys that are not of the groups."""
+    document = part(
+        CountsDocument, None, schema=VERSION, groups=groups, notes=list(notes(groups)), **about
+    )
+    return document.model_dump(mode="json", by_alias=True)

@@ -1,0 +1,39 @@
+"""Counts of instructions in a terminal: the answers, the table, the functions, the notes."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from millrace.analysis.counts.model import CountGroup
+from millrace.report.common.terminal_table import show_table
+from millrace.report.counts.sentences import notes, sentence
+from millrace.report.counts.tables import counts_table, functions_table
+
+
+def show(title: str, groups: Sequence[CountGroup], factor: str, console: Console) -> None:
+    """Print the counts of an experiment."""
+    _line(f"{title}: instructions", console, "bold")
+    console.print()
+    for group in groups:
+        for comparison in group.comparisons:
+            where = f"{group.label}: " if group.label else ""
+            _line(f"{where}{sentence(comparison)}.", console, "bold")
+    console.print()
+    show_table(counts_table(groups, factor), console)
+    for group in groups:
+        for comparison in group.comparisons:
+            if comparison.functions:
+                console.print()
+                table = functions_table(comparison)
+                where = f"{group.label}: " if group.label else ""
+                _line(f"{where}{table.title}", console, "bold")
+                show_table(table, console)
+    console.print()
+    for note in notes(tuple(groups)):
+        console.print(Padding(Text(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
+
+
+def _line(text: str, console: Console, style: str) -> None:
+    console.print(Text(text, style=style), soft_wrap=False)

@@ -1,0 +1,107 @@
+"""Test the comparison of treatments by instructions, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.model import CountComparison
+from millrace.model.instruction_counts import CountedStart, TreatmentStarts
+from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
+
+
+def compared(*others: TreatmentStarts, base: TreatmentStarts = BASE) -> CountComparison:
+    (group,) = compare_counts([base, *others], "server", "old")
+    (comparison,) = group.comparisons
+    return comparison
+
+
+def test_what_executes_more_is_said_with_its_interval_and_its_function() -> None:
+    found = compared(MORE)
+    assert found.verdict == "more"
+    assert found.ratio is not None
+    assert found.ratio.ratio == pytest.approx(1.064, abs=0.001)
+    assert found.ratio.low is not None
+    assert 1.06 < found.ratio.low < 1.064
+    assert (found.functions[0].name, found.functions[0].only) == ("extra", "B")
+    assert found.base.spread == pytest.approx(0.0005, abs=0.0003)
+    assert found.base.background == 25
+
+
+def test_what_differs_less_than_starts_is_no_difference() -> None:
+    again = treatment("again", [start(1001, 1000), start(1002, 1002), start(1001, 1002)])
+    assert compared(again).verdict == "no difference shown"
+
+
+def test_other_compilers_and_kinds_of_programs_are_said() -> None:
+    first, second = compared(MORE).notes
+    assert first.startswith("old was compiled by GCC 4.1.2, new by GCC 11.2.1 and clang 15.0.7: ")
+    assert second.startswith("only new is a position-independent program (PIE)")
+    assert compared(treatment("new", MORE.starts)).notes == ()
+    assert compared(treatment("new", MORE.starts, program=None)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("starts", "said"),
+    [
+        ([], "no start of the server was counted"),
+        ([start(1000, 1006), start(1000, 1001)], "repetitions of the same statements differ by"),
+        ([start(1000, 1002, 1004)] * 3, "each repetition of the same statements executes more"),
+        ([start(1004, 1002, 1000)] * 3, "0.4 % from the first to the last"),
+        ([start(-1, 0, 1)], "took no more instructions"),
+    ],
+)
+def test_counts_that_are_no_statements_are_refused(
+    starts: Sequence[CountedStart], said: str
+) -> None:
+    found = compared(treatment("new", starts))
+    assert (found.verdict, found.ratio, found.functions) == ("refused", None, ())
+    assert found.candidate.refusal is not None
+    assert said in found.candidate.refusal
+
+
+def test_a_start_whose_repetitions_differ_is_left_out() -> None:
+    found = compared(treatment("new", [*MORE.starts, start(1065, 1500, 1066)]))
+    assert found.verdict == "more"
+    assert (len(found.candidate.values), found.candidate.left_out) == (3, 1)
+
+
+def test_a_failed_treatment_has_its_reason_and_the_base_is_compared_with_the_others() -> None:
+    failed = treatment("broken", [], failure="it does not start")
+    (group,) = compare_counts([BASE, failed, MORE], "server", "old")
+    assert [each.verdict for each in group.comparisons] == ["refused", "more"]
+    assert group.comparisons[0].candidate.refusal == "it does not start"
+
+
+def test_tests_are_compared_each_with_its_own_base() -> None:
+    other = [
+        treatment(str(each.levels["server"]), each.starts, test="scan") for each in (BASE, MORE)
+    ]
+    groups = compare_counts([BASE, *other, MORE], "server", "old")
+    assert [group.label for group in groups] == ["point-query", "scan"]
+    assert all([each.verdict for each in group.comparisons] == ["more"] for group in groups)
+
+
+def test_like_servers_are_rarely_told_apart() -> None:
+    random = np.random.default_rng(1)
+    told = 0
+    for _ in range(400):
+        sides = [
+            treatment(
+                name,
+                [
+                    start(
+                        *(40_000 * (1 + 0.001 * random.standard_normal()) + random.normal(0, 20, 3))
+                    )
+                    for _ in range(4)
+                ],
+            )
+            for name in ("old", "new")
+        ]
+        verdict = compared(sides[1], base=sides[0]).verdict
+        assert verdict != "refused"
+        told += verdict != "no difference shown"
+    assert told / 400 < 0.075

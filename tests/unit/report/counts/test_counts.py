@@ -1,0 +1,103 @@
+"""Test the words, tables and documents of instruction counts."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.model import CountComparison, CountGroup
+from millrace.model.instruction_counts import TreatmentStarts
+from millrace.report.counts import terminal
+from millrace.report.counts.json import as_json
+from millrace.report.counts.sentences import fraction_text, notes, sentence
+from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
+
+
+def groups(*others: TreatmentStarts) -> tuple[CountGroup, ...]:
+    return compare_counts([BASE, *others], "server", "old")
+
+
+def comparison(*others: TreatmentStarts) -> CountComparison:
+    ((found,),) = (each.comparisons for each in groups(*others))
+    return found
+
+
+def shown(*others: TreatmentStarts) -> str:
+    console = Console(file=io.StringIO(), width=160, color_system=None, highlight=False)
+    terminal.show("A title", groups(*others), "server", console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_more_instructions_are_said_and_never_called_slower() -> None:
+    said = sentence(comparison(MORE))
+    assert said.startswith("new executes 6.4 % more instructions than old (6.3 % to 6.5 %; ")
+    assert "1,065 and 1,001 per statement" in said
+    text = shown(MORE)
+    assert f"{said}." in text
+    assert not {"slower", "faster than", "speedup"} & set(text.split())
+    assert "Instructions are not speed" in text
+
+
+def test_fewer_instructions_have_their_interval_the_right_way_round() -> None:
+    fewer = treatment("new", [start(900, 901), start(905, 903), start(897, 899)])
+    said = sentence(comparison(fewer))
+    assert said.startswith("new executes 10.0 % fewer instructions than old (9.3 % to 10.8 %; ")
+
+
+def test_a_difference_that_starts_do_not_show_has_its_width() -> None:
+    like = treatment("again", [start(1001, 1001), start(1002, 1002), start(1001, 1001)])
+    assert sentence(comparison(like)).startswith(
+        "again executes as many instructions as old, to within 0.13 % (1,001 and 1,001"
+    )
+
+
+def test_a_single_start_says_that_it_is_one() -> None:
+    assert "in a single start" in sentence(comparison(treatment("new", MORE.starts[:1])))
+
+
+def test_a_count_that_is_refused_has_its_reason() -> None:
+    failed = treatment("broken", [], failure="it does not start")
+    assert sentence(comparison(failed)) == "broken has no count: it does not start"
+    assert "refused" in shown(failed)
+
+
+def test_the_table_has_the_functions_with_their_callers() -> None:
+    (row,) = (line for line in shown(MORE).splitlines() if "extra" in line)
+    assert row.split() == ["+64", "0", "64", "extra,", "only", "in", "B", "run", "›", "read"]
+
+
+def test_notes_are_said_once() -> None:
+    tests = [treatment(str(each.levels["server"]), each.starts, test="scan", program=each.program)
+             for each in (BASE, MORE)]  # fmt: skip
+    found = compare_counts([BASE, MORE, *tests], "server", "old")
+    assert [each.split(" ")[0] for each in notes(found)] == ["old", "only", "Instructions"]
+    left_out = treatment("new", [*MORE.starts, start(1000, 2000)])
+    assert any("new: 1 start left out" in each for each in notes(groups(left_out)))
+
+
+def test_the_document_has_what_the_terminal_has() -> None:
+    about = {
+        "experiment": "e", "scale": "demo", "command": "millrace count e.toml",
+        "valgrind": "3.19.0", "starts": 3,
+    }  # fmt: skip
+    document = as_json(groups(MORE, treatment("broken", [], failure="no")), **about)
+    assert document["schema"] == "millrace.counts/1"
+    (group,) = document["groups"]
+    assert [each["levels"]["server"] for each in group["treatments"]] == ["old", "new", "broken"]
+    assert group["treatments"][2]["instructions"] is None
+    more, refused = group["comparisons"]
+    assert (more["base"], more["candidate"], more["verdict"]) == ("old", "new", "more")
+    assert more["functions"][0]["callers"] == ["run", "read"]
+    assert (refused["verdict"], refused["ratio"], refused["functions"]) == ("refused", None, [])
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.065, "6.5 %"), (-0.0004, "0.04 %"), (0.00994, "0.99 %"), (1.5, "150.0 %")],
+)
+def test_small_fractions_have_more_decimals(fraction: float, text: str) -> None:
+    assert fraction_text(fraction) == text
