@@ -53,7 +53,7 @@ demo-servers: $(VENV)/.millrace
 demo: ## compare three real servers, loading and queried, and write two reports
 	@$(MAKE) --no-print-directory -j 2 demo-servers $(VENV)/.setup
 	$(BIN)/millrace run experiments/load-data.toml --scale demo
-	$(BIN)/millrace run experiments/queries.toml --scale demo --slices
+	$(BIN)/millrace run experiments/queries.toml --scale demo
 
 dev: setup $(VENV)/.dev
 

@@ -12,6 +12,7 @@ from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
+from millrace.experiment.plan import without_slices
 from millrace.experiment.slowdown import CPU
 from millrace.model.events import Announcement
 from millrace.model.servers import AttachedServer
@@ -43,6 +44,8 @@ def calibrate(
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
     passed.
     """
+    if injected == CPU and not experiment.requires_slices:
+        experiment = without_slices(experiment)
     calibrated = policy.calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)

@@ -24,7 +24,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
 from millrace.errors import HostError, Interrupted, PermanentHostError, UserError
-from millrace.experiment.concurrent_pairs import fixed_factors
+from millrace.experiment.groups import fixed_factors
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import AS_WRITTEN
 from millrace.host import facts as host

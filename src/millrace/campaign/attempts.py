@@ -5,16 +5,15 @@ the others. While a trial measures, nothing is written to the store.
 """
 
 import contextlib
-import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
 from millrace.errors import HostError, MillraceError
-from millrace.experiment.concurrent_pairs import fixed_factors
+from millrace.experiment.groups import measured_together
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
 from millrace.quantities import utc_now
@@ -74,13 +73,16 @@ def execute_trials(
     With ``stop_at_host_errors`` a transient failure raises HostError instead of being a result.
     """
     compare = plan.experiment.compare
-    for together in _together(plan.trials, compare.factor):
+    for together in measured_together(plan.trials, compare.factor):
         claimed = []
         for trial in together:
             attempt = claim(store, run, trial, retry_failed=retry_failed)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
-                is_base = trial.treatment.levels[compare.factor] == compare.base
+                is_base = (
+                    trial.purpose == "measure"
+                    and trial.treatment.levels[compare.factor] == compare.base
+                )
                 claimed.append(Claimed(attempt, trial, spec, len(together), is_base))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
@@ -103,15 +105,6 @@ def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bo
         is_alive=is_alive,
         retry_failed=retry_failed,
     )
-
-
-def _together(trials: Sequence[PlannedTrial], factor: str) -> Iterator[tuple[PlannedTrial, ...]]:
-    def key(trial: PlannedTrial) -> object:
-        is_single = trial.side is None and trial.slot is None
-        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, factor))
-
-    for _, together in itertools.groupby(trials, key):
-        yield tuple(together)
 
 
 def _attempt(

@@ -74,7 +74,7 @@ def varied_options(treatment: Treatment) -> dict[str, Level]:
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
-    partition, collectors = None, plan.experiment.collectors if trial.slot is None else ()
+    partition, collectors = None, plan.experiment.collectors
     if trial.side is not None:
         assert inputs.cpu_partitions is not None  # The preparation of such a run provides them.
         partition = inputs.cpu_partitions[trial.side]

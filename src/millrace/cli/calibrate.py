@@ -42,10 +42,8 @@ def slowdown(text: str) -> str:
     "--slowdown",
     "injected",
     type=slowdown,
-    default=CPU,
-    show_default=True,
     metavar="none|cpu|fsync|OPTION=VALUE",
-    help="The slowdown to inject, which verdicts must find.",
+    help="The slowdown to inject, which verdicts must find (default: none in slices, else cpu).",
 )
 @click.option("--new", "fresh", is_flag=True, help="Start a new run, even if one can be resumed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -54,7 +52,7 @@ def command(
     *,
     store: Path,
     verdicts: int,
-    injected: str,
+    injected: str | None,
     fresh: bool,
     as_json: bool,
 ) -> None:
@@ -64,10 +62,13 @@ def command(
     slowed down. The same command resumes, a larger --verdicts adds to what is stored, and reports
     quote the result.
     """
+    experiment = choice.read()
+    if injected is None:
+        injected = NONE if experiment.slices else CPU
     with calling() as caller:
         found = use_case.calibrate(
             store,
-            choice.read(),
+            experiment,
             caller,
             verdicts=verdicts,
             injected=None if injected == NONE else injected,

@@ -91,15 +91,15 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
         click.option(
             "--concurrent/--interleaved",
             default=None,
-            help="Measure base and candidate at the same time, each on half of the CPUs; or one "
-            "after the other.",
+            help="Measure base and candidate at the same time, each on half of the CPUs; or whole "
+            "trials one after the other.",
         ),
         click.option(
             "--slices",
             is_flag=True,
             default=None,
-            help="Run all servers of a comparison at once, and let their clients take turns every "
-            "few milliseconds.",
+            help="Let clients of all servers of a comparison take turns every few milliseconds. "
+            "That is the default where it is valid; with this option, all else is refused.",
         ),
         *of_blocks,
         click.option(

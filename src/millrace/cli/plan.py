@@ -15,6 +15,7 @@ from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
 from millrace.experiment.estimate import Estimate
+from millrace.experiment.groups import groups_of
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.quantities import duration_in_words, readable_size
 
@@ -104,13 +105,25 @@ def _design(plan: Plan) -> str:
         ends += f", for {duration_in_words(experiment.max_time_s)} at most"
     if experiment.concurrent:
         return f"{ends}; base and candidate side by side, each on half of the CPUs"
-    if experiment.slices:
-        return f"{ends}; the servers of a comparison in slices of some milliseconds"
+    if in_slices := _slices(plan):
+        ends += f"; {in_slices}"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
     if not having:
         return ends
     where = f"block{'s' if len(having) > 1 else ''} {', '.join(map(str, having))}"
     return f"{ends}; the base once more in {where} (control)"
+
+
+def _slices(plan: Plan) -> str:
+    """Return which groups take turns in slices; empty for none."""
+    factor = plan.experiment.compare.factor
+    ids = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
+    sliced = [treatment for treatment in plan.treatments if treatment.id in ids]
+    if not sliced:
+        return ""
+    n_sliced, n_groups = (len(groups_of(of, factor)) for of in (sliced, plan.treatments))
+    whose = "" if n_sliced == n_groups else f" of {n_sliced} of {n_groups} groups"
+    return f"the servers{whose} in slices of some milliseconds"
 
 
 def _telling(experiment: Experiment) -> dict[str, Any]:

@@ -26,6 +26,8 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
             "the server's data directory cannot be seen",
             hint="have millrace start the server itself, on this host",
         )
+    if target.servers > 1:
+        raise Unavailable("the disk has the reads and writes of all servers of a round")
     device = disk_below(target.data_dir, root)
     if figures((root / _DISKSTATS).read_text(), device) is None:
         raise Unavailable(f"/{_DISKSTATS} has no figures of {device}")

@@ -21,8 +21,9 @@ class Target:
     ``pid`` and ``data_dir`` are None where this host does not show them. ``statements`` are the
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
-    them. ``connections`` is the number of clients that work at the same time. ``own_pid`` is the
-    millrace process that started the trial; its descendants are not other processes of the host.
+    them. ``connections`` is the number of clients that work at the same time; the clients of so
+    many ``servers`` take turns in slices. ``own_pid`` is the millrace process that started the
+    trial; its descendants are not other processes of the host.
     """
 
     client: ServerClient
@@ -33,6 +34,7 @@ class Target:
     limit_s: float
     statement_activity: StatementActivity | None = None
     connections: int = 1
+    servers: int = 1
     own_pid: int = field(default_factory=os.getpid)
 
     def session(self, database: str | None = None) -> Session:

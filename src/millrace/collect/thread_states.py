@@ -115,7 +115,7 @@ def collector(target: Target) -> StateCollector:
     with contextlib.ExitStack() as opened:
         watch = opened.enter_context(contextlib.closing(ThreadWatch(target)))
         written_through = frozenset(_written_through(pid, files))
-        sampler = ThreadSampler(pid, target.connections)
+        sampler = ThreadSampler(pid, target.connections * target.servers)
         opened.pop_all()
         activity, port = target.statement_activity, target.client.port
         return StateCollector(watch, sampler, files, written_through, activity, port)

@@ -8,15 +8,20 @@ one, for every group: the first is in one of the first two blocks, and the *k*-t
 to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
 its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
 shows little. Runs of concurrent pairs have none: a third trial would have no partner, and such a
-run starts only where a calibration has measured the base concurrently with itself. Runs in slices
-have none yet.
+run starts only where a calibration has measured the base concurrently with itself.
 
-In block b an A/A trial of treatment t takes its place in the random order from the SHA-256 of
-``"{seed}:{b}:{t}:control"``; all other trials keep theirs.
+In block b an A/A trial of treatment t takes its place in the random order of its group from the
+SHA-256 of ``"{seed}:{b}:{t}:control"``; all other trials keep theirs. In a round it is one more
+server, in a slot that the same SHA-256 chooses; the slots from there on move on by one.
 """
 
-from millrace.experiment.model import Plan, PlannedTrial, sort_key
+from collections.abc import Sequence
+from dataclasses import replace
+
+from millrace.experiment.groups import fixed_factors, group_place
+from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
+from millrace.experiment.rounds import MOST_SLOTS
 from millrace.model.trials import Purpose
 
 FEWEST_BLOCKS_WITH_AA_TRIALS = 5
@@ -49,24 +54,58 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
     """Return the plan with A/A trials of each group's base; see ``aa_blocks``."""
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
-    if all(is_base.values()) or plan.experiment.concurrent or plan.experiment.slices:
+    if all(is_base.values()) or plan.experiment.concurrent:
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)
-    added = (
-        PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
-        for block in having
-        for base in bases
+    trials = list(plan.trials)
+    for block in having:
+        for base in bases:
+            trials = _with_aa_trial(trials, plan, base, block)
+    return plan.only(sorted(trials, key=lambda trial: _place(plan, trial)))
+
+
+def _with_aa_trial(
+    trials: Sequence[PlannedTrial], plan: Plan, base: Treatment, block: int
+) -> list[PlannedTrial]:
+    """Return the trials with one of the base in its group's block; as they are in a full round."""
+    factor = plan.experiment.compare.factor
+    control = PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
+    fixed = fixed_factors(base, factor)
+    in_round = {
+        each.id
+        for each in trials
+        if each.slot is not None
+        and each.block == block
+        and fixed_factors(each.treatment, factor) == fixed
+    }
+    if not in_round:
+        return [*trials, control]
+    if len(in_round) == MOST_SLOTS:
+        return list(trials)
+    slot = _place_in_group(plan, control)[0] % (len(in_round) + 1)
+    moved = (
+        replace(each, slot=each.slot + 1)
+        if each.id in in_round and each.slot is not None and each.slot >= slot
+        else each
+        for each in trials
     )
-    return plan.only(sorted([*plan.trials, *added], key=lambda trial: _place(plan, trial)))
+    return [*moved, replace(control, slot=slot)]
 
 
-def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes]:
+def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
     """Return the sort key of a plan's trials; profiled trials stay in their order."""
     if trial.purpose == "profile":
-        return True, trial.position, b""
+        return True, trial.position, b"", b""
+    factor = plan.experiment.compare.factor
+    of_group = group_place(trial.treatment, factor, str(plan.seed), trial.block)
+    in_group = _place_in_group(plan, trial) if trial.slot is None else bytes([trial.slot])
+    return False, trial.block, of_group, in_group
+
+
+def _place_in_group(plan: Plan, trial: PlannedTrial) -> bytes:
     suffix = f":{_CONTROL}" if trial.purpose == _CONTROL else ""
-    return False, trial.block, sort_key(f"{plan.seed}:{trial.block}:{trial.treatment.id}{suffix}")
+    return sort_key(f"{plan.seed}:{trial.block}:{trial.treatment.id}{suffix}")
 
 
 def _choice(seed: int, number: int, places: int) -> int:

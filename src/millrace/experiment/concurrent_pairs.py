@@ -6,10 +6,9 @@ these equally: both are measured for the same time, from the same moment on. The
 therefore be known beforehand. If both worked until they were done, the slower one would have the
 host to itself at the end, and look less slow than it is.
 
-In block b the pairs of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:pair"``, with the id
-of the pair's base. Where b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` chooses the half
-of the base, and in the next block the base has the other half: each is equally often
-on either half, give or take one.
+Where block b is even, the SHA-256 of ``"{seed}:{b // 2}:{id}:side"`` chooses the half of the base,
+with its id, and in the next block the base has the other half: each is equally often on either
+half, give or take one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,38 +16,20 @@ from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
-from millrace.levels import Level
 
 _HINT = "docs/design.md says what side by side needs; --interleaved measures without"
 _TIMES = ("warmup_s", "time_s")
 
-FixedFactors = frozenset[tuple[str, Level]]
 
-
-def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
-    """Return the fixed factors of a pair's trials: all levels but that of the compared factor."""
-    return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
-
-
-def block_order(
-    treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
+def sides(
+    pair: Iterable[Treatment], compare: Compare, seed: str, block: int
 ) -> list[tuple[Treatment, int]]:
-    """Return a block's trials and their halves of the CPUs (0 or 1), pair by pair, half 0 first."""
-    pairs: dict[FixedFactors, list[Treatment]] = {}
-    for treatment in treatments:
-        pairs.setdefault(fixed_factors(treatment, compare.factor), []).append(treatment)
-    keyed = [(_base(pair, compare), pair) for pair in pairs.values()]
-    keyed.sort(key=lambda each: sort_key(f"{seed}:{block}:{each[0].id}:pair"))
-    ordered: list[tuple[Treatment, int]] = []
-    for base, pair in keyed:
-        first = (sort_key(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
-        sides = [(each, first if each is base else 1 - first) for each in pair]
-        ordered += sorted(sides, key=lambda each: each[1])
-    return ordered
-
-
-def _base(pair: Iterable[Treatment], compare: Compare) -> Treatment:
-    return next(each for each in pair if each.levels[compare.factor] == compare.base)
+    """Return a pair's treatments in a block with their halves of the CPUs, half 0 first."""
+    treatments = list(pair)
+    base = next(each for each in treatments if each.levels[compare.factor] == compare.base)
+    first = (sort_key(f"{seed}:{block // 2}:{base.id}:side")[0] + block) % 2
+    placed = [(each, first if each is base else 1 - first) for each in treatments]
+    return sorted(placed, key=lambda each: each[1])
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:

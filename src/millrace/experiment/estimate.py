@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import HostError
-from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial
+from millrace.experiment.groups import measured_together
+from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
 from millrace.quantities import readable_size
 from millrace.workloads import Workload
@@ -95,15 +96,19 @@ def estimate(
         treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
         for treatment in plan.treatments
     }
-    at_once = plan.experiment.servers_at_once
-    largest = sorted(plan.treatments, key=lambda each: disks[each.id], reverse=True)[:at_once]
+    largest: list[Treatment] = []
+    peak_bytes = 0
+    for trials in measured_together(plan.trials, plan.experiment.compare.factor):
+        needed = sum(disks[trial.treatment.id] for trial in trials)
+        if needed > peak_bytes:
+            largest, peak_bytes = [trial.treatment for trial in trials], needed
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
         time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in plan.trials),
         least_time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in _fewest(plan)),
         measured_share=known / len(plan.trials),
-        peak_disk_bytes=sum(disks[each.id] for each in largest),
+        peak_disk_bytes=peak_bytes,
         peak_treatment=" beside ".join(each.label for each in largest),
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,

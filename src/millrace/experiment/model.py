@@ -83,8 +83,9 @@ class Experiment:
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
     ``concurrent``, base and candidate of a block are measured at the same time, each on its half
     of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns. With ``slices``,
-    the trials of a group and block are a round: their clients take turns every few milliseconds
-    (see millrace.experiment.rounds).
+    the trials of a group and block are a round, wherever that measures what it should: their
+    clients take turns every few milliseconds (see millrace.experiment.rounds). An experiment that
+    ``requires_slices`` is refused where that is not so.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Experiment:
     max_time_s: float | None = None
     concurrent: bool = False
     slices: bool = False
+    requires_slices: bool = False
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 

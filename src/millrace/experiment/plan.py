@@ -5,32 +5,36 @@ it identifies, so that it means the same in every plan: an interrupted run finds
 added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether pairs are concurrent or trials are measured in slices;
+  whether pairs are concurrent or groups are measured in slices where these are valid;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
 * a trial: digest, treatment, block, and its purpose unless it is to measure.
 
-Order. Each block holds each treatment once. In block b the treatments are sorted by the SHA-256 of
-``"{seed}:{b}:{treatment id}"``, a random permutation that depends on nothing else, so that added
-blocks leave the earlier ones unchanged. Blocks of profiled trials come after all others and use the
-seed ``"{seed}:profile"``. Where pairs are concurrent, the pairs are permuted instead (see
-millrace.experiment.concurrent_pairs); in slices, the rounds (see millrace.experiment.rounds).
+Order. Each block holds each treatment once, group by group (see millrace.experiment.groups). In
+block b the treatments of a group are sorted by the SHA-256 of ``"{seed}:{b}:{treatment id}"``, a
+random permutation that depends on nothing else, so that added blocks leave the earlier ones
+unchanged. Blocks of profiled trials come after all others and use the seed ``"{seed}:profile"``.
+Concurrent pairs and rounds have an order of their own (see millrace.experiment.concurrent_pairs and
+millrace.experiment.rounds).
 """
 
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 from millrace.experiment import concurrent_pairs, rounds
+from millrace.experiment.concurrent_pairs import sides
+from millrace.experiment.groups import group_place, groups_of
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose
+from millrace.workloads.defaults import in_slices, interleaved
 
 _FORMAT = 1
 
@@ -40,33 +44,50 @@ _PROFILE: Purpose = "profile"
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
     """Return the plan; the seed decides the order. Raise ValidationError for an unfit design."""
-    treatments = tuple(
-        _treatment(experiment, levels)
-        for levels in product(*(factor.levels for factor in experiment.factors))
-    )
-    if experiment.slices:
+    treatments = _treatments(experiment)
+    if experiment.requires_slices:
         rounds.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     if experiment.concurrent:
         concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
+    groups = [
+        _Group(tuple(each), in_slices=_is_in_slices(experiment, each))
+        for each in groups_of(treatments, experiment.compare.factor)
+    ]
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
     ordered = [
-        (block, purpose, treatment, place)
+        (block, purpose, treatment, side, slot)
         for block, of_purpose, purpose in (*blocks, *profiled)
-        for treatment, place in _block_order(experiment, treatments, purpose, of_purpose, block)
+        for treatment, side, slot in _block_order(experiment, groups, purpose, of_purpose, block)
     ]
     trials = tuple(
         PlannedTrial(
             trial_id(identity, treatment, block, purpose), treatment, block, position, purpose,
-            side=place if experiment.concurrent else None,
-            slot=place if experiment.slices else None,
+            side=side, slot=slot,
         )
-        for position, (block, purpose, treatment, place) in enumerate(ordered)
+        for position, (block, purpose, treatment, side, slot) in enumerate(ordered)
     )  # fmt: skip
     return Plan(experiment, identity, seed, treatments, trials)
+
+
+def with_slices(experiment: Experiment) -> Experiment:
+    """Return the experiment with slices for the groups where they are valid, if there are any."""
+    sliced = replace(experiment, slices=True, workload=in_slices(experiment.workload))
+    groups = groups_of(_treatments(experiment), experiment.compare.factor)
+    return sliced if any(_is_in_slices(sliced, each) for each in groups) else experiment
+
+
+def without_slices(experiment: Experiment) -> Experiment:
+    """Return the experiment with interleaved trials."""
+    return replace(
+        experiment,
+        slices=False,
+        requires_slices=False,
+        workload=interleaved(experiment.workload),
+    )
 
 
 def block_of(
@@ -122,6 +143,24 @@ def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) 
     return _id([identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])])
 
 
+@dataclass(frozen=True)
+class _Group:
+    treatments: tuple[Treatment, ...]
+    in_slices: bool
+
+
+def _is_in_slices(experiment: Experiment, group: Iterable[Treatment]) -> bool:
+    if experiment.requires_slices:
+        return True  # checked already
+    values = (chosen(experiment, each) for each in group)
+    return experiment.slices and rounds.is_valid(experiment, values)
+
+
+def _treatments(experiment: Experiment) -> tuple[Treatment, ...]:
+    levels = product(*(factor.levels for factor in experiment.factors))
+    return tuple(_treatment(experiment, each) for each in levels)
+
+
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
     defaults = {
         name: factor["default"] for name, factor in experiment.workload.get("factors", {}).items()
@@ -155,19 +194,26 @@ def _definitions(
 
 
 def _block_order(
-    experiment: Experiment,
-    treatments: tuple[Treatment, ...],
-    purpose: Purpose,
-    seed: str,
-    block: int,
-) -> Sequence[tuple[Treatment, int | None]]:
-    """Return the treatments of a block, each with its half of the CPUs or its slot of a round."""
-    if experiment.concurrent and purpose == _MEASURE:
-        return concurrent_pairs.block_order(treatments, experiment.compare, seed, block)
-    if experiment.slices and purpose == _MEASURE:
-        return rounds.block_order(treatments, experiment.compare, seed, block)
-    ordered = sorted(treatments, key=lambda treatment: sort_key(f"{seed}:{block}:{treatment.id}"))
-    return [(treatment, None) for treatment in ordered]
+    experiment: Experiment, groups: Sequence[_Group], purpose: Purpose, seed: str, block: int
+) -> Iterator[tuple[Treatment, int | None, int | None]]:
+    """Yield the treatments of a block, each with its half of the CPUs and its slot of a round."""
+    compare, measures = experiment.compare, purpose == _MEASURE
+
+    def place(group: _Group) -> bytes:
+        return group_place(group.treatments[0], compare.factor, seed, block)
+
+    for group in sorted(groups, key=place):
+        if experiment.concurrent and measures:
+            for treatment, side in sides(group.treatments, compare, seed, block):
+                yield treatment, side, None
+        elif group.in_slices and measures:
+            for treatment, slot in rounds.slots(group.treatments, seed, block):
+                yield treatment, None, slot
+        else:
+            for treatment in sorted(
+                group.treatments, key=lambda each: sort_key(f"{seed}:{block}:{each.id}")
+            ):
+                yield treatment, None, None
 
 
 def _id(identity: object) -> str:

@@ -8,11 +8,18 @@ from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
-from millrace.experiment.levels import CONFIGURATION, is_among, resolved_level
+from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
+from millrace.experiment.plan import with_slices
 from millrace.experiment.settings import Settings
 from millrace.experiment.toml_positions import key_lines, line_of
-from millrace.experiment.validation import Checked, Definitions, ValidationContext, check
+from millrace.experiment.validation import (
+    Checked,
+    Definitions,
+    Design,
+    ValidationContext,
+    check,
+)
 from millrace.levels import Level, level_named, levels_text
 from millrace.workloads.defaults import in_slices
 
@@ -89,12 +96,13 @@ def parse(
         and (settings.blocks > MOST_FIXED_BLOCKS or settings.max_time_s is not None)
         and len(compared.levels) > 1
     )
-    concurrent, slices = _design(checked, overrides)
-    return Experiment(
+    design = _design(checked, overrides)
+    requires_slices = design == "slices"
+    experiment = Experiment(
         name=checked.name,
         title=checked.title,
         scale=chosen or AS_WRITTEN,
-        workload=in_slices(checked.workload) if slices else checked.workload,
+        workload=in_slices(checked.workload) if requires_slices else checked.workload,
         configurations=_used(factors, checked.definitions),
         factors=factors,
         compare=Compare(checked.compared, _level(compared, settings.base)),
@@ -110,9 +118,13 @@ def parse(
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
         tls=checked.tls,
-        concurrent=concurrent,
-        slices=slices,
+        concurrent=design == "concurrent",
+        slices=requires_slices,
+        requires_slices=requires_slices,
     )
+    if design is not None or _has_attached(experiment, context):
+        return experiment
+    return with_slices(experiment)
 
 
 def _text(path: Path) -> str:
@@ -194,11 +206,29 @@ def _overridden(settings: Settings, overrides: Overrides) -> Settings:
     )
 
 
-def _design(checked: Checked, overrides: Overrides) -> tuple[bool, bool]:
-    """Return whether pairs are concurrent, and whether there are slices."""
-    if overrides.concurrent is None and overrides.slices is None:
-        return checked.concurrent, checked.slices
-    return bool(overrides.concurrent), bool(overrides.slices)
+def _design(checked: Checked, overrides: Overrides) -> Design | None:
+    """Return the design that the request or else the file says; None where millrace chooses it."""
+    if overrides.slices and overrides.concurrent is not None:
+        raise UserError(
+            f"slices and {'concurrent' if overrides.concurrent else 'interleaved'} are two designs",
+            hint="leave out one of the two options",
+        )
+    if overrides.slices:
+        return "slices"
+    if overrides.concurrent is not None:
+        return "concurrent" if overrides.concurrent else "interleaved"
+    return checked.design
+
+
+def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:
+    """Return whether millrace does not start some of the servers itself."""
+    used = {
+        resolved_level(factor, level)
+        for factor in experiment.factors
+        for level in factor.levels
+        if factor.name.rpartition(".")[2] == SERVER
+    }
+    return not used.isdisjoint(context.attached)
 
 
 def _level(factor: Factor, base: Level) -> Level:

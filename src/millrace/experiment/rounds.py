@@ -5,10 +5,9 @@ slowly than that (the speed of a CPU, another program) meets all servers alike. 
 is one round, with servers that have just been started: the layout of a process's memory makes it
 some tenths of a percent faster or slower until it ends, which only starting it again averages out.
 
-In block b the rounds of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{id}:round"``, with the
-id of a round's base. The slots of a round are those of its connections, and the order in which its
-servers start. With n servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments in
-order; in each of the next blocks each moves on by one slot, so that in n blocks it has each once.
+The slots of a round are those of its connections, and the order in which its servers start. With n
+servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments of block b in order; in
+each of the next blocks each moves on by one slot, so that in n blocks it has each once.
 """
 
 import re
@@ -16,9 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
-from millrace.experiment.concurrent_pairs import FixedFactors, fixed_factors
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
-from millrace.experiment.model import Compare, Experiment, Treatment, sort_key
+from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
 from millrace.workloads.sure_rows import statement_texts
 
@@ -32,26 +30,25 @@ _READS = re.compile(
 )
 
 
-def block_order(
-    treatments: Iterable[Treatment], compare: Compare, seed: str, block: int
-) -> list[tuple[Treatment, int]]:
-    """Return a block's trials and their slots, round by round, slot 0 first."""
-    groups: dict[FixedFactors, list[Treatment]] = {}
-    for treatment in treatments:
-        groups.setdefault(fixed_factors(treatment, compare.factor), []).append(treatment)
-    keyed = [(_base(group, compare).id, group) for group in groups.values()]
-    keyed.sort(key=lambda each: sort_key(f"{seed}:{block}:{each[0]}:round"))
-    ordered: list[tuple[Treatment, int]] = []
-    for _, group in keyed:
-        cycle, moved = divmod(block, len(group))
-        group.sort(key=lambda each: sort_key(f"{seed}:{cycle}:{each.id}:slot"))
-        slots = [(each, (place + moved) % len(group)) for place, each in enumerate(group)]
-        ordered += sorted(slots, key=lambda each: each[1])
-    return ordered
+def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treatment, int]]:
+    """Return the treatments of a group's round in a block with their slots, slot 0 first."""
+    treatments = list(group)
+    cycle, moved = divmod(block, len(treatments))
+    treatments.sort(key=lambda each: sort_key(f"{seed}:{cycle}:{each.id}:slot"))
+    placed = [(each, (place + moved) % len(treatments)) for place, each in enumerate(treatments)]
+    return sorted(placed, key=lambda each: each[1])
 
 
-def _base(group: Iterable[Treatment], compare: Compare) -> Treatment:
-    return next(each for each in group if each.levels[compare.factor] == compare.base)
+def is_valid(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether slices of clients with these settings measure what they should.
+
+    Where nobody says that the tables are cached, the clients may turn out to wait for the disk.
+    """
+    every = list(values)
+    workload = experiment.checked_workload
+    return not [*_design(experiment), *_work(experiment, every)] and all(
+        workload.values(each)["cache_mode"] == "cached" for each in every
+    )
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
@@ -63,10 +60,6 @@ def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) ->
 
 def _design(experiment: Experiment) -> Iterator[Diagnostic]:
     name = experiment.compare.factor
-    if experiment.concurrent:
-        yield Diagnostic(
-            "concurrent", "in slices one server works at a time", "leave out one of the two"
-        )
     if not 2 <= experiment.servers_at_once <= MOST_SLOTS:
         yield Diagnostic(
             f"factors.{name}",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from millrace import workloads
 from millrace.errors import Diagnostic, nearest
@@ -28,6 +29,8 @@ from millrace.levels import Level
 from millrace.tls import InvalidTls, Tls, tls_settings
 from millrace.workloads import Workload
 
+Design = Literal["interleaved", "concurrent", "slices"]
+
 MAX_SEED = 2**63 - 1
 DEFAULT_BLOCKS = 10
 DEFAULT_MARGIN_PERCENT = 2.0
@@ -37,7 +40,7 @@ _TOP_KEYS = (
     "margin_percent", "collectors", "concurrent", "design", "default_scale", "factors",
     "compare", "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
-_INTERLEAVED, _SLICES = "interleaved", "slices"
+_DESIGNS: tuple[Design, ...] = ("interleaved", "slices")
 _TLS_KEYS = ("mode", "ca", "allow_unverified")
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 
@@ -77,8 +80,7 @@ class Checked:
     title: str
     published: str | None
     collectors: tuple[str, ...]
-    concurrent: bool
-    slices: bool
+    design: Design | None
     seed: int | None
     default_scale: str | None
     workload: Table
@@ -130,13 +132,13 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
     for scale in () if scales_are_unread else scales.values() or (Settings(),):
         require_complete(errors, root.under(scale), vocabulary)
         _base(errors, root, scale, compared, vocabulary)
+    errors.boolean("concurrent", document.get("concurrent", False))
     checked = Checked(
         name=_name(errors, document),
         title=_optional_text(errors, document, "title") or str(document.get("name", "")),
         published=_published(errors, document, context.studies),
         collectors=_collectors(errors, document, context.collectors),
-        concurrent=errors.boolean("concurrent", document.get("concurrent", False)),
-        slices=_design(errors, document) == _SLICES,
+        design=_design(errors, document),
         seed=errors.integer("seed", document["seed"], 0, MAX_SEED) if "seed" in document else None,
         default_scale=_default_scale(errors, document, scales),
         workload=definition,
@@ -153,11 +155,17 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
     return checked, errors
 
 
-def _design(errors: Diagnostics, document: Table) -> str:
-    design = document.get("design", _INTERLEAVED)
-    if design not in (_INTERLEAVED, _SLICES):
-        errors.add("design", f"{shown(design)} is no design", f'"{_INTERLEAVED}" or "{_SLICES}"')
-    return str(design)
+def _design(errors: Diagnostics, document: Table) -> Design | None:
+    if "design" not in document:
+        return "concurrent" if document.get("concurrent") is True else None
+    if document.get("concurrent") is True:
+        errors.add("concurrent", "is another design", "leave out this key or design")
+    for design in _DESIGNS:
+        if document["design"] == design:
+            return design
+    designs = " or ".join(f'"{design}"' for design in _DESIGNS)
+    errors.add("design", f"{shown(document['design'])} is no design", designs)
+    return None
 
 
 def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:

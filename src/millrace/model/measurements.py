@@ -69,6 +69,7 @@ MEAN_GAP_S = _measured(
 )
 WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
 SLICES = _measured("slices", "", None, "Slices of whole groups in which the server had its turn.")
+ROUND_S = _measured("round_s", "s", None, "Time in which the servers of a round took turns.")
 PARTIAL = _measured("partial", "", "lower", "1 if clients ended before their time or number.")
 
 LOAD_GENERATOR_USER_S = _measured(

@@ -13,7 +13,7 @@ from millrace.databases.base import ServerClient
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event, LoadResult
-from millrace.loadgen.spec import LoadSpec
+from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.servers.instances.instance import Instance
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
@@ -31,11 +31,12 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
     if workload.drives and spec.collectors:
         statements = load_generator.statements(measurement.load_spec)
         if thread_states.NAME in spec.collectors:
-            activity = opened.enter_context(StatementActivity.create())
+            activity = _activity(measurement.load_spec, opened)
     for server in measurement.servers:
         target = target_of(
             server.client, server.database, statements, activity, workload.connections or 1
         )
+        target = replace(target, servers=1 + len(measurement.load_spec.against))
         if spec.cpu_partition is not None:
             # Both trials of a pair are millrace's own work, whose parent is the same process.
             target = replace(target, own_pid=os.getppid())
@@ -43,6 +44,15 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             collecting(COLLECTORS, spec.collectors, target, measurement.window)
         )
         yield _Collection(measurement, server.role, collectors, activity)
+
+
+def _activity(load_spec: LoadSpec, opened: ExitStack) -> StatementActivity:
+    """Return the activity of the clients, which those of a round's servers share."""
+    drives = (phase for phase in load_spec.phases if isinstance(phase, Drive))
+    path = next((each.statement_activity for each in drives), None)
+    if path is not None:
+        return StatementActivity(path)
+    return opened.enter_context(StatementActivity.create())
 
 
 @dataclass(frozen=True)

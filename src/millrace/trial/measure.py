@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.events import DriveInterval, DriveResult, Event, LoadResult, Mark
 from millrace.loadgen.spec import LoadSpec
+from millrace.model import measurements as names
 from millrace.store.records import StepRecord
 from millrace.trial import (
     barrier,
@@ -24,6 +25,7 @@ from millrace.trial.data_file import sync_and_cache
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
 from millrace.trial.load_run import Emit, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
+from millrace.trial.spec import TrialSpec
 from millrace.workloads.sure_rows import sure_rows
 
 
@@ -96,9 +98,20 @@ def measure(
         result = _run(load_spec, measurement, hooks, emit, load_limit_s)
         for hook in reversed(hooks):
             hook.ended()
+        _keep_trimmed(spec, result, measurement.outputs)
         if not spec.workload.drives:
             _repeat(measurement, hooks, emit, deadline)
         return conclude(measurement, hooks, result)
+
+
+def _keep_trimmed(spec: TrialSpec, result: LoadResult, outputs: TrialOutputs) -> None:
+    """Keep the time of a trial beside rounds of slices, of which there is nothing to trim."""
+    driven = result.driven()
+    if driven is None:
+        return
+    name = names.trimmed_s(driven.name)
+    if any(name in metric.denominator for metric in spec.workload.checked.metrics.values()):
+        outputs.add_measurement(name, driven.duration_s)
 
 
 def conclude(

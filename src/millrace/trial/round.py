@@ -11,10 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from millrace.collect import thread_states
 from millrace.errors import MillraceError
 from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import Event
 from millrace.loadgen.spec import Drive, LoadSpec, Slices
+from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
 from millrace.model.events import StepBegan
 from millrace.store.records import AttemptResult, StepRecord
@@ -46,7 +48,8 @@ from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
 
 _SLICE_S = 0.005
-_FEWEST_TRANSACTIONS, _OF_EACH_CLIENT = 150, 20  # of a slice
+# Of each of several clients, in a slice: all wait in the end for the one that is last.
+_FEWEST_TRANSACTIONS = 20
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
@@ -54,6 +57,7 @@ _HOOKS: tuple[OpenHooks, ...] = (
     measurement_counters.cpu_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
+    collection.hooks,
     cpu_idle_hook.hooks,
 )
 """What is done around each side's measurement, in the order in which it is done."""
@@ -196,7 +200,7 @@ def _drive(
     sides: Sequence[_Side], base: int, opened: ExitStack, limit_s: float
 ) -> Iterable[_Driven]:
     """Drive the clients of all sides in slices."""
-    load_spec = _load_spec(sides)
+    load_spec = _load_spec(sides, opened)
     contexts = [
         MeasurementContext(
             spec=side.trial.spec,
@@ -242,9 +246,12 @@ def _drive(
     ]
 
 
-def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
+def _load_spec(sides: Sequence[_Side], opened: ExitStack) -> LoadSpec:
     """Return the specification that drives the clients of all sides, each for its time."""
-    workload, first = sides[0].trial.spec.workload, sides[0].live[0]
+    spec, first = sides[0].trial.spec, sides[0].live[0]
+    workload, activity = spec.workload, None
+    if thread_states.NAME in spec.collectors:
+        activity = opened.enter_context(StatementActivity.create()).path
     alone = phase_spec.load_spec(
         workload.measuring_phases, workload, first.dialect, first.measured_connection
     )
@@ -256,7 +263,10 @@ def _load_spec(sides: Sequence[_Side]) -> LoadSpec:
             limit_s=len(sides) * drive.limit_s,
             warmup_s=len(sides) * drive.warmup_s,
             time_s=len(sides) * drive.time_s,
-            slices=Slices(_SLICE_S, max(_FEWEST_TRANSACTIONS, _OF_EACH_CLIENT * drive.clients)),
+            statement_activity=activity,
+            slices=Slices(
+                _SLICE_S, _FEWEST_TRANSACTIONS * drive.clients if drive.clients > 1 else 1
+            ),
         )
 
     phases = tuple(sliced(each) if isinstance(each, Drive) else each for each in alone.phases)
@@ -268,8 +278,10 @@ def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRec
     """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
     phase = driven.found.result.driven()
     assert phase is not None
-    side.context.outputs.add_measurement(names.trimmed_s(phase.name), driven.found.trimmed_s)
-    side.context.outputs.add_measurement(names.SLICES, driven.found.slices)
+    outputs, found = side.context.outputs, driven.found
+    outputs.add_measurement(names.trimmed_s(phase.name), found.trimmed_s)
+    outputs.add_measurement(names.SLICES, found.slices)
+    outputs.add_measurement(names.ROUND_S, found.round_s)
     return measure.conclude(driven.measurement, driven.hooks, driven.found.result)
 
 

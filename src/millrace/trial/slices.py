@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed
 from millrace.loadgen.events import DriveResult, LoadResult, Slice
 
 _TRIMMED = 0.2  # at each end
-FEWEST_GROUPS = 20
+FEWEST_GROUPS = 5
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,13 @@ class SideResult:
     """The result of one side: its clients' own work, and the time that its own slices took.
 
     ``trimmed_s`` is the time that its transactions take at its trimmed mean rate, ``slices`` the
-    number of its slices.
+    number of its slices, ``round_s`` the time of all sides' slices.
     """
 
     result: LoadResult
     trimmed_s: float
     slices: int
+    round_s: float
 
 
 def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
@@ -71,7 +72,7 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
         client=None,
     )
     phases = tuple(part if phase is driven else phase for phase in result.phases)
-    return SideResult(replace(result, phases=phases), done / rate, len(own))
+    return SideResult(replace(result, phases=phases), done / rate, len(own), driven.duration_s)
 
 
 def _groups(slices: Sequence[Slice], sides: int) -> list[Sequence[Slice]]:

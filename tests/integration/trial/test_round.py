@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from millrace.app.experiments import CHOOSABLE
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
@@ -58,6 +59,7 @@ def round_of(
     *,
     last_options: FittedOptions = DEFAULT,
     kill: str | None = None,
+    collectors: tuple[str, ...] = (),
     **chosen: Any,
 ) -> tuple[AttemptResult, ...]:
     def listen(event: TrialEvent) -> None:
@@ -78,6 +80,7 @@ def round_of(
                         ),
                     ),
                     workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
+                    collectors=collectors,
                 ),
                 name,
                 listen,
@@ -115,6 +118,25 @@ def test_each_server_has_its_time_and_its_own_figures(server_of: ServerOf) -> No
         with pytest.raises(StopIteration):
             figure(result, "load_generator_user_s")
     assert ownership.running() == []
+
+
+def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:
+    results = round_of(server_of, SERVERS[:2], collectors=CHOOSABLE, clients=2, time_s=2.0)
+    assert [result.outcome for result in results] == ["finished"] * 2, results
+    for result in results:
+        observed = result.observations["server"]
+        window_s, round_s = observed["window_s"], figure(result, "round_s")
+        # The window has the slices of both; what a server used was its own.
+        assert figure(result, "measure_duration_s") < 0.75 * round_s
+        assert window_s == pytest.approx(round_s, rel=0.2)
+        used = [each for each in observed["threads"]["threads"] if each["kind"] == "connection"]
+        assert len(used) == 2
+        assert 0 < sum(each["cpu_s"] for each in used) < 0.9 * window_s
+        sampled = [each for each in observed["states"]["threads"] if each["kind"] == "connection"]
+        assert {each["tid"] for each in sampled} == {each["tid"] for each in used}
+        assert "disk" not in observed
+        assert "all servers of a round" in str(observed["missing"])
+        assert "mysqld" not in {each["name"] for each in observed["host"]["others"]}
 
 
 def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -13,17 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases, workloads
-from millrace.errors import ValidationError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Needs, estimate
+from millrace.experiment.groups import fixed_factors
 from millrace.experiment.model import Experiment
-from millrace.experiment.plan import digest, expand
-from millrace.experiment.read import Overrides
+from millrace.experiment.plan import digest, expand, without_slices
+from millrace.experiment.read import Overrides, read
+from millrace.experiment.rounds import MOST_SLOTS
 from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
-from tests.unit.experiment.files import SMALL, read_text
+from tests.unit.experiment.files import CONTEXT, SMALL, read_text
 
 SEEDS = st.integers(0, 2**63 - 1)
 FIXED = st.dictionaries(
@@ -57,7 +60,7 @@ def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes:
         **(fixed or {}),
     }
     made = test_plan.experiment(factors, workload=workloads.load("sysbench"), parameters={})
-    return replace(made, **{"slices": True, **changes})
+    return replace(made, **{"slices": True, "requires_slices": True, **changes})
 
 
 @given(st.integers(2, 8), FIXED, SEEDS, st.integers(1, 9))
@@ -98,17 +101,88 @@ def test_more_blocks_leave_the_earlier_ones(seed: int) -> None:
 
 def test_slices_are_another_digest_of_the_same_treatments() -> None:
     made = experiment()
-    interleaved = replace(made, slices=False)
+    interleaved = without_slices(made)
     assert digest(made) != digest(interleaved)
     assert expand(made, seed=1).treatments == expand(interleaved, seed=1).treatments
 
 
-def test_profiled_trials_are_alone_and_there_are_no_controls() -> None:
-    plan = expand(experiment(blocks=12, profile_blocks=2), seed=1)
-    assert with_aa_trials(plan) == plan
+def test_profiled_trials_are_alone() -> None:
+    plan = with_aa_trials(expand(experiment(blocks=12, profile_blocks=2), seed=1))
     profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
     assert len(profiled) == 4
     assert {trial.slot for trial in profiled} == {None}
+
+
+@given(st.integers(2, 8), FIXED, SEEDS)
+def test_a_round_with_an_aa_trial_has_one_more_server(
+    servers: int, fixed: dict[str, list[Level]], seed: int
+) -> None:
+    made = experiment(servers, fixed, blocks=12)
+    without = expand(made, seed=seed)
+    plan = with_aa_trials(without)
+    controls = [trial for trial in plan.trials if trial.purpose == "control"]
+    assert bool(controls) == (servers < MOST_SLOTS)
+    assert all(trial.treatment.levels["server"] == "server-0" for trial in controls)
+    rounds = defaultdict(list)
+    for trial in plan.trials:
+        rounds[trial.block, fixed_factors(trial.treatment, "server")].append(trial)
+    assert [trial for one_round in rounds.values() for trial in one_round] == list(plan.trials)
+    measured = iter(without.trials)
+    for one_round in rounds.values():
+        assert [trial.slot for trial in one_round] == list(range(len(one_round)))
+        for trial in one_round:
+            if trial.purpose == "measure":
+                assert trial.id == next(measured).id
+
+
+@given(SEEDS, st.integers(1, 4))
+def test_trials_of_a_group_are_neighbours_in_all_designs(seed: int, servers: int) -> None:
+    made = without_slices(experiment(servers, {"clients": [1, 2, 3]}, blocks=6))
+    plan = with_aa_trials(expand(made, seed=seed))
+    groups = [(trial.block, fixed_factors(trial.treatment, "server")) for trial in plan.trials]
+    assert len([*itertools.groupby(groups)]) == 6 * 3
+    assert [trial.slot for trial in plan.trials] == [None] * len(plan.trials)
+
+
+BY_DEFAULT = FILE.replace('design = "slices"\n', "") + 'cache_mode = "cached"\n'
+
+
+def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -> None:
+    mixed = BY_DEFAULT.replace('"point-query"', '"point-query", "update-index"')
+    made = read_text(tmp_path, mixed)
+    assert (made.slices, made.requires_slices) == (True, False)
+    assert made.servers_at_once == 2
+    plan = with_aa_trials(expand(replace(made, blocks=12), seed=1))
+    sliced = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is not None}
+    alone = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is None}
+    assert (sliced, alone) == ({"point-query"}, {"update-index"})
+    of_controls = {t.treatment.levels["test"] for t in plan.trials if t.purpose == "control"}
+    assert of_controls == {"point-query", "update-index"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('cache_mode = "cached"\n', ""),  # nobody says that no client waits for the disk
+        ('"point-query"', '"update-index"'),
+        ("seed = 1", "concurrent = true"),
+        ("seed = 1", 'design = "interleaved"'),
+        (', "mysql-5.7.22"]', "]"),
+    ],
+)
+def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: str) -> None:
+    made = read_text(tmp_path, BY_DEFAULT.replace(old, new))
+    assert not made.slices
+    assert "throughput_with_stalls" not in made.checked_workload.metrics
+    assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(concurrent=False)).slices
+
+
+def test_servers_that_millrace_does_not_start_have_no_slices(tmp_path: Path) -> None:
+    file = tmp_path / "attached.toml"
+    file.write_text(BY_DEFAULT, encoding="utf-8")
+    context = replace(CONTEXT, attached=("mysql-5.7.22",))
+    assert read(file, scale=None, context=CONTEXT).slices
+    assert not read(file, scale=None, context=context).slices
 
 
 def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
@@ -122,6 +196,10 @@ def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
     concurrent = read_text(tmp_path, FILE, overrides=Overrides(concurrent=True))
     assert (concurrent.concurrent, concurrent.slices) == (True, False)
     assert not read_text(tmp_path, SMALL).slices
+    with pytest.raises(ValidationError, match="concurrent: is another design"):
+        read_text(tmp_path, FILE.replace("seed = 1", "concurrent = true"))
+    with pytest.raises(UserError, match="slices and concurrent are two designs"):
+        read_text(tmp_path, FILE, overrides=Overrides(slices=True, concurrent=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
         read_text(tmp_path, FILE.replace('"slices"', '"slice"'))
 
@@ -153,7 +231,6 @@ def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
         ("table_size", "threads = 2\ntable_size", "parameters.threads"),
         ("table_size", 'cache_mode = "io_bound"\ntable_size', "parameters.cache_mode"),
         ("clients = [1, 4]", "rate = [10]", "parameters.rate"),
-        ("seed = 1", "concurrent = true", "concurrent"),
         (', "mysql-5.7.22"]', "]", "factors.server"),
         ('base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1', "compare.factor"),
         ("table_size", "time_s = 1001\ntable_size", "parameters.time_s"),
@@ -231,7 +308,7 @@ def test_the_plan_command_says_it(tmp_path: Path) -> None:
 def test_a_calibration_in_slices_stops_no_server(tmp_path: Path) -> None:
     file = tmp_path / "sliced.toml"
     file.write_text(FILE, encoding="utf-8")
-    refused = millrace("calibrate", file)
+    refused = millrace("calibrate", file, "--slowdown", "cpu")
     assert refused.returncode == 2
     assert "--slowdown none" in refused.stderr
 
@@ -242,10 +319,7 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     same = Needs(1_000_000, binary_log=False, table_bytes=table_bytes)
     needs = {each.id: same for each in plan.treatments}
     at_once = estimate(plan, needs=needs, host_free_bytes=0)
-    alone = estimate(
-        replace(plan, experiment=replace(plan.experiment, slices=False)),
-        needs=needs,
-        host_free_bytes=0,
-    )
+    interleaved = expand(without_slices(plan.experiment), seed=1)
+    alone = estimate(interleaved, needs=needs, host_free_bytes=0)
     assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
     assert at_once.time_s == alone.time_s

@@ -130,6 +130,7 @@ def _analyse(
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
+        in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
     )
 
 

@@ -191,6 +191,7 @@ def _work(
             clients=clients,
             operations=measured[measurements.TRANSACTIONS],
             duration_s=duration_s,
+            elapsed_s=measured.get(measurements.ROUND_S, duration_s),
             latency_s=_latency_s(attempt),
             gap_s=gap_s,
             client_cpu_s=client_cpu_s,
@@ -204,6 +205,7 @@ def _work(
         clients=loaders or 1,
         operations=measured[measurements.ROWS],
         duration_s=duration_s,
+        elapsed_s=duration_s,
         latency_s=None if loaders is None else loaders * duration_s / measured[measurements.ROWS],
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,

@@ -41,6 +41,7 @@ class Work:
     """The work of an attempt's clients, by their own clock.
 
     ``operations`` are transactions that succeeded, or rows that were loaded, in ``duration_s``.
+    ``elapsed_s`` passed meanwhile: longer where clients of other servers took turns with them.
     ``latency_s`` is the mean of an operation, None where it is not known; ``gap_s`` a client's mean
     time from an answer to its next request (None in an open loop). ``client_cpu_s`` is CPU time of
     the load generator. ``failed`` is the fraction of the operations tried that ended in an error.
@@ -51,6 +52,7 @@ class Work:
     clients: int
     operations: float
     duration_s: float
+    elapsed_s: float
     latency_s: float | None
     gap_s: float | None
     client_cpu_s: float | None
@@ -149,7 +151,7 @@ class Observed:
         """Return operations in the collectors' window, which is about that of the clients."""
         if self.window_s is None:
             return self.work.operations
-        return self.work.operations * self.window_s / self.work.duration_s
+        return self.work.operations * self.window_s / self.work.elapsed_s
 
     @property
     def cycle_us(self) -> float:
@@ -168,8 +170,14 @@ class Observed:
     def sampled_us(self, count: float) -> float:
         """Return the time of an operation that the samples share out, in µs."""
         assert self.states is not None
-        threads_us = US_PER_S * self.states.threads * self.work.duration_s / self.work.operations
+        threads_us = US_PER_S * self.states.threads * self.work.elapsed_s / self.work.operations
         return threads_us * count / self.states.samples
+
+    @property
+    def others_turn_us(self) -> float:
+        """Return the time of an operation in which clients of other servers had their turn."""
+        others_s = self.work.elapsed_s - self.work.duration_s
+        return US_PER_S * self.work.clients * others_s / self.work.operations
 
     def us(self, seconds: float) -> float:
         """Return seconds of the window, as µs of one operation."""

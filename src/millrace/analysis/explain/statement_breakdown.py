@@ -161,7 +161,7 @@ def _of_trial(trial: ObservedTrial) -> dict[str, _Executions]:
     found = {}
     for record in records:
         counts = states.counts.get(record.name, {})
-        all_us = US_PER_S * work.clients * work.duration_s / record.count
+        all_us = US_PER_S * work.clients * work.elapsed_s / record.count
         parts = {
             key: sampled_value(
                 sum(counts.get(each, 0.0) for each in classes), states.samples, all_us

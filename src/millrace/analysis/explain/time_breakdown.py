@@ -6,9 +6,10 @@ it.
 
 CPU and run queue come from the kernel's clocks, waits from samples (the share of a state in the
 samples, times the cycle), latency and gap from the client's clock. The client's part is the time in
-which threads waited for their client, less the gap. What these sources do not account for is
-``unaccounted``: the latency less all parts. Sampled parts have an error of their own (see
-``stats.mean``): k of n samples are taken for independent draws at least.
+which threads waited for their client, less the gap, and less the turns of other servers' clients
+where these took turns in slices. What these sources do not account for is ``unaccounted``: the
+latency less all parts. Sampled parts have an error of their own (see ``stats.mean``): k of n
+samples are taken for independent draws at least.
 """
 
 import math
@@ -180,8 +181,8 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
     parts = {key: _state(observed, *classes) for key, classes in STATES_OF.items()}
     if observed.work.gap_s is not None:
         waited = _state(observed, "network")
-        gap_us = US_PER_S * observed.work.gap_s
-        parts["client_wire"] = replace(waited, us=waited.us - gap_us)
+        no_request_us = US_PER_S * observed.work.gap_s + observed.others_turn_us
+        parts["client_wire"] = replace(waited, us=waited.us - no_request_us)
     idle = _IDLE_OF_POOLS if observed.pooled else frozenset[PartKey]()
     return {key: value for key, value in parts.items() if key not in idle}
 
@@ -203,7 +204,7 @@ def sampled_value(count: float, samples: int, all_us: float) -> Value:
 def _waiting_us(observed: Observed) -> float | None:
     if observed.states is None or observed.pooled:
         return None
-    return _state(observed, "network").us
+    return _state(observed, "network").us - observed.others_turn_us
 
 
 def _us(seconds: float | None) -> float | None:

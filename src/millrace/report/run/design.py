@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from millrace.analysis.compare.model import ComparisonStatus, RunAnalysis, RunStatus
+from millrace.analysis.compare.model import ComparisonStatus, Group, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Design
@@ -24,7 +24,7 @@ _STATES = {
 def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
-    beside = "side by side, " if design.concurrent else "in slices, " if design.slices else ""
+    beside = "side by side, " if design.concurrent else _slices(analysis)
     if design.kind == "fixed":
         shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
         return f"{beside}{counted(analysis.run.blocks, 'block')}{shared}"
@@ -44,6 +44,20 @@ def design_text(analysis: RunAnalysis) -> str:
     else:
         ended = f"{found.blocks} so far, {_undecided(found)}"
     return f"{beside}sequential, {limits}: {ended}"
+
+
+def _slices(analysis: RunAnalysis) -> str:
+    """Return ``in slices, ``, or how many groups were where others were not; empty for none."""
+    in_slices = [group for group in analysis.groups if _is_in_slices(group)]
+    if not in_slices:
+        return ""
+    if len(in_slices) == len(analysis.groups):
+        return "in slices, "
+    return f"{len(in_slices)} of {len(analysis.groups)} groups in slices, "
+
+
+def _is_in_slices(group: Group) -> bool:
+    return any(treatment.in_slices for treatment in group.treatments)
 
 
 def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
@@ -81,20 +95,20 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             f"calibration of this host in the same way had to find the base beside itself no more "
             f"often different than is claimed."
         )
-    elif design.slices:
-        how = (
-            ". The servers of a group and block were started anew and up at the same time, and "
-            "their clients took turns every few milliseconds, in a random order and its mirror "
-            "image, so that a drift of the host meets all of them. Throughput is by the trimmed "
-            "mean of the slices’ log ratios, without the fifth at each end; with stalls, it is "
-            "that of all these slices together."
-        )
     else:
         how = (
-            f", in an order drawn at random from seed {run.seed}, so that the "
-            f"treatments take turns and a drift of the host meets all of them."
+            f", in an order drawn at random from seed {run.seed}, group by group, so that a drift "
+            f"of the host meets all of a group’s treatments."
         )
     paragraphs = [f"{each_holds}{how}"]
+    if in_slices := _slices(analysis):
+        paragraphs.append(
+            f"{in_slices.removesuffix(', ').capitalize()}: the servers of such a group and block "
+            "were started anew and up at the same time, and their clients took turns every few "
+            "milliseconds, in a random order and its mirror image, so that a drift of the host "
+            "meets all of them. Throughput is by the trimmed mean of the slices’ log ratios, "
+            "without the fifth at each end; with stalls, it is that of all these slices together."
+        )
     if design.kind == "sequential":
         paragraphs.append(
             f"The run was sequential, with at most {counted(design.blocks, 'block')}: after each "

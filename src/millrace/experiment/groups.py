@@ -1,0 +1,48 @@
+"""Order the comparison groups of a block.
+
+A group's trials are neighbours: the farther apart two trials are, the more the host's speed has
+wandered between them. In block b the groups of a plan are sorted by the SHA-256 of
+``"{seed}:{b}:{fixed factors}:group"``, with the fixed factors as canonical JSON.
+"""
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+
+from millrace.experiment.model import PlannedTrial, Treatment, sort_key
+from millrace.levels import Level
+
+FixedFactors = frozenset[tuple[str, Level]]
+
+
+def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
+    """Return the fixed factors of a treatment: all levels but that of the compared factor."""
+    return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
+
+
+def groups_of(treatments: Iterable[Treatment], factor: str) -> list[list[Treatment]]:
+    """Return the groups of treatments that differ in the compared factor alone."""
+    groups: dict[FixedFactors, list[Treatment]] = {}
+    for treatment in treatments:
+        groups.setdefault(fixed_factors(treatment, factor), []).append(treatment)
+    return list(groups.values())
+
+
+def group_place(treatment: Treatment, factor: str, seed: str, block: int) -> bytes:
+    """Return the sort key of a treatment's group in a block."""
+    fixed = {name: level for name, level in treatment.levels.items() if name != factor}
+    written = json.dumps(fixed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sort_key(f"{seed}:{block}:{written}:group")
+
+
+def measured_together(
+    trials: Iterable[PlannedTrial], factor: str
+) -> Iterator[tuple[PlannedTrial, ...]]:
+    """Yield the trials of a plan, those of a concurrent pair or a round together."""
+
+    def key(trial: PlannedTrial) -> object:
+        is_single = trial.side is None and trial.slot is None
+        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, factor))
+
+    for _, together in itertools.groupby(trials, key):
+        yield tuple(together)
