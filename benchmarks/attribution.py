@@ -137,6 +137,7 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     factor, base, candidate = _levels(plan.experiment)
     explained: Explanation
     (explained,) = explain(stored, factor=factor, base=base, candidate=candidate)
+    by_times = tuple(each for each in explained.likely_causes if not each.is_fact)
     latencies = [
         None if side.breakdown is None else side.breakdown.latency.mean
         for side in (explained.a, explained.b)
@@ -144,8 +145,8 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     return Named(
         server=server,
         cause=cause.name,
-        rank=_rank(cause, explained.likely_causes),
-        likely_causes=explained.likely_causes,
+        rank=_rank(cause, by_times),
+        likely_causes=by_times,
         latency_us=(latencies[0], latencies[1]),
         failed=failed,
         took_s=time.monotonic() - began,
@@ -187,7 +188,7 @@ def _rank(cause: Cause, suspects: Sequence[LikelyCause]) -> int | None:
 def _line(named: Named) -> str:
     """Format the cause, its rank, and the first likely causes."""
     suspects = "; ".join(
-        f"{each.kind}: {each.about} ({abs(each.share) * 100:.0f} %)"
+        f"{each.kind}: {each.about} ({abs(each.share or 0.0) * 100:.0f} %)"
         for each in named.likely_causes[:AMONG]
     )
     if named.cause == NOTHING.name:

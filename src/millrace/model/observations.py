@@ -107,6 +107,7 @@ class Counters(Document):
     None where the server lacks one. ``handler_reads`` counts rows that the server fetched from its
     engine, ``all_handler_reads`` also those that it tried again or skipped. ``redo_bytes`` is the
     growth of the log's position, ``log_written_bytes`` counts a block as often as it is written.
+    ``binary_log_bytes`` is the growth of the log of changes that replicas read.
     """
 
     rows_read: CounterGrowth | None = None
@@ -119,6 +120,7 @@ class Counters(Document):
     log_fsyncs: CounterGrowth | None = None
     redo_bytes: CounterGrowth | None = None
     log_written_bytes: CounterGrowth | None = None
+    binary_log_bytes: CounterGrowth | None = None
     bytes_sent: CounterGrowth | None = None
     pages_compressed: CounterGrowth | None = None
 

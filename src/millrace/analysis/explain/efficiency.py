@@ -6,7 +6,8 @@ the same thing; where no source serves both, there is no difference.
 *fsyncs* are those of the storage engine's files, the redo log among them. Those of the binary log
 are not, and a log that is written with O_DSYNC needs none; *device flushes* have all that reached
 the device. *redo log* is the growth of the log sequence number, or, where the server does not show
-that, the blocks that it wrote to the log (``model.observations.Counters``). Reads and bytes are the
+that, the blocks that it wrote to the log (``model.observations.Counters``). *binary log* is the
+growth of its files. Reads and bytes are the
 device's, for everyone on the host, as iostat has them.
 """
 
@@ -235,6 +236,10 @@ _FIGURES = (
         "redo_bytes", "redo log", "bytes",
         (_counter("redo_bytes", "log sequence number"),
          _counter("log_written_bytes", "blocks written to the log")),
+    ),
+    _Figure(
+        "binary_log_bytes", "binary log", "bytes",
+        (_counter("binary_log_bytes", "sizes of the log's files"),),
     ),
     _Figure(
         "rows_examined", "rows examined", "",

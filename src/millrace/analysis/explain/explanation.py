@@ -14,7 +14,9 @@ from millrace.analysis.compare.equal_work import (
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
 from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
-from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
+from millrace.analysis.explain.causes.facts import Contrast, rank_facts
+from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes, with_facts
 from millrace.analysis.explain.decode_observations import observed_trials
 from millrace.analysis.explain.efficiency import compare_efficiency
 from millrace.analysis.explain.model import (
@@ -160,22 +162,33 @@ def _explain(
 def _with_likely_causes(
     found: Explanation, base: TreatmentRecord, candidate: TreatmentRecord
 ) -> Explanation:
-    """Return the explanation with its likely causes, where both sides have breakdowns."""
-    if found.differences is None:
+    """Return the explanation with its likely causes: by the times, where these differ, and facts.
+
+    Without trials of both in any block there are none.
+    """
+    if not {trial.block for trial in found.a.trials} & {trial.block for trial in found.b.trials}:
         return found
-    evidence = Evidence(
-        a=_side_evidence(found.a, base),
-        b=_side_evidence(found.b, candidate),
-        noun=found.noun,
-        differences=found.differences,
-        groups=() if found.profile is None else found.profile.groups,
-        plans=found.plans,
-        unequal=found.unequal,
-        margin=found.run.margin,
+    a, b = _side_evidence(found.a, base), _side_evidence(found.b, candidate)
+    causes: tuple[LikelyCause, ...] = ()
+    why_none = ""
+    if found.differences is not None:
+        evidence = Evidence(
+            a=a,
+            b=b,
+            noun=found.noun,
+            differences=found.differences,
+            groups=() if found.profile is None else found.profile.groups,
+            plans=found.plans,
+            unequal=found.unequal,
+            margin=found.run.margin,
+        )
+        causes = rank_causes(evidence)
+        why_none = "" if causes else why_no_causes(evidence)
+    contrast = Contrast(
+        a, b, found.noun, found.plans, found.efficiency, (found.a.breakdown, found.b.breakdown)
     )
-    causes = rank_causes(evidence)
-    why_none = "" if causes else why_no_causes(evidence)
-    return replace(found, likely_causes=causes, why_no_likely_causes=why_none)
+    every = with_facts(causes, rank_facts(contrast))
+    return replace(found, likely_causes=every, why_no_likely_causes=why_none)
 
 
 def _side_evidence(side: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:

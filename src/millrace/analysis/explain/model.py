@@ -84,8 +84,9 @@ class Explanation:
     ``group`` are the shared levels of factors that have several. ``unequal`` says in which way the
     two did not do the same work, and is empty where they did. ``differences`` and ``profile`` are
     None where no block has both, ``statement_breakdown_differences`` empty where an operation has
-    one statement or nobody looked. ``why_no_likely_causes`` is a sentence where there are none
-    although both have a breakdown. ``ablation`` is the newest measurement of them.
+    one statement or nobody looked. ``why_no_likely_causes`` is a sentence where the times
+    show none although both have a breakdown; facts may be among the causes all the same.
+    ``ablation`` is the newest measurement of them.
     """
 
     run: RunRecord

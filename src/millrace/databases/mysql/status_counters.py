@@ -17,7 +17,7 @@ from millrace.databases.deltas import Number, increases, number, split_gauges
 from millrace.databases.monitoring import CounterDeltas, OwnQueries, StatusDifference
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
-from millrace.errors import Unavailable
+from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import CounterGrowth, Counters
 
 # MySQL's names have at most 64 characters, and no server has 2,000 variables.
@@ -36,6 +36,8 @@ _COMPRESSION = (
     "Innodb_num_pages_page_compressed", "Innodb_num_pages_page_decompressed",
 )  # fmt: skip
 # The position of the redo log: MariaDB's name, and MySQL's from 8.0.30; others have none.
+_BINARY_LOG = "binary_log_bytes"
+_BINARY_LOG_ON = "SELECT @@GLOBAL.log_bin AS is_on"
 _REDO_POSITION = ("Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 
 
@@ -56,6 +58,7 @@ class MysqlStatusCounters:
         self._missing: list[Unavailable] = []
         self._metrics_sql = self._query_for("metrics", database, may_be_off=False)
         self._compression_sql = self._query_for("compression", database, may_be_off=True)
+        self._binary_log_sql = self._query_for_binary_log()
 
     def _query_for(self, name: str, database: str, *, may_be_off: bool) -> str | None:
         """Return the query for a table's rows; None where it is missing or all is off."""
@@ -70,6 +73,24 @@ class MysqlStatusCounters:
             return None
         return sql
 
+    def _query_for_binary_log(self) -> str | None:
+        """Return the query for the files of the binary log; None where it is off or hidden."""
+        sql = "SHOW BINARY LOGS"
+        try:
+            with query.understood("the binary log"):
+                (log,) = self._session.rows(_BINARY_LOG_ON)
+                if not number(log["is_on"]):
+                    return None
+            self._session.rows(sql)
+        except Unavailable as why:
+            self._missing.append(why)
+            return None
+        except DatabaseError as error:
+            hint = "GRANT REPLICATION CLIENT ON *.* to millrace's account"
+            self._missing.append(Unavailable(f"the binary log: {error.message}", hint=hint))
+            return None
+        return sql
+
     def read(self) -> CounterReading:
         def rows(sql: str | None) -> Sequence[Row]:
             return () if sql is None else self._session.rows(sql)
@@ -77,7 +98,9 @@ class MysqlStatusCounters:
         with query.understood("the server's counters"):
             status = status_in(rows(self._observable.status))
             metrics = metrics_in(rows(self._metrics_sql))
-            return CounterReading(status, metrics | compression_in(rows(self._compression_sql)))
+            counted = compression_in(rows(self._compression_sql))
+            counted |= binary_log_in(rows(self._binary_log_sql))
+            return CounterReading(status, metrics | counted)
 
     def between(
         self, before: CounterReading, after: CounterReading, own: OwnQueries
@@ -86,6 +109,7 @@ class MysqlStatusCounters:
             {"Com_show_engine_status": own.engine_status, "Com_show_processlist": own.process_list}
         )
         sent["Com_show_status"] += 1
+        sent["Com_show_binlogs"] += self._binary_log_sql is not None
         sent["Com_select"] += sum(
             sql is not None for sql in (self._metrics_sql, self._compression_sql)
         )
@@ -134,6 +158,17 @@ def compression_in(rows: Iterable[Row]) -> dict[str, Number]:
     return found
 
 
+def binary_log_in(rows: Iterable[Row]) -> dict[str, Number]:
+    """Return the size of all files of the binary log; nothing where there are none."""
+    sizes = [
+        number(value) or 0
+        for row in rows
+        for name, value in row.items()
+        if name.lower() == "file_size"
+    ]
+    return {_BINARY_LOG: sum(sizes)} if sizes else {}
+
+
 def deltas_of(
     before: CounterReading, after: CounterReading, observable: Observable, own: Mapping[str, int]
 ) -> CounterDeltas:
@@ -168,6 +203,8 @@ def neutral_counters(grown: Mapping[str, float]) -> Counters:
         total = math.fsum(grown.get(each, 0.0) for each in names)
         return CounterGrowth(name=name or names[0], value=total / unit)
 
+    # Logged, but not shown how much: the right to see it is missing.
+    is_hidden = grown.get("Binlog_cache_use", 0.0) > 0 and _BINARY_LOG not in grown
     redo = next((name for name in _REDO_POSITION if name in grown), None)
     every_read = [name for name in grown if name.startswith("Handler_read_")]
     return Counters(
@@ -181,6 +218,7 @@ def neutral_counters(grown: Mapping[str, float]) -> Counters:
         log_fsyncs=count("Innodb_os_log_fsyncs"),
         redo_bytes=None if redo is None else count(redo),
         log_written_bytes=count("Innodb_os_log_written"),
+        binary_log_bytes=None if is_hidden else count(_BINARY_LOG, name="bytes of the binary log"),
         bytes_sent=count("Bytes_sent"),
         pages_compressed=count(*_COMPRESSION, name="pages compressed and decompressed"),
     )

@@ -11,7 +11,7 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.report.common.formatting import FINDING_GLYPHS, counted
 from millrace.report.common.pages import environment
-from millrace.report.explanation import profile_tables, sentences, tables
+from millrace.report.explanation import causes, profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
 from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
@@ -85,6 +85,9 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
         "command": sentences.command(e),
         "answer": tuple(sentences.answer(e)),
         "caveats": tuple(caveat_sentences(e)),
+        "causes_title": causes.heading(e),
+        "causes": causes.cause_texts(e),
+        "ablating": causes.ablating(e),
         "ablation": ablation_sentences(e),
         "breakdown": tables.breakdown_table(found, labels, e.noun) if found is not None else None,
         "breakdown_chart": _breakdown_chart(e),

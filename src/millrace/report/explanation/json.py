@@ -14,7 +14,7 @@ from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.call_tree import PathDifference
-from millrace.analysis.explain.causes.model import LikelyCause
+from millrace.analysis.explain.causes.model import Kind
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.model import Disturbance, Explanation, MissingObservation
 from millrace.analysis.explain.observations import Noun
@@ -38,6 +38,7 @@ from millrace.report.common.json_parts import (
     part,
 )
 from millrace.report.explanation.ablation import ablation_sentences
+from millrace.report.explanation.causes import CONFIRMED_BY
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.sentences import answer, title
 from millrace.stats.mean import MeanEstimate
@@ -61,6 +62,27 @@ class SidePart(Part):
     statement_breakdowns: list[StatementBreakdown]
     coverage: Coverage | None
     flat_profile: Annotated[FlatProfile | None, From("flat")]
+
+
+class LikelyCausePart(Part):
+    """Something that may have made the difference, and what would confirm it.
+
+    `us` is how much of the difference its evidence covers, `share` that as a fraction of it. Both
+    are null for a fact (`is_fact`), which differs whatever the times do; it `is_against` how the
+    two look where it costs the faster side. `settings` are suspected, with their values in A and B.
+    """
+
+    kind: Kind
+    about: str
+    sentence: str
+    evidence: list[str]
+    us: float | None
+    share: float | None
+    settings: dict[str, tuple[str | None, str | None]]
+    shown: bool
+    is_fact: bool
+    is_against: bool
+    confirmed_by: Annotated[str, From(lambda cause: CONFIRMED_BY[cause.kind])]
 
 
 class ProfilePart(Part):
@@ -111,8 +133,8 @@ class ExplanationPart(Part):
     one operation is. `answer` says the difference in words, `caveats` what speaks against it.
     `unequal` says in which way the two did not do the same work, and is null where they did.
     `ablation` is the newest result of `--ablate`, and null where there is none.
-    `why_no_likely_causes` is null where there are likely causes, and where too little was observed
-    to have any.
+    `why_no_likely_causes` says why the times show none, and is null where they do, and where too
+    little was observed.
     """
 
     title: Annotated[str, From(title)]
@@ -124,7 +146,7 @@ class ExplanationPart(Part):
     a: SidePart
     b: SidePart
     unequal: TextOrNull
-    likely_causes: list[LikelyCause]
+    likely_causes: list[LikelyCausePart]
     why_no_likely_causes: TextOrNull
     ablation: Annotated[AblationPart | None, From(_ablation)]
     breakdown: Annotated[BreakdownDifference | None, From("differences")]

@@ -188,7 +188,7 @@ def _latency(explanation: Explanation) -> str:
     taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {size}"
     if not is_sure(found.latency):
         interval = _interval(found.latency, decimals)
-        return f"A {explanation.noun} took {taken} than {in_a}, which may be chance: {interval}."
+        return f"It may be chance that a {explanation.noun} took {taken} than {in_a}: {interval}."
     text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
                    found.latency.mean, decimals)  # fmt: skip
@@ -211,18 +211,20 @@ def _cpu(explanation: Explanation) -> str:
     sizes = [side.mean for side in (row.a, row.b) if side is not None] if row is not None else []
     decimals = us_decimals(max([*sizes, abs(total.mean)]))
     base, subject = explanation.base, explanation.candidate
-    if not is_name(explanation.factor, explanation.b.level):
+    is_named = is_name(explanation.factor, explanation.b.level)
+    if not is_named:
         base = within(explanation.a, explanation.factor)
         at_b = within(explanation.b, explanation.factor)
-        subject = f"{at_b[:1].upper()}{at_b[1:]} the server"
+        subject = f"{at_b} the server"
     size = f"{fixed_text(abs(total.mean), decimals)} µs {'more' if total.mean >= 0 else 'less'}"
     needed = f"{size} of server CPU per {explanation.noun} than {base}"
     if not _is_cpu_sure(explanation):
         interval = _interval(total, decimals)
         if is_sure(total):
-            return f"{subject} needed {needed}, which {_UNCORRECTED}: {interval} without it."
-        return f"{subject} needed {needed}, which may be chance: {interval}."
-    text = f"{subject} needs {needed}{_by_chance(total)}"
+            return f"It {_UNCORRECTED} that {subject} needed {needed}: {interval} without it."
+        return f"It may be chance that {subject} needed {needed}: {interval}."
+    first = subject if is_named else f"{subject[:1].upper()}{subject[1:]}"
+    text = f"{first} needs {needed}{_by_chance(total)}"
     if profile is None:
         return f"{text}; without profiles of both it is not known in which functions."
     named = [group for group in profile.groups if group.name not in _UNEXPLAINED]

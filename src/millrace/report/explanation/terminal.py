@@ -11,7 +11,7 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.report.common.formatting import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
-from millrace.report.explanation import profile_tables, sentences, tables
+from millrace.report.explanation import causes, profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
 from millrace.report.explanation.server_tables import access_text, waits_table
@@ -103,16 +103,18 @@ def _show_plans(e: Explanation, console: Console) -> None:
 
 
 def _show_likely_causes(e: Explanation, console: Console) -> None:
-    if e.likely_causes:
-        _print_heading("What is likely behind it", console)
-    elif e.why_no_likely_causes:
+    if e.why_no_likely_causes:
         _show_notes([e.why_no_likely_causes], console)
-    for number, cause in enumerate(e.likely_causes, start=1):
-        shown = " (shown by an experiment)" if cause.shown else ""
+    if e.likely_causes:
+        _print_heading(causes.heading(e), console)
+    for number, cause in enumerate(causes.cause_texts(e), start=1):
+        shown = " (shown by an experiment)" if cause.is_shown else ""
         text = Text.assemble(f"{number}. {cause.sentence}", (shown, "bold"))
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
-        for line in cause.evidence:
+        for line in cause.details:
             console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
+    if command := causes.ablating(e):
+        console.print(Text(command, style="dim"), soft_wrap=False)
 
 
 def _show_ablation(e: Explanation, console: Console) -> None:

@@ -49,7 +49,7 @@ def test_every_figure_of_an_operation() -> None:
         "status": status(
             Innodb_data_fsyncs=1.02, Innodb_os_log_fsyncs=1.0, Innodb_os_log_written=1024,
             Innodb_lsn_current=300, Handler_read_key=1, Handler_read_next=9, Questions=1,
-            Innodb_buffer_pool_reads=0.25,
+            Innodb_buffer_pool_reads=0.25, binary_log_bytes=90,
         ),
         "disk": disk(reads=0.5, read_bytes=8192, write_bytes=2048, flushes=1.5),
     }  # fmt: skip
@@ -60,7 +60,7 @@ def test_every_figure_of_an_operation() -> None:
             "cpu_foreground": 30, "cpu_background": 4, "cpu_server": 34, "cpu_client": 9,
             "voluntary_switches": 1, "involuntary_switches": 0, "reads": 0.5, "read_kb": 8,
             "write_kb": 2, "fsyncs": 1.02, "flushes": 1.5, "redo_bytes": 300, "rows_examined": 10,
-            "pool_misses": 0,
+            "pool_misses": 0, "binary_log_bytes": 90,
         }.items()
     }  # fmt: skip
     assert rows["pool_misses"].source == "the storage engine, between the marks"

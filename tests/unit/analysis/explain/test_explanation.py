@@ -227,5 +227,5 @@ def test_where_nobody_is_suspected_it_says_why() -> None:
     assert one(run()).why_no_likely_causes == ""
     same = one(explained_run(lambda _, block: (FAST.times(1 + block / 10), {}), blocks=3))
     assert same.likely_causes == ()
-    why = "No likely causes: latencies do not differ by more than chance."
+    why = "No cause follows from the times: latencies do not differ by more than chance."
     assert same.why_no_likely_causes == why

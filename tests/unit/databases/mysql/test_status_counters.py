@@ -11,9 +11,11 @@ from millrace.databases.monitoring import CounterDeltas
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import (
     CounterReading,
+    binary_log_in,
     compression_in,
     deltas_of,
     metrics_in,
+    neutral_counters,
     require_values,
     status_in,
 )
@@ -76,6 +78,29 @@ def test_pages_compressed_are_of_all_sizes() -> None:
         "INNODB_CMP.compress_ops": 7,
         "INNODB_CMP.uncompress_ops": 1,
     }
+
+
+def test_the_binary_log_is_the_sum_of_its_files() -> None:
+    files: list[dict[str, Any]] = [
+        {"Log_name": "binlog.000001", "File_size": 157, "Encrypted": "No"},
+        {"Log_name": "binlog.000002", "File_size": "4096"},
+    ]
+    assert binary_log_in(files) == {"binary_log_bytes": 4253}
+    assert binary_log_in([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("grown", "expected"),
+    [({"binary_log_bytes": 90.0, "Binlog_cache_use": 1.0}, 90.0), ({}, 0.0)],
+)
+def test_a_binary_log_that_is_off_does_not_grow(grown: dict[str, float], expected: float) -> None:
+    found = neutral_counters(grown).binary_log_bytes
+    assert found is not None
+    assert found.value == expected
+
+
+def test_a_binary_log_whose_files_are_hidden_is_not_known() -> None:
+    assert neutral_counters({"Binlog_cache_use": 1.0}).binary_log_bytes is None
 
 
 def test_deltas_gauges_and_metrics_of_two_readings() -> None:

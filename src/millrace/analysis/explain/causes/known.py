@@ -83,6 +83,7 @@ class Topic:
     groups: tuple[str, ...]
     cpu_share: float | None = None
     counters: tuple[str, ...] = ()
+    amounts: tuple[str, ...] = ()
     only: Only | None = None
     by_plan: bool = False
     certainty: float = 1.0

@@ -31,16 +31,20 @@ class LikelyCause:
     difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
     options and factors that are suspected, with their values in A and B (None: not there).
     ``shown`` says that an experiment showed it; without one, evidence is only consistent with it.
+    A fact (``is_fact``) differs whatever the times do: its ``us`` and ``share`` are None. It may
+    cost the side that looks faster (``is_against``).
     """
 
     kind: Kind
     about: str
     sentence: str
     evidence: tuple[str, ...]
-    us: float
-    share: float
+    us: float | None
+    share: float | None
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     shown: bool = False
+    is_fact: bool = False
+    is_against: bool = False
 
 
 @dataclass(frozen=True)

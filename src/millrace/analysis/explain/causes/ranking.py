@@ -34,11 +34,21 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
     return tuple(_likely_cause(evidence, each) for each in found)
 
 
+def with_facts(
+    causes: tuple[LikelyCause, ...], facts: tuple[LikelyCause, ...]
+) -> tuple[LikelyCause, ...]:
+    """Return the causes that the times show, and the facts where these name no setting or plan."""
+    if any(cause.kind in ("option", "plan") for cause in causes):
+        return causes
+    settings = [fact for fact in facts if not causes or fact.kind in ("option", "plan")]
+    return (*causes, *settings)
+
+
 def why_no_causes(evidence: Evidence) -> str:
-    """Explain why there are no likely causes, and which parts differ nevertheless."""
+    """Explain why the times show no likely cause, and which parts differ nevertheless."""
     if not evidence.why_alike:
         return (
-            f"No likely causes: latencies differ, and nothing that was seen makes "
+            f"No cause follows from the times: latencies differ, and nothing that was seen makes "
             f"{share_text(LEAST_SHARE)} of the difference or more."
         )
     parts = []
@@ -47,7 +57,7 @@ def why_no_causes(evidence: Evidence) -> str:
             more = "more" if line.difference.mean > 0 else "less"
             parts.append(f"{line.title} ({us_text(line.difference.mean)} {more} in B)")
     nevertheless = f" Parts of them do: {'; '.join(parts)}." if parts else ""
-    return f"No likely causes: {evidence.why_alike}.{nevertheless}"
+    return f"No cause follows from the times: {evidence.why_alike}.{nevertheless}"
 
 
 def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:

@@ -1,11 +1,12 @@
 """Likely causes in the settings and the builds of two servers."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
-from millrace.analysis.explain.causes.known import BuildFact, Topic, known
+from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
+from millrace.analysis.explain.plans import PlanComparison
 from millrace.quantities import exact_size
 
 # A setting that is known to affect what grew says more than what moved; a build says as much only
@@ -26,22 +27,24 @@ def options(evidence: Evidence) -> Iterator[Finding]:
     better, worse = evidence.better.settings, evidence.worse.settings
     for topic in known().topic:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
-        if not dearer or not _counters_grew(evidence, topic) or not _may_matter(evidence, topic):
+        if not dearer or not counters_grew(evidence.better, evidence.worse, topic):
+            continue
+        both = (evidence.a, evidence.b)
+        if not may_matter(both, evidence.plans, topic, evidence.group_growth_us):
             continue
         us, consequence = _claim(evidence, topic)
         if us <= 0:
             continue
-        a, b = evidence.a.settings, evidence.b.settings
-        values = {each.name_of(a, b): (each.value(a), each.value(b)) for each in dearer}
+        values = values_of(evidence.a, evidence.b, dearer)
         yield Finding(
             "option",
             topic.name,
-            f"{_values_text(values)}: {topic.does}",
+            f"{values_text(values)}: {topic.does}",
             us,
             consequence,
             _OPTION * topic.certainty,
             _most(evidence, topic),
-            tuple(_counters(evidence, topic)),
+            tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
             values,
         )
 
@@ -60,7 +63,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "build",
             fact.name,
-            f"{_values_text(values)}: {fact.does}",
+            f"{values_text(values)}: {fact.does}",
             us,
             consequence,
             _BUILD if found_functions else _VAGUE_BUILD,
@@ -129,43 +132,64 @@ def _most_cpu(evidence: Evidence, topic: Topic) -> float:
     return min(evidence.growth_at_most(topic.cpu), _known_cpu(evidence, topic))
 
 
-def _counters_grew(evidence: Evidence, topic: Topic) -> bool:
+def values_of(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> Values:
+    """Return the values of settings in A and B, under the names that these use."""
+    of_a, of_b = a.settings, b.settings
+    return {each.name_of(of_a, of_b): (each.value(of_a), each.value(of_b)) for each in chosen}
+
+
+def counters_grew(better: SideEvidence, worse: SideEvidence, topic: Topic) -> bool:
+    """Return whether an operation of the worse side counts more, as far as that is known."""
     if not topic.counters:
         return True
-    both = evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
-    return both is None or both[1] > both[0]
+    few, many = (side.own_counters(*topic.counters) for side in (better, worse))
+    return few is None or many is None or many > few
 
 
-def _may_matter(evidence: Evidence, topic: Topic) -> bool:
-    """Return whether a topic may affect these operations, as far as the topic says."""
-    if topic.by_plan and not any(name in evidence.group_growth_us for name in topic.groups):
-        known_plans = {plan.same for plan in evidence.plans} - {None}
+def may_matter(
+    sides: tuple[SideEvidence, SideEvidence],
+    plans: Sequence[PlanComparison],
+    topic: Topic,
+    moved: Collection[str],
+) -> bool:
+    """Return whether a topic may affect these operations, as far as the topic says.
+
+    ``moved`` names the groups of functions that need more CPU time on one side.
+    """
+    if topic.by_plan and not any(name in moved for name in topic.groups):
+        known_plans = {plan.same for plan in plans} - {None}
         if known_plans == {True}:
             return False
     if topic.only is None:
         return True
-    counts = [side.own_counters(*topic.only.counters) for side in (evidence.a, evidence.b)]
+    counts = [side.own_counters(*topic.only.counters) for side in sides]
     return any(count is not None and count >= _OFTEN for count in counts) or any(
-        words in said for said in _said_by_plans(evidence) for words in topic.only.plans
+        words in said for said in _said_by_plans(plans) for words in topic.only.plans
     )
 
 
-def _said_by_plans(evidence: Evidence) -> Iterator[str]:
+def _said_by_plans(plans: Sequence[PlanComparison]) -> Iterator[str]:
     """Yield EXPLAIN's statements about steps other than how tables are read."""
-    for plan in evidence.plans:
+    for plan in plans:
         for side in (plan.a, plan.b):
             for row in () if side is None else side.rows:
                 yield from (str(said) for name, said in row.items() if name.lower() == "extra")
 
 
-def _counters(evidence: Evidence, topic: Topic) -> Iterator[str]:
+def amounts(a: SideEvidence, b: SideEvidence, topic: Topic, noun: str) -> Iterator[str]:
+    """Yield what the servers counted of a topic, for an operation of each side."""
     for name in topic.counters:
-        a, b = evidence.a.own_counters(name), evidence.b.own_counters(name)
-        if a is not None and b is not None:
-            yield f"{name} per {evidence.noun}: {count_text(a)} in A, {count_text(b)} in B"
+        of_a, of_b = a.own_counters(name), b.own_counters(name)
+        if of_a is not None and of_b is not None:
+            yield f"{name} per {noun}: {count_text(of_a)} in A, {count_text(of_b)} in B"
+    for name in topic.amounts:
+        of_a, of_b = a.neutral_counter(name), b.neutral_counter(name)
+        if of_a is not None and of_b is not None and (of_a or of_b):
+            what = (b if of_b else a).own_name(name)
+            yield f"{what} per {noun}: {count_text(of_a)} in A, {count_text(of_b)} in B"
 
 
-def _values_text(values: Values) -> str:
+def values_text(values: Values) -> str:
     """Return text such as ``log_bin is OFF in A and ON in B``."""
     shown = {name: _shown(a, b) for name, (a, b) in values.items()}
     return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in shown.items()])

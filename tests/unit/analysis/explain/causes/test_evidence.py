@@ -51,10 +51,13 @@ def test_latencies_are_those_of_the_blocks_with_an_account() -> None:
 
 def test_why_nobody_is_suspected() -> None:
     same = case(Seen(truth()), Seen(truth()))
-    assert why_no_causes(same) == "No likely causes: latencies do not differ by more than chance."
+    assert (
+        why_no_causes(same)
+        == "No cause follows from the times: latencies do not differ by more than chance."
+    )
     little = replace(case(Seen(truth()), Seen(truth(wire=80.0))), margin=9.0)
     assert why_no_causes(little).startswith(
-        "No likely causes: latencies do not differ by more than 900 %."
+        "No cause follows from the times: latencies do not differ by more than 900 %."
     )
 
 
@@ -70,7 +73,10 @@ def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
 def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", 1)
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
-    assert why_no_causes(found) == "No likely causes: latencies of one block may differ by chance."
+    assert (
+        why_no_causes(found)
+        == "No cause follows from the times: latencies of one block may differ by chance."
+    )
 
 
 def test_a_difference_that_nothing_explains() -> None:

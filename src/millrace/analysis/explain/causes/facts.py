@@ -1,0 +1,232 @@
+"""Rank facts that may be behind a difference, whether or not the times differ for certain.
+
+Options, plans and counters of an operation are exact: they need no significance. So are facts
+listed where latencies do not differ by more than chance, and where no setting is among the causes
+that the times point to. The rank of a fact is the specificity of its evidence times its reach: the
+share of an operation's time, on the side that it costs, in which it can act at all. What costs the
+side that looks faster counts for less.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from millrace.analysis.explain.breakdown_model import PartKey, TimeBreakdown
+from millrace.analysis.explain.causes.evidence import CPU, SideEvidence
+from millrace.analysis.explain.causes.known import Setting, Topic, known
+from millrace.analysis.explain.causes.model import (
+    Kind,
+    LikelyCause,
+    count_text,
+    listed,
+    us_text,
+)
+from millrace.analysis.explain.causes.settings import (
+    amounts,
+    counters_grew,
+    may_matter,
+    values_of,
+    values_text,
+)
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.plans import PlanComparison
+
+MOST_FACTS = 6
+
+_PLAN, _SWITCH, _SIZE, _COUNTER, _CPU_TIME = 2.6, 2.0, 1.0, 1.3, 1.0  # weights
+_LEAST = 0.1  # score
+_AGAINST = 0.25  # times the score, of what costs the side that looks faster
+_MORE = 1.1  # times as many of a counter
+_GRADUAL = ("larger", "smaller")  # values of which more need not cost more
+_KINDS = 2  # of background threads that a sentence names
+
+_FLUSHES: tuple[PartKey, ...] = ("log_flush", "fsync", "log_write")
+_COUNTED: Mapping[str, tuple[Kind, tuple[PartKey, ...]]] = {
+    "fsyncs": ("storage", _FLUSHES),
+    "pool_misses": ("storage", ("data_read",)),
+    "write_kb": ("storage", ("data_write", *_FLUSHES)),
+    "redo_bytes": ("storage", ("data_write", *_FLUSHES)),
+    "rows_examined": ("work", ("data_read", *CPU)),
+}
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two treatments, and what was compared besides their times.
+
+    The breakdowns are of A and of B, None where too little was observed.
+    """
+
+    a: SideEvidence
+    b: SideEvidence
+    noun: str
+    plans: Sequence[PlanComparison]
+    efficiency: Sequence[EfficiencyRow]
+    breakdowns: tuple[TimeBreakdown | None, TimeBreakdown | None]
+
+    @cached_property
+    def looks_slower(self) -> str:
+        """Return "A" or "B": the side whose operations took longer, by chance or not."""
+        a, b = (
+            {trial.block: math.log(trial.observed.cycle_us) for trial in side.trials}
+            for side in (self.a, self.b)
+        )
+        blocks = a.keys() & b.keys()
+        return "B" if math.fsum(b[block] - a[block] for block in blocks) >= 0 else "A"
+
+    def sides(self, costs: str) -> tuple[SideEvidence, SideEvidence]:
+        """Return the side that a fact does not cost, and the one that it does."""
+        return (self.a, self.b) if costs == "B" else (self.b, self.a)
+
+    def reach(self, costs: str, parts: Sequence[PartKey]) -> float:
+        """Return the share of an operation's time in ``parts``, 1 where that is not known."""
+        found = self.breakdowns[1 if costs == "B" else 0]
+        if found is None or not found.latency.mean:
+            return 1.0
+        measured = [found.part(key) for key in parts]
+        known_us = [part.us.mean for part in measured if part is not None]
+        if len(known_us) < len(measured):
+            return 1.0
+        return min(math.fsum(known_us) / found.latency.mean, 1.0)
+
+
+@dataclass(frozen=True)
+class _Fact:
+    """A fact that costs a side ("A" or "B"); its reach is a share of an operation's time."""
+
+    costs: str
+    reach: float
+    weight: float
+    cause: LikelyCause
+
+
+def rank_facts(contrast: Contrast) -> tuple[LikelyCause, ...]:
+    """Rank the facts that may be behind a difference; at most six."""
+    facts = [fact for finder in _FINDERS for fact in finder(contrast)]
+    facts.sort(key=lambda fact: -_score(fact, contrast))
+    likely = [fact for fact in facts if _score(fact, contrast) >= _LEAST]
+    return tuple(_told(fact, contrast) for fact in likely[:MOST_FACTS])
+
+
+def _score(fact: _Fact, contrast: Contrast) -> float:
+    towards = 1.0 if fact.costs == contrast.looks_slower else _AGAINST
+    return fact.weight * fact.reach * towards
+
+
+def _told(fact: _Fact, contrast: Contrast) -> LikelyCause:
+    """Return the cause of a fact, which says so where it costs the side that looks faster."""
+    if fact.costs == contrast.looks_slower:
+        return fact.cause
+    against = f" (it costs {fact.costs}, although {fact.costs} looks faster)"
+    return replace(fact.cause, sentence=f"{fact.cause.sentence}{against}", is_against=True)
+
+
+def _fact(
+    kind: Kind,
+    about: str,
+    clause: str,
+    evidence: Sequence[str] = (),
+    settings: Mapping[str, tuple[str | None, str | None]] | None = None,
+) -> LikelyCause:
+    if clause.split(maxsplit=1)[0] not in (settings or {}):  # names of options stay as they are
+        clause = clause[0].upper() + clause[1:]
+    return LikelyCause(
+        kind, about, clause, tuple(evidence), None, None, settings or {}, is_fact=True
+    )
+
+
+def _plans(contrast: Contrast) -> Iterator[_Fact]:
+    different = [plan for plan in contrast.plans if plan.same is False]
+    if different:
+        first = different[0].different[0] if different[0].different else "see EXPLAIN"
+        names = listed([plan.statement for plan in different[:3]])
+        details = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
+        cause = _fact("plan", "plan", f"the plan of {names} is another one ({first})", details)
+        costs = contrast.looks_slower
+        yield _Fact(costs, contrast.reach(costs, (*CPU, "data_read")), _PLAN, cause)
+
+
+def _settings(contrast: Contrast) -> Iterator[_Fact]:
+    """Yield settings that are known to cost one side more, whichever it is."""
+    a, b = contrast.a, contrast.b
+    for topic in known().topic:
+        if not may_matter((a, b), contrast.plans, topic, ()):
+            continue
+        for costs in ("A", "B"):
+            better, worse = contrast.sides(costs)
+            dearer = [each for each in topic.settings if _is_dearer(each, better, worse)]
+            if not dearer or not counters_grew(better, worse, topic):
+                continue
+            values = values_of(a, b, dearer)
+            clause = f"{values_text(values)}: {topic.does}"
+            evidence = amounts(a, b, topic, contrast.noun)
+            cause = _fact("option", topic.name, clause, tuple(evidence), values)
+            yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)
+
+
+def _is_dearer(setting: Setting, better: SideEvidence, worse: SideEvidence) -> bool:
+    """Return whether a setting costs the worse side, as is known without any measurement."""
+    return setting.dearer != "any" and setting.is_dearer(better.settings, worse.settings)
+
+
+def _reach(contrast: Contrast, costs: str, topic: Topic) -> float:
+    """Return the reach of a topic: of CPU time only the share that it is known to add at most."""
+    of_cpu = contrast.reach(costs, topic.cpu) if topic.cpu else 0.0
+    known_share = 1.0 if topic.cpu_share is None else min(topic.cpu_share, 1.0)
+    return min(contrast.reach(costs, topic.waits) + known_share * of_cpu, 1.0)
+
+
+def _weight(topic: Topic, dearer: Sequence[Setting]) -> float:
+    """Return the weight of settings: that of sizes is less, unless counters show their effect."""
+    gradual = all(each.dearer in _GRADUAL for each in dearer) and not topic.counters
+    return topic.certainty * (_SIZE if gradual else _SWITCH)
+
+
+def _counters(contrast: Contrast) -> Iterator[_Fact]:
+    """Yield what one side does more of in an operation, in every block."""
+    for row in contrast.efficiency:
+        if row.key not in _COUNTED or row.a is None or row.b is None or row.difference is None:
+            continue
+        one_block = row.difference.low is None
+        few, many = sorted((row.a.mean, row.b.mean))
+        if many <= _MORE * few or not (one_block or row.difference.excludes_0):
+            continue
+        kind, parts = _COUNTED[row.key]
+        unit = f" {row.unit}" if row.unit else ""
+        a, b = (f"{count_text(side.mean)}{unit}" for side in (row.a, row.b))
+        clause = f"{row.title} per {contrast.noun}: {a} in A and {b} in B"
+        cause = _fact(kind, row.title, clause)
+        costs = "B" if row.difference.mean > 0 else "A"
+        yield _Fact(costs, contrast.reach(costs, parts), _COUNTER, cause)
+
+
+def _cpu(contrast: Contrast) -> Iterator[_Fact]:
+    """Yield CPU time that differs for certain, of threads that serve clients and of others."""
+    of_row = {"cpu_foreground": "threads of clients", "cpu_background": "background threads"}
+    for row in contrast.efficiency:
+        if row.key not in of_row or row.difference is None or not row.significant:
+            continue
+        more = "more" if row.difference.mean > 0 else "less"
+        us, costs = abs(row.difference.mean), "B" if row.difference.mean > 0 else "A"
+        clause = f"{of_row[row.key]} took {us_text(us)} {more} of CPU a {contrast.noun} in B"
+        details = list(_background(contrast)) if row.key == "cpu_background" else []
+        latency = contrast.breakdowns[1 if costs == "B" else 0]
+        share = us / latency.latency.mean if latency is not None and latency.latency.mean else 1.0
+        cause = _fact("cpu", row.title, f"{clause}, by more than chance", details)
+        yield _Fact(costs, min(share, 1.0), _CPU_TIME, cause)
+
+
+def _background(contrast: Contrast) -> Iterator[str]:
+    """Yield the kinds of background threads whose CPU time differs most."""
+    a, b = contrast.breakdowns
+    if a is None or b is None:
+        return
+    of_a, of_b = ({kind: each.mean for kind, each in side.background.items()} for side in (a, b))
+    kinds = sorted(of_a | of_b, key=lambda kind: -abs(of_b.get(kind, 0.0) - of_a.get(kind, 0.0)))
+    for kind in kinds[:_KINDS]:
+        sides = (us_text(of.get(kind, 0.0)) for of in (of_a, of_b))
+        yield f"{kind}: {' in A, '.join(sides)} in B"
+
+
+_FINDERS = (_plans, _settings, _counters, _cpu)

@@ -1,0 +1,69 @@
+"""Likely causes in words: what they follow from, and what would confirm each."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from millrace.analysis.explain.causes.model import Kind, LikelyCause
+from millrace.analysis.explain.model import Explanation
+from millrace.report.explanation.sentences import command
+
+CONFIRMED_BY: Mapping[Kind, str] = {
+    "option": "`--ablate` measures B with it as in A",
+    "plan": "measure B with the plan of A, by a hint or by optimizer_switch",
+    "build": "measure a build of B that is the same in it",
+    "environment": "measure again without it",
+    "work": "measure both on the same work",
+    "cpu": "`millrace run FILE --profile-blocks 3` shows the functions that took the time",
+    "lock": "`millrace run FILE --profile-blocks 3` shows where threads wait",
+    "storage": "measure both with their files in memory",
+    "client": "measure both by the socket file and with one client",
+    "compression": "measure B without compression",
+}
+
+
+@dataclass(frozen=True)
+class CauseText:
+    """A likely cause as it is shown; ``details`` are its evidence and what would confirm it."""
+
+    sentence: str
+    is_shown: bool
+    details: tuple[str, ...]
+
+
+def heading(explanation: Explanation) -> str:
+    """Return the heading of the likely causes: facts alone promise less."""
+    if all(cause.is_fact for cause in explanation.likely_causes):
+        return "Facts that may be behind it"
+    return "What is likely behind it"
+
+
+def cause_texts(explanation: Explanation) -> tuple[CauseText, ...]:
+    """Return the likely causes, the likeliest first."""
+    return tuple(
+        CauseText(
+            cause.sentence, cause.shown, (*cause.evidence, *_confirmation(cause, explanation))
+        )
+        for cause in explanation.likely_causes
+    )
+
+
+def ablating(explanation: Explanation) -> str:
+    """Return the command that measures what the suspected settings cost; empty without any."""
+    suspected = (each for each in explanation.likely_causes if each.kind == "option")
+    if all(_is_compared(cause, explanation) for cause in suspected):
+        return ""
+    return f"{command(explanation)} --ablate"
+
+
+def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]:
+    if cause.shown:
+        return ()
+    if _is_compared(cause, explanation):
+        return ("to confirm it: more blocks, since it is what the two differ in",)
+    return (f"to confirm it: {CONFIRMED_BY[cause.kind]}",)
+
+
+def _is_compared(cause: LikelyCause, explanation: Explanation) -> bool:
+    """Return whether a setting is the compared factor itself, so that nothing can be aligned."""
+    factor = explanation.factor.removeprefix("options.")
+    return bool(cause.settings) and cause.settings.keys() == {factor}
