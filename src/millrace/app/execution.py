@@ -24,6 +24,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
 from millrace.errors import HostError, Interrupted, PermanentHostError, UserError
+from millrace.experiment.estimate import shortfall
 from millrace.experiment.groups import fixed_factors
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import AS_WRITTEN
@@ -104,8 +105,10 @@ def execute_run(
     plan = selection.plan
     rules = Rules(extension=selection.extension)
     if plan.experiment.sequential:
-        trials = sum(trial.time_weight for trial in plan.trials)
-        trial_s = forecast_here(plan, store).time_s / trials
+        forecast = forecast_here(plan, store)
+        if selection.is_new and (note := shortfall(plan, forecast)) is not None:
+            caller.on_event(Notice(note))
+        trial_s = forecast.time_s / sum(trial.time_weight for trial in plan.trials)
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
         rules = replace(rules, delete_unstarted_blocks=True, with_observations=True)
     check = functools.partial(_refuse_uncalibrated, store, selection.run)

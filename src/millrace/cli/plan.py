@@ -14,7 +14,7 @@ from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
-from millrace.experiment.estimate import Estimate
+from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.quantities import duration_in_words, readable_size
@@ -39,6 +39,8 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(estimate, experiment)
+    if (note := shortfall(plan, estimate)) is not None:
+        err.print(f"note: {note}")
     note_if_nothing_compared(experiment)
     refuse_without_space(estimate)
 

@@ -5,7 +5,7 @@ files: what the server needs (redo log, system tables) + table + undo + binary l
 transaction is cached in a file first). A data file that the server reads exists during all trials.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
-from millrace.quantities import readable_size
+from millrace.quantities import duration_in_words, readable_size
 from millrace.workloads import Workload
 from millrace.workloads.tables import Volume
 
@@ -29,6 +29,9 @@ TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
+# Factors whose levels share the loaded tables.
+_OF_CLIENTS = {"test", "clients", "protocol", "rate", "arrivals", "transport", "tls"}
+_SHORT_S = 2.0  # of a trial's measured time: much less makes it noisy
 # Free disk space kept for other programs and the results store.
 RESERVE_BYTES = 500_000_000
 
@@ -90,6 +93,7 @@ def estimate(
         treatment.id: measured.get(treatment.id) or _trial_s(workload, values[treatment.id])
         for treatment in plan.treatments
     }
+    once_s = 0.0 if measured else sum(_snapshots_s(plan, values).values())
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
     file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0
     disks = {
@@ -105,13 +109,39 @@ def estimate(
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
-        time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in plan.trials),
-        least_time_s=sum(times[trial.treatment.id] * trial.time_weight for trial in _fewest(plan)),
+        time_s=once_s + _sum_s(plan.trials, times),
+        least_time_s=once_s + _sum_s(_fewest(plan), times),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
-        peak_treatment=" beside ".join(each.label for each in largest),
+        peak_treatment=_beside(largest),
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
+    )
+
+
+def _beside(treatments: Sequence[Treatment]) -> str:
+    """Name the treatments that are on the disk at once."""
+    first, *others = (each.label for each in treatments)
+    return (
+        " beside ".join([first, *others])
+        if len(others) < 2
+        else f"{first}, with {len(others)} more"
+    )
+
+
+def shortfall(plan: Plan, found: Estimate) -> str | None:
+    """Return a note for the user where a limit of time probably holds no verdict; else None."""
+    limit_s = plan.experiment.max_time_s
+    if limit_s is None or found.least_time_s <= limit_s:
+        return None
+    held = int(limit_s / found.least_time_s * FEWEST_BLOCKS)
+    blocks = f"{held} of its blocks" if held else "not one block"
+    time_s = float(plan.experiment.parameters.get("time_s", 0.0))
+    shorter = f"a shorter time_s (now {time_s:g}), " if time_s > _SHORT_S else ""
+    return (
+        f"{duration_in_words(limit_s)} probably hold {blocks}: {FEWEST_BLOCKS}, which a verdict "
+        f"needs, take about {duration_in_words(found.least_time_s)}; {shorter}fewer levels in "
+        f"[factors] or a longer --max-time would do"
     )
 
 
@@ -135,13 +165,42 @@ def require_space(estimate: Estimate, where: str) -> None:
         )
 
 
+def _sum_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
+    return sum(times[trial.treatment.id] * trial.time_weight for trial in trials)
+
+
 def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
+    """Return the seconds of a trial, without the tables that later trials restore."""
+    if not workload.drives:
+        return TRIAL_OVERHEAD_S + _loading_s(workload, values)
+    loading_s = _loading_s(workload, values) if _loads_anew(workload, values) else 0.0
+    return TRIAL_OVERHEAD_S + loading_s + _driving_s(workload.values(values))
+
+
+def _snapshots_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the seconds in which the first trials load the tables that all others restore."""
+    workload = plan.experiment.checked_workload
+    found: dict[str, float] = {}
+    for treatment in plan.treatments:
+        chosen_values = values[treatment.id]
+        if workload.drives and not _loads_anew(workload, chosen_values):
+            of_tables = sorted(treatment.resolved.keys() - _OF_CLIENTS)
+            tables = str([treatment.resolved[name] for name in of_tables])
+            found[tables] = _loading_s(workload, chosen_values)
+    return found
+
+
+def _loads_anew(workload: Workload, values: Mapping[str, Any]) -> bool:
+    return bool(workload.values(values)["snapshot"] == "off")
+
+
+def _loading_s(workload: Workload, values: Mapping[str, Any]) -> float:
+    """Return the seconds of loading a treatment's tables, with what comes after that."""
     if workload.data is not None:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
     else:
         loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
-    driving_s = _driving_s(workload.values(values)) if workload.drives else 0.0
-    return TRIAL_OVERHEAD_S + loading_s * (1 + AFTER_LOAD) + driving_s
+    return loading_s * (1 + AFTER_LOAD)
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:

@@ -15,6 +15,7 @@ from millrace.experiment.estimate import (
     Needs,
     estimate,
     require_space,
+    shortfall,
 )
 from millrace.experiment.model import Factor, Plan
 from millrace.experiment.plan import expand
@@ -81,3 +82,18 @@ def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
     share = 1 / len(plan.treatments)
     assert known.measured_share == pytest.approx(share)
     assert known.time_s == pytest.approx(fresh.time_s * (1 - share) + plan.experiment.blocks * 100)
+
+
+def test_a_limit_that_holds_no_verdict_says_so_with_what_would_do() -> None:
+    plan = plan_at("demo")
+    found = estimate(plan, needs=needs(plan), host_free_bytes=GB)
+
+    def within(limit_s: float | None) -> str | None:
+        experiment = replace(plan.experiment, sequential=True, max_time_s=limit_s)
+        return shortfall(replace(plan, experiment=experiment), found)
+
+    assert within(None) is None
+    assert within(found.least_time_s) is None
+    assert "not one block" in str(within(found.least_time_s / 4))
+    assert "2 of its blocks" in str(within(found.least_time_s * 0.9))
+    assert "fewer levels" in str(within(1.0))
