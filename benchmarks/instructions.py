@@ -2,7 +2,8 @@
 
 Each server is counted by a `millrace count` of its own, with tables from a snapshot that a first,
 uncounted start makes. The spread is the standard deviation of the starts' medians; ``range`` is the
-largest difference between two starts. Both are percent of the mean.
+largest difference between two starts. Both are percent of the mean. Beside other work on the host,
+the CPU seconds of the command and its servers say how long it takes alone.
 
     benchmarks/instructions [--servers A,B] [--test point-query] [--starts 4] [--json FILE]
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -42,12 +44,13 @@ cache_mode = "cached"
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of a server's starts, and the seconds that they took in all."""
+    """The counts of a server's starts, and the seconds and CPU seconds that they took in all."""
 
     server: str
     starts: list[float]
     left_out: int
     took_s: float
+    cpu_s: float
 
     @property
     def mean(self) -> float:
@@ -68,7 +71,7 @@ class Counted:
 def main() -> None:
     arguments = _arguments()
     found = []
-    print("server             instructions  spread   range  starts  left out      s")
+    print("server             instructions  spread   range  starts  left out      s  CPU s")
     with tempfile.TemporaryDirectory(prefix="millrace-instructions-") as place:
         for server in arguments.servers.split(","):
             _count(Path(place), server, arguments.test, starts=1)  # makes the snapshot
@@ -76,7 +79,7 @@ def main() -> None:
             found.append(each)
             print(
                 f"{server:18} {each.mean:12,.0f} {100 * each.spread:6.3f}% {100 * each.range:6.3f}%"
-                f" {len(each.starts):7} {each.left_out:9} {each.took_s:6.1f}",
+                f" {len(each.starts):7} {each.left_out:9} {each.took_s:6.1f} {each.cpu_s:6.1f}",
                 flush=True,
             )
     worst = max(each.spread for each in found)
@@ -89,7 +92,7 @@ def _count(place: Path, server: str, test: str, *, starts: int) -> Counted:
     file = place / f"{server}.toml"
     file.write_text(EXPERIMENT.format(server=server, test=test), encoding="utf-8")
     command = [sys.executable, "-m", "millrace.cli.main", "count", str(file), "--json"]
-    began = time.monotonic()
+    began, used_s = time.monotonic(), _cpu_s()
     ended = subprocess.run(
         [*command, "--starts", str(starts)], check=False, capture_output=True, text=True
     )
@@ -97,7 +100,14 @@ def _count(place: Path, server: str, test: str, *, starts: int) -> Counted:
         raise SystemExit(ended.stderr)
     ((treatment,),) = (each["treatments"] for each in json.loads(ended.stdout)["groups"])
     took_s = time.monotonic() - began
-    return Counted(server, treatment["starts"], treatment["left_out"], took_s)
+    cpu_s = _cpu_s() - used_s
+    return Counted(server, treatment["starts"], treatment["left_out"], took_s, cpu_s)
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of the commands so far, and of all that they started."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _arguments() -> argparse.Namespace:

@@ -169,6 +169,9 @@ class FakeMonitoring:
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
         return []
 
+    def sessions_in(self, session: Session, database: str) -> int:
+        return 0
+
     def explainer(self, version: str) -> _Explainer:
         return _Explainer()
 

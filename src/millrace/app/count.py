@@ -54,8 +54,8 @@ def count(experiment: Experiment, caller: Caller, *, starts: int = STARTS) -> Co
     stops.
     """
     program = valgrind.find()
-    alone = replace(experiment, slices=False, concurrent=False, profile_blocks=0)
-    plan = _with_one_client(expand(alone, seed=seed_of(alone)))
+    alone = _alone(experiment)
+    plan = _plan(alone)
     with ExitStack() as stack:
         stack.enter_context(exclusive_host(f"count {experiment.name}", caller.on_event))
         refuse_missing_cpus(alone)
@@ -75,11 +75,26 @@ def count(experiment: Experiment, caller: Caller, *, starts: int = STARTS) -> Co
     )
 
 
-def _with_one_client(plan: Plan) -> Plan:
+def comparisons(experiment: Experiment) -> int:
+    """Return the number of comparisons that a count of the experiment has."""
+    compare = experiment.compare
+    treatments = _plan(_alone(experiment)).treatments
+    return sum(each.levels[compare.factor] != compare.base for each in treatments)
+
+
+def _alone(experiment: Experiment) -> Experiment:
+    """Return the experiment with one server on the host at a time."""
+    return replace(
+        experiment, slices=False, requires_slices=False, concurrent=False, profile_blocks=0
+    )
+
+
+def _plan(experiment: Experiment) -> Plan:
     """Return the plan with one treatment of those that differ in their number of clients."""
-    if plan.experiment.compare.factor == CLIENTS:
+    plan = expand(experiment, seed=seed_of(experiment))
+    if experiment.compare.factor == CLIENTS:
         raise UserError(
-            f"{plan.experiment.source} compares numbers of clients: a client's statements have the "
+            f"{experiment.source} compares numbers of clients: a client's statements have the "
             "same instructions whatever other clients do",
             hint="compare servers or options",
         )

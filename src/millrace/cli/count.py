@@ -1,17 +1,26 @@
 """Provide ``millrace count``: the instructions that servers execute for a statement."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
+from millrace.analysis.counts.model import CountGroup
 from millrace.app import count as use_case
-from millrace.cli.console import out, print_json
+from millrace.cli.console import err, out, print_json
 from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, count_options
 from millrace.cli.plan import note_if_nothing_compared
-from millrace.errors import TrialFailed
+from millrace.errors import TrialFailed, UserError
+from millrace.experiment.model import Experiment
+from millrace.report.common.output_files import FLAME_GRAPH, refuse_place, write_text
 from millrace.report.counts import json as report_json
 from millrace.report.counts import terminal
+from millrace.report.counts.flame import count_graph
+from millrace.report.explanation.flame_graph import as_svg
 
 _MOST_STARTS = 100
+_GRAPH = "--flame-graph"
 
 
 @click.command()
@@ -24,7 +33,13 @@ _MOST_STARTS = 100
     help="Number of starts of each server.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(choice: ExperimentChoice, starts: int, as_json: bool) -> None:
+@click.option(
+    "--flame-graph",
+    "graph",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write differential flame graphs (SVG) of instructions to FILE.",
+)
+def command(choice: ExperimentChoice, starts: int, as_json: bool, graph: Path | None) -> None:
     """Count the instructions per statement of the experiment in FILE.
 
     Runs each server in valgrind, drives one client on it, and compares the counts, function by
@@ -33,6 +48,8 @@ def command(choice: ExperimentChoice, starts: int, as_json: bool) -> None:
     """
     experiment = choice.read()
     note_if_nothing_compared(experiment)
+    if graph is not None:
+        _refuse_graph(experiment, graph)
     with calling() as caller:
         found = use_case.count(experiment, caller, starts=starts)
     if as_json:
@@ -47,6 +64,8 @@ def command(choice: ExperimentChoice, starts: int, as_json: bool) -> None:
     else:
         title = experiment.title or experiment.name
         terminal.show(title, found.groups, experiment.compare.factor, out)
+    if graph is not None:
+        _write_graph(found.groups, graph)
     refused = [
         f"{count.label}: {count.refusal}"
         for group in found.groups
@@ -55,3 +74,21 @@ def command(choice: ExperimentChoice, starts: int, as_json: bool) -> None:
     ]
     if refused:
         raise TrialFailed("\n".join(dict.fromkeys(refused)))
+
+
+def _refuse_graph(experiment: Experiment, path: Path) -> None:
+    """Raise UserError where a file cannot be written, or would have to hold several graphs."""
+    refuse_place(path, FLAME_GRAPH, _GRAPH)
+    number = use_case.comparisons(experiment)
+    if number != 1:
+        raise UserError(
+            f"{experiment.source} has {number} comparisons, and a flame graph shows one",
+            hint="choose one with --candidate, and a single level of each other factor in the file",
+        )
+
+
+def _write_graph(groups: Sequence[CountGroup], path: Path) -> None:
+    ((comparison,),) = (group.comparisons for group in groups)
+    if comparison.ratio is not None:  # else the reason is an error of its own
+        written = write_text(path, as_svg(count_graph(comparison)), FLAME_GRAPH, option=_GRAPH)
+        err.print(f"wrote {written}")

@@ -164,6 +164,9 @@ class Monitoring(Protocol):
         Statements are included only for sessions in ``database``.
         """
 
+    def sessions_in(self, session: Session, database: str) -> int:
+        """Return the number of other sessions in a database, those that just end included."""
+
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
 

@@ -209,12 +209,11 @@ class _Orders:
         self._instance = instance
         self._counting = counting
         self._session = session
-        self._alone = self._sessions()
 
     def give(self, order: str) -> None:
         """Give an order once clients' sessions have ended; return when the server has obeyed."""
         deadline = time.monotonic() + _ORDER_LIMIT_S
-        while not self._is_alone():
+        while self._sessions():
             if time.monotonic() > deadline:
                 raise TrialFailed(f"{self._instance.server.name}: a client's session does not end")
             time.sleep(_POLL_S)
@@ -222,15 +221,9 @@ class _Orders:
         command = self._counting.order(self._instance.tmp_dir, self._instance.pid, order)
         self._instance.run_beside(command, _ORDER_LIMIT_S, self._sessions)
 
-    def _is_alone(self) -> bool:
-        """Return whether no more sessions exist than before any client."""
-        sessions = self._sessions()
-        self._alone = min(self._alone, sessions)
-        return sessions == self._alone
-
     def _sessions(self) -> int:
         monitoring = self._instance.family.monitoring
-        return len(monitoring.process_list(self._session, DATABASE))
+        return monitoring.sessions_in(self._session, DATABASE)
 
 
 def _counted(extent: Extent, found: Sequence[Statements]) -> CountedStart:

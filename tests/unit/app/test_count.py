@@ -106,6 +106,17 @@ def test_servers_start_in_turns_with_one_client_and_the_same_statements(
     assert document["groups"][0]["comparisons"][0]["verdict"] == "more"
 
 
+def test_a_flame_graph_is_of_one_comparison(counter: Counter, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.svg"
+    done = counted(tmp_path, "--flame-graph", str(graph))
+    assert done.returncode == 2
+    assert "has 2 comparisons, and a flame graph shows one" in done.stderr.replace("\n", " ")
+    assert not counter.asked
+    one = counted(tmp_path, "--flame-graph", str(graph), "--starts", "2", factors='test = ["scan"]')
+    assert one.returncode == 0, one.stderr
+    assert "instructions per statement" in graph.read_text(encoding="utf-8")
+
+
 def test_text_says_the_answer_first(counter: Counter, tmp_path: Path) -> None:
     done = counted(tmp_path, "--starts", "2", "--candidate", "mysql-5.7.22")
     assert done.returncode == 0, done.stderr

@@ -155,6 +155,8 @@ def _comparison(base: TreatmentCount, candidate: TreatmentCount) -> CountCompari
 
 
 def _verdict(ratio: UnpairedRatio) -> Verdict:
+    if ratio.low is None:
+        return "single start"
     if not ratio.excludes_1:
         return "no difference shown"
     return "more" if ratio.ratio > 1 else "fewer"

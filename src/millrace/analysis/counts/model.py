@@ -8,7 +8,7 @@ from millrace.levels import Level
 from millrace.model.instruction_counts import CallPath, Program
 from millrace.stats.unpaired_ratio import UnpairedRatio
 
-Verdict = Literal["more", "fewer", "no difference shown", "refused"]
+Verdict = Literal["more", "fewer", "no difference shown", "single start", "refused"]
 
 
 @dataclass(frozen=True)

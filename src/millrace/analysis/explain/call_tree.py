@@ -22,7 +22,10 @@ Key = tuple[bool, str]  # whether of the kernel, and the name
 
 @dataclass(frozen=True)
 class CallNode:
-    """A function in a call path, in µs per operation with its callees; the root is the server."""
+    """A function in a call path, with its callees; the root is the server.
+
+    Costs are in µs per operation, or in the one of a ``report.explanation.flame_graph.Scale``.
+    """
 
     name: str
     module: str

@@ -64,6 +64,9 @@ class MysqlMonitoring:
         except (OSError, DatabaseError) as error:
             raise query.unavailable(sql, error) from error
 
+    def sessions_in(self, session: Session, database: str) -> int:
+        return sum(row["db"] == database for row in self.process_list(session, database))
+
     def explainer(self, version: str) -> MysqlExplainer:
         return MysqlExplainer(explains_of(self._observable, version))
 

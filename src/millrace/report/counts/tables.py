@@ -18,8 +18,6 @@ from millrace.report.common.formatting import (
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table
 from millrace.report.counts.sentences import fraction_text
 
-_CALLERS = 2  # the nearest ones, which tell most
-
 
 def counts_table(groups: Sequence[CountGroup], factor: str) -> Table:
     """Return instructions per statement of all treatments, with their ratios to the base."""
@@ -67,7 +65,7 @@ def functions_table(comparison: CountComparison) -> Table:
         Column("A"),
         Column("B"),
         Column("function", numeric=False),
-        Column("called by", numeric=False, drop=1),
+        Column("called by", numeric=False),
     )
     title = (
         f"where {comparison.base.label} (A) and {comparison.candidate.label} (B) differ, "
@@ -81,13 +79,12 @@ def _function_row(function: FunctionDifference) -> Row:
     name = f"{function.name} ({function.file})" if library else function.name
     if function.only is not None:
         name += f", only in {function.only}"
-    callers = function.callers[-_CALLERS:]
     return Row(
         (
             f"{'+' if function.difference > 0 else '−'}{grouped_text(abs(function.difference))}",
             grouped_text(function.a),
             grouped_text(function.b),
             name,
-            " › ".join(callers),
+            function.callers[-1] if function.callers else MISSING,
         )
     )

@@ -25,6 +25,18 @@ ROW_PX = 18
 _LABELLED = 2.5  # percent of the width that has room for a few letters of a name
 _OUTLINED = 0.8  # percent of the width that has room for an outline
 
+
+@dataclass(frozen=True)
+class Scale:
+    """What costs are counted in: the unit, that of a whole graph, and what a width stands for."""
+
+    unit: str
+    total: str
+    width: str
+
+
+MICROSECONDS = Scale("µs", "µs per operation", "microseconds per operation")
+
 Letter = Literal["A", "B"]
 Kind = Literal["both", "only", "unnamed"]  # of functions: which sides have it
 Key = tuple[bool, str]  # whether of the kernel, and the name
@@ -76,6 +88,7 @@ class Graph:
     frames: tuple[Frame, ...]
     left_out: int
     left_out_us: float
+    unit: str
 
     @property
     def height(self) -> int:
@@ -85,7 +98,8 @@ class Graph:
     def left_out_text(self) -> str:
         paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
         share = percent_text(self.left_out_us / self.total_us if self.total_us else 0.0)
-        return f"{paths} of {self.side}, together {figure_text(self.left_out_us)} µs ({share})"
+        together = f"{figure_text(self.left_out_us)} {self.unit}"
+        return f"{paths} of {self.side}, together {together} ({share})"
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class FlameGraph:
     """Both graphs, and what their colours mean."""
 
     heading: str
-    unit: str
+    scale: Scale
     graphs: tuple[Graph, Graph]
     shades: tuple[Shade, ...]
 
@@ -116,14 +130,18 @@ class FlameGraph:
 
 
 def flame_graph(
-    root: CallNode, *, a: str, b: str, heading: str = "CPU profile", unit: str = "µs per operation"
+    root: CallNode, *, a: str, b: str, heading: str = "CPU profile", scale: Scale = MICROSECONDS
 ) -> FlameGraph:
     """Return the graphs of A and B (their labels) of a tree of call paths."""
     paths = _walk(root)
-    limit = max(root.a_us, root.b_us) * NARROWEST
     edges = _edges(max((abs(path.difference_us) for path in paths), default=0.0))
-    graphs = (_graph("A", a, paths, limit, edges), _graph("B", b, paths, limit, edges))
-    return FlameGraph(heading=heading, unit=unit, graphs=graphs, shades=_shades(edges))
+    graphs = (
+        _graph("A", a, paths, edges, scale.unit),
+        _graph("B", b, paths, edges, scale.unit),
+    )
+    return FlameGraph(
+        heading=heading, scale=scale, graphs=graphs, shades=_shades(edges, scale.unit)
+    )
 
 
 def as_svg(graph: FlameGraph) -> str:
@@ -218,11 +236,16 @@ def _key(node: CallNode) -> Key:
 
 
 def _graph(
-    side: Letter, label: str, paths: Sequence[_Path], limit: float, edges: Sequence[float]
+    side: Letter,
+    label: str,
+    paths: Sequence[_Path],
+    edges: Sequence[float],
+    unit: str,
 ) -> Graph:
     root = paths[0].node
     totals = (root.a_us, root.b_us)
     widest = max(totals)
+    limit = widest * NARROWEST
     drawn: dict[int, int] = {}  # the number of its frame, by index of a path
     ends: dict[int, float] = {}  # how far a frame is filled with callees, µs
     frames: list[Frame] = []
@@ -248,14 +271,14 @@ def _graph(
                 width=100 * (us / widest),
                 us=us,
                 label=short_symbol(path.node.name),
-                title=_title(path, side, us, totals),
+                title=_title(path, side, us, totals, unit),
                 shade=_shade(path.difference_us, edges),
                 kind=path.kind,
             )
         )
     total_us = totals[0 if side == "A" else 1]
     drawn_frames = tuple(_with_last(frames))
-    return Graph(side, label, total_us, drawn_frames, len(narrow), math.fsum(narrow))
+    return Graph(side, label, total_us, drawn_frames, len(narrow), math.fsum(narrow), unit)
 
 
 def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
@@ -272,29 +295,29 @@ def _with_last(frames: Sequence[Frame]) -> Iterator[Frame]:
         yield Frame(**{**vars(frame), "last": last})
 
 
-def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float]) -> str:
+def _title(path: _Path, side: Letter, us: float, totals: tuple[float, float], unit: str) -> str:
     """Return function, library and figures, a line each; the script reads them from there."""
     node, compared = path.node, path.compared
     if path.kind != "both":
         own = own_us(node)[0 if side == "A" else 1]
         share = percent_text(us / totals[0 if side == "A" else 1])
         where = f"only in {side}:" if path.kind == "only" else f"not compared, in {side}"
-        figures = f"{where} {figure_text(us)} µs, {share}"
-        without = f"without what it calls {figure_text(own)} µs"
+        figures = f"{where} {figure_text(us)} {unit}, {share}"
+        without = f"without what it calls {figure_text(own)} {unit}"
     else:
         figures = " · ".join(
-            f"{letter} {figure_text(cost)} µs, {percent_text(cost / total if total else 0.0)}"
+            f"{letter} {figure_text(cost)} {unit}, {percent_text(cost / total if total else 0.0)}"
             for letter, cost, total in zip(
                 "AB", (compared.a_us, compared.b_us), totals, strict=True
             )
         )
         difference = figure_text(compared.b_us - compared.a_us, signed=True)
-        figures += f" · difference {difference} µs"
+        figures += f" · difference {difference} {unit}"
         if us < 0.999 * (compared.a_us if side == "A" else compared.b_us):
-            figures += f" · here {figure_text(us)} µs"
+            figures += f" · here {figure_text(us)} {unit}"
         without = (
-            f"without what it calls: A {figure_text(compared.own_a_us)} µs · "
-            f"B {figure_text(compared.own_b_us)} µs"
+            f"without what it calls: A {figure_text(compared.own_a_us)} {unit} · "
+            f"B {figure_text(compared.own_b_us)} {unit}"
         )
     lines = [node.name, node.module, figures]
     return "\n".join([*lines, without] if node.children else lines)
@@ -315,19 +338,21 @@ def _shade(difference: float, edges: Sequence[float]) -> str:
     return "same" if step == 0 else f"{'more' if difference > 0 else 'less'}-{step}"
 
 
-def _shades(edges: Sequence[float]) -> tuple[Shade, ...]:
+def _shades(edges: Sequence[float], unit: str) -> tuple[Shade, ...]:
     """Return the legend, from much less to much more."""
     if not edges:
         return (Shade("same", "no difference", ""),)
     less, more = [], []
     for step, edge in enumerate(edges, start=1):
         last = step == len(edges)
-        size = f"{figure_text(edge)} {'and more' if last else 'to ' + figure_text(edges[step])} µs"
+        size = (
+            f"{figure_text(edge)} {'and more' if last else 'to ' + figure_text(edges[step])} {unit}"
+        )
         end = "" if last else figure_text(edges[step], signed=True)
         less.append(Shade(f"less-{step}", f"B less by {size}", figure_text(-edge)))
         more.append(Shade(f"more-{step}", f"B more by {size}", end))
     first = edges[0]
     same = Shade(
-        "same", f"differ by less than {figure_text(first)} µs", figure_text(first, signed=True)
+        "same", f"differ by less than {figure_text(first)} {unit}", figure_text(first, signed=True)
     )
     return (*reversed(less), same, *more)

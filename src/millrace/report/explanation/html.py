@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -14,7 +15,12 @@ from millrace.report.common.pages import environment
 from millrace.report.explanation import causes, profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
-from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, flame_graph
+from millrace.report.explanation.flame_graph import (
+    MICROSECONDS,
+    ROW_PX,
+    FlameGraph,
+    flame_graph,
+)
 from millrace.report.explanation.server_tables import (
     access_text,
     digests_table,
@@ -68,7 +74,7 @@ def comparison_graph(explanation: Explanation) -> FlameGraph | None:
         a=explanation.base,
         b=explanation.candidate,
         heading=f"Server CPU: {sentences.title(explanation)}",
-        unit=f"µs per {explanation.noun}",
+        scale=replace(MICROSECONDS, total=f"µs per {explanation.noun}"),
     )
 
 

@@ -44,6 +44,7 @@
 
   function start(place) {
     const graphs = [...place.querySelectorAll(".graph")].map(readGraph);
+    const unit = place.dataset.unit;
     const controls = place.querySelector(".flame-controls");
     const input = controls.querySelector("input");
     const reset = controls.querySelector("button");
@@ -138,8 +139,8 @@
         return us;
       });
       if (pattern === null) return;
-      const sides = sums.map((us, index) => `${"AB"[index]} ${figure(us)} µs, ${percent(us, graphs[index].frames[0]?.us)}`);
-      found.textContent = `${sides.join(" · ")} · difference ${signed(sums[1] - sums[0])} µs`;
+      const sides = sums.map((us, index) => `${"AB"[index]} ${figure(us)} ${unit}, ${percent(us, graphs[index].frames[0]?.us)}`);
+      found.textContent = `${sides.join(" · ")} · difference ${signed(sums[1] - sums[0])} ${unit}`;
     }
 
     function focusOn(graph, frame) {

@@ -1,7 +1,12 @@
-"""Test which fields of a process list are stored."""
+"""Test which fields of a process list are stored, and which sessions count."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from millrace import databases
+from millrace.databases.client import Row
 from millrace.databases.mysql.monitoring import rows_of
 
 
@@ -49,3 +54,23 @@ def test_a_crowd_is_cut_at_those_who_sleep() -> None:
     seen = rows_of(crowd, own_id=0, database="d")
     assert len(seen) == 100
     assert sum(each["command"] == "Query" for each in seen) == 40
+
+
+class _Session:
+    """A session of a server that answers each statement with these rows."""
+
+    id = 1
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+
+    def rows(self, _sql: str) -> Sequence[Row]:
+        return self._rows
+
+
+def test_sessions_in_a_database_count_while_they_end() -> None:
+    monitoring = databases.get("mysql").monitoring
+    listed = [row(1, "d"), row(2, "d", "Sleep", None), row(3, "other"), row(4, None, "Daemon")]
+    session: Any = _Session([*listed, row(5, "d", "Quit", None)])
+    assert monitoring.sessions_in(session, "d") == 2
+    assert monitoring.sessions_in(session, "nothing") == 0

@@ -11,8 +11,10 @@ from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.counts import terminal
+from millrace.report.counts.flame import count_graph
 from millrace.report.counts.json import as_json
 from millrace.report.counts.sentences import fraction_text, notes, sentence
+from millrace.report.explanation.flame_graph import as_svg
 from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
 
@@ -56,7 +58,9 @@ def test_a_difference_that_starts_do_not_show_has_its_width() -> None:
 
 
 def test_a_single_start_says_that_it_is_one() -> None:
-    assert "in a single start" in sentence(comparison(treatment("new", MORE.starts[:1])))
+    single = comparison(treatment("new", MORE.starts[:1]))
+    assert "in a single start" in sentence(single)
+    assert single.verdict == "single start"
 
 
 def test_a_count_that_is_refused_has_its_reason() -> None:
@@ -67,7 +71,15 @@ def test_a_count_that_is_refused_has_its_reason() -> None:
 
 def test_the_table_has_the_functions_with_their_callers() -> None:
     (row,) = (line for line in shown(MORE).splitlines() if "extra" in line)
-    assert row.split() == ["+64", "0", "64", "extra,", "only", "in", "B", "run", "›", "read"]
+    assert row.split() == ["+64", "0", "64", "extra,", "only", "in", "B", "read"]
+
+
+def test_the_flame_graph_counts_instructions() -> None:
+    svg = as_svg(count_graph(comparison(MORE)))
+    assert "Width: instructions per statement" in svg
+    assert "only in B: 64.3 instructions, 6.0 %" in svg
+    assert "A: old" in svg
+    assert "µs" not in svg.partition("<script>")[0]
 
 
 def test_notes_are_said_once() -> None:
