@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.errors import UserError, nearest
@@ -14,6 +15,10 @@ from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 
 _SHOWN = 8
+_LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
+_TELLING = frozenset(
+    ("environment", "plan", "option", "work", "compression", "lock", "storage", "client")
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,29 @@ def explanations_of_report(
         return ()
     found = explain_levels(stored, Selection(base=str(base), factor=factor))
     return tuple(with_ablations(each, ablations) for each in found if is_observed(each))
+
+
+def first_causes(
+    stored: StoredRun, explanations: Sequence[Explanation]
+) -> Mapping[tuple[str, str], FirstCause]:
+    """Return the first cause of each explained comparison, by the ids of base and candidate.
+
+    CPU time alone names nothing, and what costs the side that looks faster is no cause.
+    """
+    ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
+    found = {}
+    for explanation in explanations:
+        named = (
+            each
+            for each in explanation.likely_causes
+            if each.kind in _TELLING and not each.is_against
+            if each.share is None or abs(each.share) >= _LEAST_SHARE
+        )
+        if first := next(named, None):
+            sides = (explanation.a.levels, explanation.b.levels)
+            a, b = (ids[frozenset(levels.items())] for levels in sides)
+            found[a, b] = FirstCause(first.about, first.settings, first.is_fact, first.shown)
+    return found
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:

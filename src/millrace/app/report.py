@@ -10,7 +10,7 @@ from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.explain.model import Explanation
-from millrace.app.explain import ablations_of, explanations_of_report
+from millrace.app.explain import ablations_of, explanations_of_report, first_causes
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
@@ -38,35 +38,27 @@ def report(
     *,
     margin: float | None = None,
     base: str | None = None,
-    explained: bool = False,
 ) -> RunReport | BisectionReport:
     """Analyze the run named ``run`` (an id, its beginning, or ``latest``) of the store at ``path``.
 
     Nothing is measured. ``margin`` is a fraction; None for it or ``base`` takes the experiment's.
-    The explanations, which take a while, are empty unless ``explained``.
     """
     with Store.open(path, read_only=True) as store:
         # Verdicts use observed plans, and are the same in every format.
         stored = store.load_run(store.find_run(run).id, observations_too=True)
         if stored.run.spec.bisects is not None:
             return BisectionReport(bisection(stored), store.report_path(stored.run.id))
-        return report_of(store, stored, margin=margin, base=base, explained=explained)
+        return report_of(store, stored, margin=margin, base=base)
 
 
 def report_of(
-    store: Store,
-    stored: StoredRun,
-    *,
-    margin: float | None,
-    base: str | None,
-    explained: bool = True,
+    store: Store, stored: StoredRun, *, margin: float | None, base: str | None
 ) -> RunReport:
-    """Analyze a run, loaded with its observations."""
+    """Analyze a run, loaded with its observations, and explain its comparisons."""
     analysis = with_calibration(store, compare_run(stored, margin=margin, base=base))
-    explanations: tuple[Explanation, ...] = ()
-    if explained:
-        ablations = ablations_of(store, stored.run.id)
-        explanations = explanations_of_report(stored, analysis.base, ablations)
+    ablations = ablations_of(store, stored.run.id)
+    explanations = explanations_of_report(stored, analysis.base, ablations)
+    analysis = replace(analysis, causes=first_causes(stored, explanations))
     return RunReport(analysis, explanations, store.report_path(stored.run.id))
 
 

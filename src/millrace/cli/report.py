@@ -61,7 +61,7 @@ def command(
     """
     is_page = output_format == "html"
     fraction = None if margin is None else margin / 100
-    found = use_case.report(store, run, margin=fraction, base=base, explained=is_page)
+    found = use_case.report(store, run, margin=fraction, base=base)
     if isinstance(found, BisectionReport):
         if fail_on:
             raise UserError(

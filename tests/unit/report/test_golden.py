@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import pytest
 
 from millrace import __version__
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.conditions import DisturbedBlocks
+from millrace.analysis.compare.model import FirstCause
 from millrace.report.explanation.html import as_html as explanation_html
 from millrace.report.explanation.json import as_json as explanation_json
 from millrace.report.history.html import as_html as history_html
 from millrace.report.history.json import as_json as history_json
 from millrace.report.run.formats import FORMATS, render
-from tests.unit.analysis.builders import study
+from tests.unit.analysis.builders import RunBuilder, study
 from tests.unit.analysis.history_points import STATES
 from tests.unit.report.explanation.explained import explained_study, explained_text
 from tests.unit.report.history.test_formats import CHANGES, grouped, shown
@@ -46,6 +49,27 @@ def run_report(output_format: str) -> Callable[[], str]:
     return lambda: render(compare_run(study()), output_format)
 
 
+def doubtful_run() -> str:
+    """Return a report with a decided comparison and two that are not, in a disturbed run."""
+    times = {
+        "mysql-5.6.24": (4.0, 4.1, 3.9, 4.0),
+        "mysql-5.7.22": (8.0, 8.1, 7.7, 8.0),
+        "mysql-8.0.33": (8.0, 4.3, 4.9, 5.5),
+        "mariadb-10.11.19": (4.2, 3.9, 3.9, 4.1),
+    }
+    found = compare_run(RunBuilder(times).build())
+    settings = {"log_bin": ("OFF", "ON")}
+    causes = {
+        (each.base_id, each.candidate_id): FirstCause(
+            "binary log", settings, is_fact=each.undecided, shown=False
+        )
+        for each in found.comparisons()[:2]
+    }
+    others = ("other processes used 35.1% of the CPU time, mysqld (pid 8956) the most",)
+    disturbed = DisturbedBlocks(2, 4, others)
+    return render(replace(found, causes=causes, disturbed=disturbed), "terminal")
+
+
 def history_page() -> str:
     series = [shown(*CHANGES)]
     return history_html(series, grouped(series))
@@ -58,6 +82,7 @@ def history_document() -> str:
 
 REPORTS: Mapping[str, Callable[[], str]] = {
     **{f"run.{_SUFFIXES[each]}": run_report(each) for each in FORMATS},
+    "doubtful-run.txt": doubtful_run,
     "explanation.txt": lambda: explained_text([explained_study()]),
     "explanation.html.txt": lambda: explanation_html([explained_study()], explained_study().run),
     "explanation.json.txt": lambda: explanation_json([explained_study()], explained_study().run),

@@ -1,7 +1,7 @@
 """The analysis of a run: plain values, read by the reports."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from millrace.analysis.compare.comparability import Incomparability
@@ -125,6 +125,20 @@ class AaTrials:
     def excludes_1(self) -> bool:
         """Return whether the host calls the base different from itself."""
         return self.estimate is not None and self.estimate.excludes_1
+
+
+@dataclass(frozen=True)
+class FirstCause:
+    """The first likely cause that an explanation names for a comparison, but for mere CPU time.
+
+    ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate.
+    ``is_fact`` says that it differs whatever the times do, ``shown`` that an experiment showed it.
+    """
+
+    about: str
+    settings: Mapping[str, tuple[str | None, str | None]]
+    is_fact: bool
+    shown: bool
 
 
 @dataclass(frozen=True)
@@ -258,7 +272,8 @@ class RunAnalysis:
     each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
     long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
     ended. ``disturbed`` are the blocks in which the host took time from a trial. ``calibrations``
-    is the one of the host that is quoted, None where nobody looked for one.
+    is the one of the host that is quoted, None where nobody looked for one. ``causes`` are the
+    first likely ones, by the ids of base and candidate.
     ``overlap`` is the least share of a pair's measured time in which both were measured, None where
     trials took turns.
     """
@@ -284,6 +299,7 @@ class RunAnalysis:
     retried: int = 0
     calibrations: tuple[ApplicableCalibration, ...] | None = None
     disturbed: DisturbedBlocks | None = None
+    causes: Mapping[tuple[str, str], FirstCause] = field(default_factory=dict)
     overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()

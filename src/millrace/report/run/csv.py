@@ -4,12 +4,13 @@ import csv
 import io
 
 from millrace.analysis.compare.model import RunAnalysis, varied_factors
+from millrace.report.run.causes import cause_text
 from millrace.shown_text import defused_cell, shown_line
 
 COLUMNS = (
     "run", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio", "low",
     "high", "confidence", "n_blocks", "verdict", "reason", "minimum_detectable", "blocks_wanted",
-    "adjusted_p", "agreeing_blocks", "more_blocks", "base_value", "candidate_value",
+    "adjusted_p", "agreeing_blocks", "more_blocks", "first_cause", "base_value", "candidate_value",
 )  # fmt: skip
 
 
@@ -47,6 +48,7 @@ def as_csv(analysis: RunAnalysis) -> str:
                 comparison.adjusted_p,
                 comparison.agreeing_blocks,
                 comparison.more_blocks,
+                cause_text(comparison, analysis) or None,
                 values.get((comparison.base_id, metric.name)),
                 values.get((comparison.candidate_id, metric.name)),
                 *(comparison.fixed_factors[name] for name in varied),

@@ -7,6 +7,7 @@ from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import document_text, part
 from millrace.report.run import schema
+from millrace.report.run.causes import cause_text
 from millrace.report.run.dependence import dependence_text
 from millrace.report.run.doubts import doubts
 from millrace.report.run.sentences import answer, sentence
@@ -42,6 +43,7 @@ def as_json(analysis: RunAnalysis) -> str:
                 comparison,
                 confidence=analysis.confidence,
                 sentence=sentence(comparison, analysis),
+                first_cause=cause_text(comparison, analysis) or None,
             )
             for metric in analysis.metrics
             for comparison in analysis.comparisons(metric)

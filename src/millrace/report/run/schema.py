@@ -41,6 +41,7 @@ class ComparisonPart(Part):
     `unsteady` that too many trials were not steady, and what to do, null where they were.
     `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
     regression or improvement that it does not survive the correction for their number.
+    `first_cause` is the first likely cause of a difference of the headline metric, in words.
     """
 
     WITHIN = "estimate"
@@ -70,6 +71,7 @@ class ComparisonPart(Part):
     same: bool
     adjusted_p: float | None
     may_be_chance: Annotated[bool, From("not_significant")]
+    first_cause: str | None
     sentence: str
 
 

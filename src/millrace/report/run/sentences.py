@@ -8,7 +8,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
-from millrace.report.run import undecided
+from millrace.report.run import causes, undecided
 from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
@@ -120,7 +120,13 @@ def _why_nothing(analysis: RunAnalysis, comparisons: Sequence[Comparison]) -> st
 
 
 def sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return one comparison in full: effect, ratio, interval, blocks, verdict and what it lacks."""
+    """Return one comparison in full: effect, ratio, interval, blocks, verdict, and first cause."""
+    cause = causes.cause_text(comparison, analysis)
+    because = f" {cause[0].upper()}{cause[1:]}." if cause else ""
+    return f"{_sentence(comparison, analysis)}{because}"
+
+
+def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     held = held_text(comparison, analysis)
     factor = analysis.factor
     base, candidate = (level_text(factor, each) for each in (comparison.base, comparison.candidate))
@@ -202,6 +208,8 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.verdict in (None, "inconclusive"):
         return f"{name} has no verdict ({first_line(comparison.reason)})"
     said = f"{verdict_text(comparison)}{_lost(comparison)}"
+    if cause := causes.cause_name(comparison, analysis):
+        said = f"{said}; {cause}"
     return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({said})"
 
 
@@ -215,6 +223,8 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         f"Of {len(comparisons)} comparisons with {analysis.base_text}: "
         f"{listed(_counted(comparisons, analysis))}."
     )
+    if named := causes.causes_counted(comparisons, analysis):
+        text = f"{text} First causes named: {named}."
     fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
     rests = "rests" if fewer == 1 else "rest"
     return f"{text} {fewer} of them {rests} on fewer trials: some failed." if fewer else text
@@ -241,4 +251,5 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     ratio = max(ratios, key=lambda each: max(each, 1 / each))
     largest = comparisons[ratios.index(ratio)]
     name = f"{level_text(analysis.factor, largest.candidate)}{held_text(largest, analysis)}"
-    return f"{name} {effect(ratio, largest.metric)}"
+    cause = causes.cause_name(largest, analysis)
+    return f"{name} {effect(ratio, largest.metric)}{f', {cause}' if cause else ''}"

@@ -7,6 +7,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import counted, percent_text
 from millrace.report.common.wording import extended
+from millrace.report.run.causes import cause_name
 from millrace.stats.ratio import RatioEstimate
 
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
@@ -21,7 +22,12 @@ def unit_of_evidence(analysis: RunAnalysis) -> str:
 
 def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
     """Return a comparison as the answer names it, its look before any figure."""
-    details = filter(None, (_doubt(comparison, analysis), _steps(comparison, analysis)))
+    parts = (
+        _doubt(comparison, analysis),
+        _steps(comparison, analysis),
+        cause_name(comparison, analysis),
+    )
+    details = filter(None, parts)
     return f"{name}, {_looks(comparison, estimate, analysis)} ({'; '.join(details)})"
 
 

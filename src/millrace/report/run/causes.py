@@ -1,0 +1,72 @@
+"""The first likely cause of a comparison, in a few words, where one is known."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from millrace.analysis.compare.model import Comparison, FirstCause, RunAnalysis
+from millrace.levels import level_text
+from millrace.report.common.wording import listed
+
+_MOST_SETTINGS = 2
+_MOST_CAUSES = 3
+_LONGEST = 30  # characters of a value
+
+
+def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``likely cause: binary log (log_bin is ON, in mysql-5.6.24 OFF)``.
+
+    Empty where none is known, and where the two do not differ.
+    """
+    found = _cause(comparison, analysis)
+    if found is None:
+        return ""
+    values = _settings(found, comparison, analysis)
+    return f"{_certainty(found)}: {found.about}{f' ({values})' if values else ''}"
+
+
+def cause_name(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``likely cause: binary log``."""
+    found = _cause(comparison, analysis)
+    return "" if found is None else f"{_certainty(found)}: {found.about}"
+
+
+def causes_counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    """Return text such as ``binary log (8 of them), plan (2)``: the most frequent causes."""
+    found = Counter(
+        cause.about for each in comparisons if (cause := _cause(each, analysis)) is not None
+    )
+    named = [f"{about} ({count})" for about, count in found.most_common(_MOST_CAUSES)]
+    return listed(named) if named else ""
+
+
+def _cause(comparison: Comparison, analysis: RunAnalysis) -> FirstCause | None:
+    differs = comparison.undecided or comparison.verdict in ("regression", "improvement")
+    # Explanations are of the time of an operation, not of a percentile or of CPU time.
+    explained = [each.name for each in (analysis.headline, analysis.time) if each is not None]
+    if not differs or comparison.metric.name not in explained:
+        return None
+    return analysis.causes.get((comparison.base_id, comparison.candidate_id))
+
+
+def _certainty(found: FirstCause) -> str:
+    if found.shown:
+        return "cause shown by an experiment"
+    return "possible cause" if found.is_fact else "likely cause"
+
+
+def _settings(found: FirstCause, comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``log_bin is ON, in mysql-5.6.24 OFF``; not for the factor itself."""
+    factor = analysis.factor.removeprefix("options.")
+    base = level_text(analysis.factor, comparison.base)
+    texts = [
+        f"{name} is {_value(b)}, in {base} {_value(a)}"
+        for name, (a, b) in found.settings.items()
+        if name != factor
+    ]
+    return "; ".join(texts[:_MOST_SETTINGS])
+
+
+def _value(value: str | None) -> str:
+    if not value:
+        return "not set"
+    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"

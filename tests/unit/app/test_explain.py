@@ -1,0 +1,54 @@
+"""Test which of an explanation's likely causes a run's summary names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.model import FirstCause
+from millrace.analysis.explain.causes.model import Kind, LikelyCause
+from millrace.app.explain import first_causes
+from tests.unit.report.explanation.explained import explained_study, study_run
+
+
+def cause(
+    kind: Kind, about: str, share: float | None = 0.5, *, is_against: bool = False
+) -> LikelyCause:
+    us = None if share is None else 10.0 * share
+    fact = share is None
+    return LikelyCause(kind, about, about, (), us, share, is_fact=fact, is_against=is_against)
+
+
+CPU = cause("cpu", "CPU time", 0.9)
+BUILD = cause("build", "compiler", 0.9)
+LOG = cause("option", "binary log")
+FACT = cause("option", "logs of statements", None)
+
+
+@pytest.mark.parametrize(
+    ("causes", "named"),
+    [
+        ((), None),
+        ((LOG, FACT), "binary log"),
+        ((CPU, BUILD, LOG), "binary log"),
+        ((CPU, BUILD), None),
+        ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
+        ((cause("option", "TLS", None, is_against=True), FACT), "logs of statements"),
+        ((cause("environment", "other processes", -0.4), LOG), "other processes"),
+    ],
+)
+def test_the_first_cause_that_names_something(
+    causes: tuple[LikelyCause, ...], named: str | None
+) -> None:
+    stored, explanation = study_run(), replace(explained_study(), likely_causes=causes)
+    found = first_causes(stored, [explanation])
+    assert [each.about for each in found.values()] == ([] if named is None else [named])
+
+
+def test_it_is_that_of_the_two_treatments() -> None:
+    stored, explanation = study_run(), replace(explained_study(), likely_causes=(FACT,))
+    ((ids, found),) = first_causes(stored, [explanation]).items()
+    levels = {each.id: each.levels for each in stored.treatments}
+    assert [levels[each] for each in ids] == [explanation.a.levels, explanation.b.levels]
+    assert found == FirstCause("logs of statements", {}, is_fact=True, shown=False)
