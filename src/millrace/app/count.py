@@ -148,7 +148,7 @@ class _Counting:
                 self._announce(number, treatment)
                 fixed = tuple(self._fixed(treatment))
                 try:
-                    start = self._start(treatment, extents.get(fixed))
+                    start = self._start_again(treatment, extents.get(fixed))
                 except TrialFailed as failure:
                     failures[treatment.id] = failure.message
                     self.on_event(Notice(f"{_label(treatment)}: {failure.message}"))
@@ -164,6 +164,15 @@ class _Counting:
             )
             for each in self.plan.treatments
         )
+
+    def _start_again(self, treatment: Treatment, extent: Extent | None) -> CountedStart:
+        """Start a server; once more where that fails, as it may on a busy host."""
+        try:
+            return self._start(treatment, extent)
+        except TrialFailed as failure:
+            again = f"{_label(treatment)}: {failure.message}; it is started once more"
+            self.on_event(Notice(again))
+            return self._start(treatment, extent)
 
     def _start(self, treatment: Treatment, extent: Extent | None) -> CountedStart:
         prepared = self.prepared[treatment.id]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from millrace.collect.counting import callgrind
 from millrace.collect.counting.callgrind import ThreadDump
-from millrace.collect.counting.statements import Driven, Statements, statements
+from millrace.collect.counting.statements import Driven, Statements, repetitions
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import TrialFailed
 from millrace.host import valgrind
@@ -53,7 +53,7 @@ _FEWEST_REPETITIONS = 2
 _FIRST = 12  # transactions that show how long one takes
 _POLL_S = 0.01
 _SESSION_S = 8.0
-REPETITIONS = 3
+REPETITIONS = 4
 """The repetitions of a start."""
 
 
@@ -187,16 +187,10 @@ class _Start:
         instance = self._server.instance
         functions = instance.family.monitoring.threads.command_functions
         dumps = read_dumps(instance.tmp_dir)
-        found: list[Statements] = []
-        doubts: list[str] = []
-        for number in range(0, len(self._driven), 2):
-            few, many = (
-                Driven(self._driven[at], dumps.get(at + 1, {})) for at in (number, number + 1)
-            )
-            try:
-                found.append(statements(few, many, functions, valgrind.MOST_CALLERS))
-            except ValueError as error:
-                doubts.append(str(error))
+        driven = [
+            Driven(number, dumps.get(at, {})) for at, number in enumerate(self._driven, start=1)
+        ]
+        found, doubts = repetitions(driven[::2], driven[1::2], functions, valgrind.MOST_CALLERS)
         if len(found) < _FEWEST_REPETITIONS:
             raise TrialFailed(f"{instance.server.name}: the counts are no statement's: {doubts[0]}")
         self.found = _counted(self._extent, found)

@@ -132,9 +132,10 @@ def test_a_server_that_fails_is_not_tried_again_and_the_others_are_counted(
     done = counted(tmp_path, "--starts", "3")
     assert done.returncode == 3
     said = "mysql-5.7.22 · point-query · default: the server does not start"
-    assert done.stderr.count(said) == 1
+    assert done.stderr.count(f"{said}\n") == 1
     assert "mysql-5.7.22 has no count: the server does not start" in done.stdout
-    assert [name for name, _, _ in counter.asked].count("mysql-5.7.22") == 2
+    assert [name for name, _, _ in counter.asked].count("mysql-5.7.22") == 2 * 2
+    assert done.stderr.count("it is started once more") == 2
 
 
 def test_without_valgrind_the_host_cannot(

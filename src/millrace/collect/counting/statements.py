@@ -9,7 +9,7 @@ commands must be as many more as the statements were, or the dumps do not hold w
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.collect.counting.callgrind import ThreadDump
@@ -37,6 +37,29 @@ class Statements:
     counted: Repetition
     paths: Mapping[CallPath, float]
     files: Mapping[str, str]
+
+
+def repetitions(
+    few: Sequence[Driven],
+    many: Sequence[Driven],
+    command_functions: Collection[str],
+    most_callers: int,
+) -> tuple[list[Statements], list[str]]:
+    """Return what a statement takes by each longer session, and why others have no result.
+
+    A longer session is compared with the shorter one next to it that had commands of the same kind:
+    the server's thread may have served the load generator's first, short session before.
+    """
+    found, doubts = [], []
+    for number, session in enumerate(many):
+        nearest = sorted(range(len(few)), key=lambda other: abs(other - number))
+        for other in nearest:
+            try:
+                found.append(statements(few[other], session, command_functions, most_callers))
+                break
+            except ValueError as error:
+                doubts.append(str(error))
+    return found, doubts
 
 
 def statements(

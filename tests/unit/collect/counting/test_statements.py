@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from millrace.collect.counting.callgrind import ThreadDump
-from millrace.collect.counting.statements import DEEPER, Driven, statements
+from millrace.collect.counting.statements import DEEPER, Driven, repetitions, statements
 from millrace.model.instruction_counts import CallPath
 
 COMMAND = frozenset(("dispatch_command",))
@@ -71,6 +71,14 @@ def test_a_session_that_did_something_else_is_refused() -> None:
         ValueError, match=r"no thread executed 100 commands more .*: 15 before, 113 then"
     ):
         statements(driven(10, commands=15), driven(110), COMMAND, MOST_CALLERS)
+
+
+def test_a_session_is_compared_with_one_that_had_the_same_commands() -> None:
+    few = [driven(10), driven(10, commands=15), driven(10)]
+    many = [driven(110, commands=115), driven(110), driven(110, commands=118)]
+    found, doubts = repetitions(few, many, COMMAND, MOST_CALLERS)
+    assert [each.counted.instructions for each in found] == pytest.approx([1_000, 1_000])
+    assert len(doubts) == 1 + 1 + 3  # pairs that were tried in vain
 
 
 def test_dumps_without_a_command_are_refused() -> None:
