@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.databases.base import ServerClient
+from millrace.host import procfs
 from millrace.host.cpu_clock import CpuTime, cpu_time
 from millrace.servers.instances.instance import Instance
 
@@ -44,6 +45,17 @@ class ServerProcesses:
             sum(each.system_s for each in times),
             sum(each.total_ns for each in times),
         )
+
+    def read_bytes(self) -> int:
+        """Return the bytes that all running processes had read from the disk so far.
+
+        Raise OSError where the first has ended, or where this process may not know.
+        """
+        read = procfs.io(procfs.read(f"/proc/{self.main}/io"))["read_bytes"]
+        for pid in self.pids()[1:]:
+            with contextlib.suppress(OSError):
+                read += procfs.io(procfs.read(f"/proc/{pid}/io"))["read_bytes"]
+        return read
 
 
 class Stopper:

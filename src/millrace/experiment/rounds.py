@@ -10,7 +10,6 @@ servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments of b
 each of the next blocks each moves on by one slot, so that in n blocks it has each once.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,16 +17,13 @@ from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
-from millrace.workloads.sure_rows import statement_texts
+from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice
 
 _HINT = "docs/design.md says what slices need; --interleaved measures without"
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
-_READS = re.compile(
-    r"SELECT\b(?!.*\b(?:FOR (?:UPDATE|SHARE)|LOCK IN SHARE MODE|INTO)\b).*", re.IGNORECASE
-)
 
 
 def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treatment, int]]:
@@ -53,9 +49,9 @@ def is_valid(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> boo
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
     """Raise ValidationError where slices of these clients would not measure what they should."""
-    found = [*_design(experiment), *_work(experiment, list(values))]
+    found = dict.fromkeys((*_design(experiment), *_work(experiment, list(values))))
     if found:
-        raise ValidationError(experiment.source, found, hint=_HINT)
+        raise ValidationError(experiment.source, list(found), hint=_HINT)
 
 
 def _design(experiment: Experiment) -> Iterator[Diagnostic]:
@@ -97,14 +93,8 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "a workload that is compared by its throughput",
         )
     driven = [workload.values(each) for each in values]
-    writing = {str(each["test"]) for each in driven if not _only_reads(experiment, each)}
-    for test in sorted(writing):
-        yield Diagnostic(
-            "factors.test",
-            f"{test} writes: what a server does in the background for it falls into the slices of "
-            "the others",
-            "a test that only reads",
-        )
+    for each in driven:
+        yield from _statements(experiment, each)
     if any(float(each["rate"]) for each in driven):
         yield Diagnostic(
             "parameters.rate",
@@ -137,9 +127,19 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
         )
 
 
-def _only_reads(experiment: Experiment, values: Mapping[str, Any]) -> bool:
-    """Return whether each statement of the chosen test is a SELECT that locks nothing."""
-    definition = experiment.workload
-    test = definition["tests"][str(values["test"])]
-    texts = statement_texts(definition, test, values)
-    return "client_setup" not in test and all(map(_READS.fullmatch, texts))
+def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    kinds = statement_kinds(experiment.workload, values)
+    test, clients = values["test"], int(values["clients"])
+    if "other" in kinds:
+        yield Diagnostic(
+            "factors.test",
+            f"{test} has writes that leave a server work for later, such as changes of indexed "
+            "columns: it falls into the slices of the others",
+            "a test that reads, inserts rows or updates columns without an index",
+        )
+    elif "simple write" in kinds and clients > 1:
+        yield Diagnostic(
+            "factors.clients",
+            f"{test} writes, and writes of {clients} clients in slices were never shown to be fair",
+            "clients = 1",
+        )

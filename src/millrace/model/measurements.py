@@ -88,6 +88,9 @@ SERVER_USER_S = _measured("server_user_s", "s", "lower", "CPU time of the server
 SERVER_SYSTEM_S = _measured(
     "server_system_s", "s", "lower", "CPU time of the server's kernel part."
 )
+SERVER_READ_BYTES = _measured(
+    "server_read_bytes", "bytes", "lower", "Bytes that the server had read from the disk."
+)
 BUFFER_POOL_READS = _measured(
     "buffer_pool_reads", "", "lower", "Pages read because the buffer pool did not hold them."
 )

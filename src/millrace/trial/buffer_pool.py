@@ -6,7 +6,8 @@ the share of page requests that needed a read:
 
 cached    at most 1 request in 10,000. A statement on one row requests 3 pages (a lookup) to 40 (an
           update of an indexed column), so at most one in 250 waits; at 100 µs a read that is
-          0.4 µs of the 100 µs or more that such an update takes, below any margin.
+          0.4 µs of the 100 µs or more that such an update takes, below any margin. Or 10 requests
+          in all, such as for the first pages of undo: a millisecond.
 io_bound  at least 1 request in 200. The upper levels of an index are always in memory, so a lookup
           of 4 pages that misses its leaf each time has 1 in 4, and an update less: with all that
           purge requests, down to 1 in 60, and 1 in 120 where half of the table is in
@@ -28,6 +29,7 @@ from millrace.quantities import readable_size
 Mode = Literal["cached", "io_bound", "between", "any"]
 
 CACHED_MISSES = 1e-4
+CACHED_READS = 10
 IO_BOUND_MISSES = 5e-3
 
 # Of the tables' bytes: empty pages, and those of an index that nobody reads, need not be in memory.
@@ -87,7 +89,7 @@ def cache_mode(tables: Sequence[TableSize], before: PoolStatus, after: PoolStatu
         return CacheMode("any", None, "no page was requested")
     misses = reads / requests
     share = f"{reads:,} of {requests:,} requested pages were read"
-    if misses <= CACHED_MISSES:
+    if misses <= CACHED_MISSES or reads <= CACHED_READS:
         return CacheMode("cached", misses, f"{share}: from memory")
     if misses >= IO_BOUND_MISSES:
         return CacheMode("io_bound", misses, f"{share}: bound by I/O")

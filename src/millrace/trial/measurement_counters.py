@@ -56,6 +56,36 @@ class ServerCpu(WindowHook):
             outputs.add_measurement(names.SERVER_SYSTEM_S, system_s, self._role)
 
 
+def read_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield a hook for each server whose processes millrace may read."""
+    for server in measurement.servers:
+        processes = processes_of(server.client)
+        if processes is not None:
+            yield ServerReads(measurement, server.role, processes)
+
+
+class ServerReads(WindowHook):
+    """Read at both edges how much one server had read from the disk, where millrace may know."""
+
+    def __init__(
+        self, measurement: MeasurementContext, role: str, processes: ServerProcesses
+    ) -> None:
+        super().__init__(measurement)
+        self._role = role
+        self._processes = processes
+        self._bytes: list[int] = []
+
+    def at_edge(self, edge: Edge) -> None:
+        with suppress(OSError):
+            self._bytes.append(self._processes.read_bytes())
+
+    def contribute(self, result: LoadResult) -> None:
+        if len(self._bytes) == 2:
+            before, after = self._bytes
+            outputs = self._measurement.outputs
+            outputs.add_measurement(names.SERVER_READ_BYTES, after - before, self._role)
+
+
 class ServerReadings(WindowHook):
     """Read one server's counters at both edges."""
 

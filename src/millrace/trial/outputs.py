@@ -45,6 +45,10 @@ class TrialOutputs:
         """Add a measured value; the unit ends its name."""
         self.measurements.append(MeasurementRecord(name, value, role))
 
+    def measured(self, name: str) -> float | None:
+        """Return a measured value of any role; None where nothing measured it."""
+        return next((each.value for each in self.measurements if each.name == name), None)
+
     def log_tail(self) -> str | None:
         """Return the end of the first server's error log that says anything."""
         tails = (instance.log_tail() for instance in self.managed.values())

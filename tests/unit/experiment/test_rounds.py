@@ -251,47 +251,26 @@ def test_loads_have_no_slices(tmp_path: Path) -> None:
         expand(read_text(tmp_path, SMALL, overrides=Overrides(slices=True)), seed=1)
 
 
-def test_a_transaction_that_writes_is_known_by_any_of_its_statements() -> None:
-    for test, reads in (("oltp_read_only", True), ("oltp_read_write", False)):
-        made = experiment(fixed={"test": [test]})
-        if reads:
-            expand(made, seed=1)
-        else:
-            with pytest.raises(ValidationError, match="oltp_read_write writes"):
-                expand(made, seed=1)
+@pytest.mark.parametrize("test", ["oltp_read_only", "update-nonindex", "insert"])
+def test_clients_read_or_one_of_them_writes_rows_without_changing_indexes(test: str) -> None:
+    made = experiment(fixed={"test": [test]})
+    assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
 
 
 @pytest.mark.parametrize(
-    ("sql", "reads"),
+    ("test", "clients", "place"),
     [
-        ("SELECT c\nFROM {table} WHERE id = ?", True),
-        ("SELECT c FROM {table}\nFOR UPDATE", False),
-        ("SELECT c FROM {table} FOR SHARE", False),
-        ("SELECT c FROM {table} LOCK IN SHARE  MODE", False),
-        ("SELECT c FROM {table} INTO OUTFILE 'x'", False),
-        ("UPDATE {table} SET k = 1", False),
-        ("CALL f()", False),
+        ("oltp_read_write", 1, "factors.test"),
+        ("update-index", 1, "factors.test"),
+        ("delete", 1, "factors.test"),
+        ("update-nonindex", 2, "factors.clients"),
     ],
 )
-@pytest.mark.parametrize("of", ["steps", "mix"])
-def test_what_reads_is_known_by_its_text(sql: str, reads: bool, of: str) -> None:
-    step = {"statements": ["only"]}
-    test = {"title": "only", "steps": [step]}
-    if of == "mix":
-        test = {"title": "only", "mix": [{"steps": [step]}]}
-    definition = workloads.load("sysbench")
-    made = experiment(
-        workload={
-            **definition,
-            "tests": {**definition["tests"], "point-query": test},
-            "statements": {**definition["statements"], "only": {"sql": sql, "parameters": []}},
-        }
-    )
-    if reads:
+def test_writes_that_disturb_the_others_are_refused(test: str, clients: int, place: str) -> None:
+    made = experiment(fixed={"test": [test], "clients": [clients]})
+    with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
-    else:
-        with pytest.raises(ValidationError, match="writes"):
-            expand(made, seed=1)
+    assert [mistake.where for mistake in refused.value.diagnostics] == [place]
 
 
 def test_the_plan_command_says_it(tmp_path: Path) -> None:

@@ -30,6 +30,11 @@ def test_the_verdict_is_by_fetches_a_request(reads: int, mode: str) -> None:
     assert f"{reads:,} of 1,000,000" in found.reason
 
 
+@pytest.mark.parametrize(("reads", "mode"), [(10, "cached"), (11, "between")])
+def test_a_few_first_pages_are_no_wait_for_the_disk(reads: int, mode: str) -> None:
+    assert cache_mode([TABLE], pool(0, 0), pool(reads, 5_000)).mode == mode
+
+
 @given(counts, counts, counts, counts)
 def test_more_fetches_never_look_more_cached(a: int, b: int, requests: int, before: int) -> None:
     order = ["cached", "between", "io_bound"]

@@ -1,0 +1,73 @@
+"""Test the kinds of statements: which leave a server no work for later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace import workloads
+from millrace.workloads.statement_kinds import Kind, statement_kinds
+
+TABLE = {
+    "create": {
+        "by": "more",
+        "default": "CREATE TABLE {table} (id INT, a INT, b INT, PRIMARY KEY (id), KEY a_{n} (a))",
+    },
+    "after_load": ["CREATE INDEX b_{n} ON {table} (b)"],
+}
+
+
+def kinds_of(sql: str, *, of: str = "steps") -> set[Kind]:
+    step = {"statements": ["only"]}
+    test: dict[str, Any] = {"steps": [step]} if of == "steps" else {"mix": [{"steps": [step]}]}
+    definition = {
+        "tables": {"t": TABLE},
+        "tests": {"t": test},
+        "statements": {"only": {"sql": sql}},
+    }
+    return statement_kinds(definition, {"test": "t"})
+
+
+@pytest.mark.parametrize("of", ["steps", "mix"])
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT c\nFROM {table} WHERE id = ?", "read"),
+        ("SELECT c FROM {table}\nFOR UPDATE", "other"),
+        ("SELECT c FROM {table} FOR SHARE", "other"),
+        ("SELECT c FROM {table} LOCK IN SHARE  MODE", "other"),
+        ("SELECT c FROM {table} INTO OUTFILE 'x'", "other"),
+        ("DO SLEEP(1)", "other"),
+        ("UPDATE {table} SET c = c + 1 WHERE id = ?", "simple write"),
+        ("update {table} set C=?, `d` = 2 where id=?", "simple write"),
+        ("UPDATE {table} SET a = a + 1 WHERE id = ?", "other"),
+        ("UPDATE {table} SET c = ?, B = ? WHERE id = ?", "other"),
+        ("UPDATE {table} SET id = ? WHERE id = ?", "other"),
+        ("UPDATE {table} SET c = (SELECT 1) WHERE id = ?", "other"),
+        ("UPDATE {table} SET c = 1", "other"),  # of every row
+        ("INSERT INTO {table} (id, a) VALUES (?, ?)", "simple write"),
+        ("INSERT INTO {table} VALUES (NULL,?,?)", "simple write"),
+        ("INSERT INTO {table} VALUES (1, 2), (3, 4)", "other"),
+        ("INSERT INTO {table} SELECT * FROM {table}", "other"),
+        ("INSERT INTO {table} (id) VALUES (?) ON DUPLICATE KEY UPDATE a = 1", "other"),
+        ("REPLACE INTO {table} VALUES (1)", "other"),
+        ("DELETE FROM {table} WHERE id = ?", "other"),
+        ("", "other"),
+    ],
+)
+def test_a_statement_is_known_by_its_whole_text(sql: str, kind: Kind, of: str) -> None:
+    assert kinds_of(sql, of=of) == {kind}
+
+
+def test_a_transaction_has_the_kinds_of_all_its_statements() -> None:
+    definition = workloads.load("sysbench")
+    values = workloads.parse_workload(definition).values
+    found = statement_kinds(definition, values({"test": "oltp_read_write"}))
+    assert found == {"read", "simple write", "other"}
+
+
+def test_a_client_that_prepares_itself_may_do_anything() -> None:
+    test = {"client_setup": ["x"], "steps": [{"statements": ["only"]}]}
+    definition = {"tests": {"t": test}, "statements": {"only": {"sql": "SELECT 1"}}}
+    assert statement_kinds(definition, {"test": "t"}) == {"other"}
