@@ -67,8 +67,13 @@ class _Server:
                 os.unlink(self._flags["socket"])
             listener.bind(self._flags["socket"])
             listener.listen()
+            # A signal that comes right before a system call is handled only after that.
+            listener.settimeout(0.2)
             while True:
-                client, _ = listener.accept()
+                try:
+                    client, _ = listener.accept()
+                except TimeoutError:
+                    continue
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def _answer(self, client: socket.socket) -> None:
