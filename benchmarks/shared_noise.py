@@ -11,9 +11,10 @@ number of comparisons."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from benchmarks.trial_noise import Pool
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.verdict import decide
 from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.stats.shared_noise import Group, shared_ratios
 
 ALPHA = 0.05
@@ -29,6 +31,8 @@ MARGIN = 0.02
 BLOCKS = (2, 3, 4, 5, 6)
 TREATMENTS = (2, 3, 4, 6, 9, 12)
 REPETITIONS = 10
+LAST_LOOK = 20
+WIDTHS_AT = (3, 4, 5, 6, 8, 12, 20)
 
 Array = NDArray[np.float64]
 
@@ -100,12 +104,72 @@ class Figures:
         )
 
 
+@dataclass(frozen=True)
+class Looks:
+    """Intervals for any number of looks, shared and own, with a look after every block."""
+
+    name: str
+    shape: Shape  # with the last look's blocks
+    width: Mapping[int, float]  # ratio of mean widths by blocks
+    ever_wrong: float  # of the comparisons whose interval ever excluded the truth
+    spread: float
+    own_ever_wrong: float
+
+    @property
+    def text(self) -> str:
+        widths = ", ".join(f"{ratio:.2f} at {blocks}" for blocks, ratio in self.width.items())
+        return (
+            f"  {self.shape.text:12}{self.name:44} width {widths}  ever excludes the truth "
+            f"{100 * self.ever_wrong:.1f} ±{100 * self.spread:.1f} % "
+            f"(own {100 * self.own_ever_wrong:.1f})"
+        )
+
+
 def shown(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
     """Print the figures of each shape of run as soon as they are known, and yield them."""
     print(f"  {REPETITIONS} times {runs} runs a line; blocks x treatments x groups")
     for figures in _measured(known, runs):
         print(figures.text, flush=True)
         yield figures
+
+
+def shown_looks(known: Sequence[Pool], runs: int) -> Iterator[Looks]:
+    """Print the figures of intervals for any number of looks, and yield them."""
+    print(f"  {runs} runs a line, a look after every block from {FEWEST_BLOCKS}")
+    cases = [(EQUAL, Shape(LAST_LOOK, treatments)) for treatments in (4, 6, 12)]
+    cases += [(noise, Shape(LAST_LOOK, 6)) for noise in UNEQUAL]
+    cases += [(EQUAL, Shape(LAST_LOOK, 2, 15)), (EQUAL, Shape(LAST_LOOK, 3, 15))]
+    for noise, shape in cases:
+        found = measure_looks(known, runs // shape.groups, noise, shape)
+        print(found.text, flush=True)
+        yield found
+
+
+def measure_looks(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape) -> Looks:
+    """Return the figures of runs that are looked at after every block up to the last."""
+    source = np.random.default_rng([shape.treatments, shape.groups])
+    sums = {blocks: np.zeros(2) for blocks in WIDTHS_AT}
+    wrong: list[list[float]] = []
+    for _ in range(runs):
+        drawn = [known[int(source.integers(len(known)))] for _ in range(shape.groups)]
+        values, places = _drawn(drawn, source, noise, shape)
+        ever = np.zeros((2, len(places)), dtype=np.bool_)
+        for blocks in range(FEWEST_BLOCKS, shape.blocks + 1):
+            both = _both([of_group[:blocks] for of_group in values], "any")
+            counted = [[of[place] for place in places] for of in both]
+            ever |= [[each.excludes_1 for each in of] for of in counted]
+            if blocks in sums:
+                sums[blocks] += [sum(map(_width, of)) for of in counted]
+        wrong.append(ever.mean(axis=1).tolist())
+    rates = np.asarray(wrong)
+    return Looks(
+        name=noise.name,
+        shape=shape,
+        width={blocks: float(shared / own) for blocks, (shared, own) in sums.items()},
+        ever_wrong=float(rates[:, 0].mean()),
+        spread=float(2 * rates[:, 0].std(ddof=1) / math.sqrt(runs)),
+        own_ever_wrong=float(rates[:, 1].mean()),
+    )
 
 
 def _measured(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
@@ -154,23 +218,43 @@ def _of_run(
     drawn: Sequence[Pool], source: np.random.Generator, noise: Unequal, shape: Shape
 ) -> list[float]:
     """Return widths, their squares, coverage and false verdicts of one run, shared and own."""
+    values, places = _drawn(drawn, source, noise, shape)
+    both = [_figures(estimates, places) for estimates in _both(values, "once")]
+    return [figure for pair in zip(*both, strict=True) for figure in pair]
+
+
+def _drawn(
+    drawn: Sequence[Pool], source: np.random.Generator, noise: Unequal, shape: Shape
+) -> tuple[list[Array], list[int]]:
+    """Return the values of each group, and the places of the comparisons that count."""
     factors = np.full(shape.treatments, noise.rest)
     for place, factor in noise.factors:
         factors[place] = factor
     size = (shape.blocks, shape.treatments)
-    values = [np.exp(pool.centred(source, size) * factors) for pool in drawn]
-    shared = list(chain.from_iterable(shared_ratios([_group(of_group) for of_group in values])))
-    own = [
-        paired_ratio(of_group[:, 0].tolist(), of_group[:, place].tolist())
-        for of_group in values
-        for place in range(1, shape.treatments)
-    ]
     counted = [place - 1 for place in noise.measured or range(1, shape.treatments)]
-    places = [
-        group * (shape.treatments - 1) + place for group in range(shape.groups) for place in counted
+    return (
+        [np.exp(pool.centred(source, size) * factors) for pool in drawn],
+        [
+            group * (shape.treatments - 1) + place
+            for group in range(shape.groups)
+            for place in counted
+        ],
+    )
+
+
+def _both(
+    values: Sequence[Array], looks: Literal["once", "any"]
+) -> tuple[list[RatioEstimate], list[RatioEstimate]]:
+    """Return the estimates of all comparisons, with shared noise and with their own."""
+    shared = chain.from_iterable(
+        shared_ratios([_group(of_group) for of_group in values], looks=looks)
+    )
+    own = [
+        paired_ratio(of_group[:, 0].tolist(), of_group[:, place].tolist(), looks=looks)
+        for of_group in values
+        for place in range(1, of_group.shape[1])
     ]
-    both = (_figures([e for e in shared if e], places), _figures(own, places))
-    return [figure for pair in zip(*both, strict=True) for figure in pair]
+    return [each for each in shared if each is not None], own
 
 
 def _group(values: Array) -> Group:
@@ -181,7 +265,7 @@ def _group(values: Array) -> Group:
 def _figures(estimates: Sequence[RatioEstimate], places: Sequence[int]) -> list[float]:
     """Return mean width, mean square, coverage, false verdicts, and whether there is any."""
     adjusted = adjusted_p_values(estimates)
-    widths = np.log([(each.high or 1) / (each.low or 1) for each in estimates])[list(places)]
+    widths = np.asarray([_width(estimates[place]) for place in places])
     wrong = [
         decide(each, "higher", MARGIN)[0] in ("regression", "improvement")
         and p is not None
@@ -196,3 +280,9 @@ def _figures(estimates: Sequence[RatioEstimate], places: Sequence[int]) -> list[
         float(np.mean([wrong[place] for place in places])),
         float(any(wrong)),
     ]
+
+
+def _width(estimate: RatioEstimate) -> float:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return math.log(estimate.high / estimate.low)

@@ -66,6 +66,8 @@ def main() -> None:
     ]
     print("\nEvidence shared in a run, against each comparison by itself")
     shared = list(shared_noise.shown(known, len(known) // (5 if arguments.quick else 1)))
+    print("\nThe same for any number of looks")
+    looks = list(shared_noise.shown_looks(known, 60 if arguments.quick else 600))
     json_file.write(
         arguments.json,
         "verdicts",
@@ -74,6 +76,7 @@ def main() -> None:
         alpha=ALPHA,
         rates=[asdict(rate) for rate in rates],
         shared_noise=[asdict(figures) for figures in shared],
+        shared_looks=[asdict(figures) for figures in looks],
     )
 
 

@@ -121,7 +121,7 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
         raise ValueError("blocks without a spread say nothing about their uncertainty")
     error = estimate.log_sd / math.sqrt(estimate.n_pairs)
     if estimate.looks == "any":
-        wide = sequential.critical_t(estimate.n_pairs, alpha)
+        wide = sequential.critical_t(estimate.n_pairs, alpha, estimate.borrowed)
         error *= wide / float(scipy.special.stdtrit(estimate.n_pairs - 1, 1 - alpha / 2))
     return Cell(levels, math.log(estimate.ratio), error, estimate.n_pairs)
 

@@ -94,13 +94,13 @@ def blocks_to_decide(
     unit = reach / _half_width(n_now, own_alpha, estimate.looks, estimate.borrowed)
 
     def enough(n_blocks: int) -> bool:
-        return unit * _half_width(n_blocks, needed_alpha, "any") < room
+        return unit * _half_width(n_blocks, needed_alpha, "any", estimate.borrowed) < room
 
     fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, n_now + 1))
     return None if fewest is None else fewest - n_now
 
 
-def _half_width(n_blocks: int, alpha: float, looks: Looks, borrowed: float = 0.0) -> float:
+def _half_width(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> float:
     """Return half the width of the interval, in standard deviations of a block."""
     return _critical_t(n_blocks, alpha, looks, borrowed) / math.sqrt(n_blocks)
 
@@ -128,7 +128,7 @@ def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
 def _critical_t(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> float:
     """Return half the width of the interval of normal values, in standard errors of their mean."""
     if looks == "any":
-        return sequential.critical_t(n_blocks, alpha)
+        return sequential.critical_t(n_blocks, alpha, borrowed)
     return -float(scipy.special.stdtrit(n_blocks - 1 + borrowed, alpha / 2))
 
 

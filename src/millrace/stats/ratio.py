@@ -21,6 +21,7 @@ import scipy
 from numpy.typing import NDArray
 
 from millrace.stats import sequential
+from millrace.stats.sequential import Spread
 
 # Looks: one, at a number of blocks fixed beforehand, or any number.
 Looks = Literal["once", "any"]
@@ -76,53 +77,49 @@ def paired_ratio(
     if n_pairs == 1:
         return RatioEstimate(from_log(centre), None, None, 1, confidence, None, looks)
     log_sd = float(np.std(values, ddof=1))
-    if looks == "once":
-        return _by_student(centre, n_pairs, log_sd, 0.0, confidence)
-    low, high = sequential.interval(values, 1 - confidence)
-    bounded = math.isfinite(low)
-    return RatioEstimate(
-        ratio=from_log(min(max(centre, low), high)),
-        low=from_log(low) if bounded else None,
-        high=from_log(high) if bounded else None,
-        n_pairs=n_pairs,
-        confidence=confidence,
-        log_sd=log_sd,
-        looks=looks,
-        p_value=sequential.p_value(values),
-    )
+    return _estimated(values, Spread(log_sd, 0.0), confidence, looks)
 
 
 def moderated_ratio(
     base: Sequence[float],
     candidate: Sequence[float],
+    spread: Spread,
     *,
-    log_sd: float,
-    borrowed: float,
     confidence: float = 0.95,
+    looks: Looks = "once",
 ) -> RatioEstimate:
-    """Estimate as ``paired_ratio`` does for one look, with a standard deviation from elsewhere.
+    """Estimate as ``paired_ratio`` does, with a ``spread`` that not only these pairs tell about.
 
-    ``log_sd`` has ``borrowed`` degrees of freedom more than that of the blocks alone. Raises
-    ValueError for unequal lengths, no pair, or a value that is not positive and finite.
+    Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
-    values = log_ratios(base, candidate)
-    return _by_student(float(np.mean(values)), len(values), log_sd, borrowed, confidence)
+    return _estimated(log_ratios(base, candidate), spread, confidence, looks)
 
 
-def _by_student(
-    centre: float, n_pairs: int, log_sd: float, borrowed: float, confidence: float
+def _estimated(
+    values: NDArray[np.float64], spread: Spread, confidence: float, looks: Looks
 ) -> RatioEstimate:
-    error, freedom = log_sd / math.sqrt(n_pairs), n_pairs - 1 + borrowed
-    half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    centre, n_pairs = float(np.mean(values)), len(values)
+    p_value: float | None
+    if looks == "once":
+        error, freedom = spread.sd / math.sqrt(n_pairs), n_pairs - 1 + spread.borrowed
+        half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
+        low, high = centre - half_width, centre + half_width
+        p_value = _p_value(centre, error, freedom)
+    else:
+        low, high = sequential.interval(values, 1 - confidence, spread)
+        p_value = sequential.p_value(values, spread)
+        centre = min(max(centre, low), high)
+    bounded = math.isfinite(low)
     return RatioEstimate(
         ratio=from_log(centre),
-        low=from_log(centre - half_width),
-        high=from_log(centre + half_width),
+        low=from_log(low) if bounded else None,
+        high=from_log(high) if bounded else None,
         n_pairs=n_pairs,
         confidence=confidence,
-        log_sd=log_sd,
-        p_value=_p_value(centre, error, freedom),
-        borrowed=borrowed,
+        log_sd=spread.sd,
+        looks=looks,
+        p_value=p_value,
+        borrowed=spread.borrowed,
     )
 
 

@@ -23,9 +23,15 @@ Mathematical Statistics 34, 1963). Two equal treatments that take turns in rando
 log-ratios symmetric about 0, whatever disturbs the blocks; the ranks' signs are then fair coin
 tosses, so that the error rate does not depend on the noise. Simulated, it is below its share of
 ``alpha`` (``tests/unit/stats/test_sequential.py``).
+
+A spread that other comparisons of a run tell about too (``shared_noise``) takes the place of the
+values' own in the mixture, with its degrees of freedom ``f`` in the exponent:
+``(1 + t² / f)^((f + 1) / 2) / √n``. Its critical level stays that of the values' own spread, which
+is the higher one.
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -45,13 +51,29 @@ _RANKS = 0.6
 _Array = NDArray[np.float64]
 
 
-def interval(log_ratios: ArrayLike, alpha: float) -> tuple[float, float]:
-    """Return the limits of the centre of ``log_ratios``, shape (n,); infinite below 3 blocks."""
+@dataclass(frozen=True)
+class Spread:
+    """A standard deviation, with how many degrees of freedom more than the values' own it has."""
+
+    sd: float
+    borrowed: float
+
+
+def interval(
+    log_ratios: ArrayLike, alpha: float, spread: Spread | None = None
+) -> tuple[float, float]:
+    """Return the limits of the centre of ``log_ratios``, shape (n,); infinite below 3 blocks.
+
+    ``spread`` is that of the values unless given.
+    """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
     if n_blocks < FEWEST_BLOCKS:
         return -math.inf, math.inf
-    low, high = around_mean(values, _mean_critical(n_blocks, alpha))
+    spread = spread or _own_spread(values)
+    critical = _mean_critical(n_blocks, alpha, spread.borrowed)
+    mean, half_width = float(values.mean()), critical * spread.sd / math.sqrt(n_blocks)
+    low, high = mean - half_width, mean + half_width
     if n_blocks >= FIRST_RANKS:
         rank_low, rank_high = _rank_limits(values, alpha)
         # Where the two intervals do not overlap, the range between them serves as well as any.
@@ -81,21 +103,23 @@ def around_mean(values: _Array, critical: float, least_error: float = 0.0) -> tu
     return mean - half_width, mean + half_width
 
 
-def p_value(log_ratios: ArrayLike) -> float | None:
+def p_value(log_ratios: ArrayLike, spread: Spread | None = None) -> float | None:
     """Return the least ``alpha`` at which the interval of ``log_ratios``, shape (n,), excludes 0.
 
-    None below 3 blocks. It is valid at any look at which the user stops (Johari, Koomen, Pekelis
-    and Walsh, "Always Valid Inference", Operations Research 70, 2022).
+    ``spread`` is that of the values unless given. None below 3 blocks. It is valid at any look at
+    which the user stops (Johari, Koomen, Pekelis and Walsh, "Always Valid Inference", Operations
+    Research 70, 2022).
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
     if n_blocks < FEWEST_BLOCKS:
         return None
-    of_mean = abs(float(_t(values)))
+    spread = spread or _own_spread(values)
+    of_mean = abs(float(_over(values.mean(), spread.sd / math.sqrt(n_blocks))))
     if n_blocks < FIRST_LOOK:
-        tails = 2 * float(scipy.special.stdtr(n_blocks - 1, -of_mean))
+        tails = 2 * float(scipy.special.stdtr(n_blocks - 1 + spread.borrowed, -of_mean))
         return min(1.0, tails * _EARLY_LOOKS / _EARLY)
-    p = _probability(of_mean, n_blocks, FIRST_LOOK) / _MEAN
+    p = _probability(of_mean, n_blocks, FIRST_LOOK, spread.borrowed) / _MEAN
     if n_blocks >= FIRST_RANKS:
         of_ranks = abs(float(_t(_signed_scores(values))))
         p = min(p, _probability(of_ranks, n_blocks, FIRST_RANKS) / _RANKS)
@@ -121,19 +145,20 @@ def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
     return found
 
 
-def critical_t(n_blocks: int, alpha: float) -> float:
+def critical_t(n_blocks: int, alpha: float, borrowed: float = 0.0) -> float:
     """Return about half the interval's width in errors of the mean; infinite below 3 blocks."""
-    of_mean = _mean_critical(n_blocks, alpha)
+    of_mean = _mean_critical(n_blocks, alpha, borrowed)
     return min(of_mean, _rank_critical(n_blocks, alpha)) if n_blocks >= FIRST_RANKS else of_mean
 
 
 @lru_cache(maxsize=65536)
-def _mean_critical(n_blocks: int, alpha: float) -> float:
+def _mean_critical(n_blocks: int, alpha: float, borrowed: float = 0.0) -> float:
     if n_blocks < FEWEST_BLOCKS:
         return math.inf
     if n_blocks < FIRST_LOOK:
-        return -float(scipy.special.stdtrit(n_blocks - 1, alpha * _EARLY / _EARLY_LOOKS / 2))
-    return _boundary(n_blocks, FIRST_LOOK, alpha * _MEAN)
+        freedom = n_blocks - 1 + borrowed
+        return -float(scipy.special.stdtrit(freedom, alpha * _EARLY / _EARLY_LOOKS / 2))
+    return _boundary(n_blocks, FIRST_LOOK, alpha * _MEAN, borrowed)
 
 
 @lru_cache(maxsize=65536)
@@ -143,8 +168,15 @@ def _rank_critical(n_blocks: int, alpha: float) -> float:
 
 def _t(values: _Array) -> _Array:
     """Return the t statistics along the last axis; infinite without spread, 0 without a mean."""
-    means = values.mean(axis=-1)
-    errors = values.std(axis=-1, ddof=1) / math.sqrt(values.shape[-1])
+    return _over(values.mean(axis=-1), values.std(axis=-1, ddof=1) / math.sqrt(values.shape[-1]))
+
+
+def _own_spread(values: _Array) -> Spread:
+    return Spread(float(values.std(ddof=1)), 0.0)
+
+
+def _over(means: ArrayLike, errors: ArrayLike) -> _Array:
+    means = np.asarray(means)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(means == 0, 0.0, means / errors))
 
@@ -184,10 +216,10 @@ def _least_shift(values: _Array, critical: float) -> float:
     return above
 
 
-def _boundary(n_blocks: int, first: int, alpha: float) -> float:
+def _boundary(n_blocks: int, first: int, alpha: float, borrowed: float = 0.0) -> float:
     """Return the t that a mixture from ``first`` on ever reaches with probability ``alpha``."""
-    grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / n_blocks)
-    return math.sqrt((n_blocks - 1) * grown)
+    grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / (n_blocks + borrowed))
+    return math.sqrt((n_blocks - 1 + borrowed) * grown)
 
 
 @lru_cache(maxsize=256)
@@ -200,9 +232,10 @@ def _log_level(first: int, alpha: float) -> float:
     return first * math.log1p(at * at / (first - 1)) - math.log(first)
 
 
-def _probability(t: float, n_blocks: int, first: int) -> float:
+def _probability(t: float, n_blocks: int, first: int, borrowed: float = 0.0) -> float:
     """Return the probability that the mixture ever has its value at ``t`` after ``n_blocks``."""
-    log_level = n_blocks * math.log1p(t * t / (n_blocks - 1)) - math.log(n_blocks)
+    grown = math.log1p(t * t / (n_blocks - 1 + borrowed))
+    log_level = (n_blocks + borrowed) * grown - math.log(n_blocks)
     exponent = min((log_level + math.log(first)) / first, 500.0)
     return 1.0 if exponent <= 0 else _crossing(math.sqrt((first - 1) * math.expm1(exponent)), first)
 

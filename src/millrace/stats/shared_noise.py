@@ -25,8 +25,12 @@ Genes and Improves Power to Detect Differential Expression", Annals of Applied S
 do so for noisy ones; here quiet ones borrow less too). Within a group it is compared with the
 residuals of the other candidates alone, which hold neither of its own two sides.
 
-With fewer than three comparisons each interval is Student's of its own blocks. Intervals for any
-number of looks share nothing: the prior changes from look to look.
+With fewer than three comparisons each interval is that of its own blocks.
+
+Intervals for any number of looks are those of ``sequential`` with the moderated spread. Since the
+prior changes from look to look, their error rate is not proved but measured, on normal and on
+recorded noise: it is that of the intervals with the spread of their own blocks
+(``tests/unit/stats/test_shared_noise.py``, ``benchmarks/verdicts``).
 """
 
 import math
@@ -38,7 +42,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from millrace.stats.ratio import RatioEstimate, moderated_ratio, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, moderated_ratio, paired_ratio
+from millrace.stats.sequential import Spread
 
 FEWEST_COMPARISONS = 3
 
@@ -68,17 +73,18 @@ class _Variance(NamedTuple):
 
 
 def shared_ratios(
-    groups: Sequence[Group], *, confidence: float = 0.95
+    groups: Sequence[Group], *, confidence: float = 0.95, looks: Looks = "once"
 ) -> tuple[tuple[RatioEstimate | None, ...], ...]:
     """Estimate candidate / base of each group's candidates; None where no block has both.
 
-    Intervals and p-values hold for a number of blocks that was fixed beforehand. Raises ValueError
-    for a value that is not positive and finite.
+    Raises ValueError for a value that is not positive and finite.
     """
     own = [[_Pairs.of(group, candidate) for candidate in group.candidates] for group in groups]
     known = sum(pairs.variance is not None for of_group in own for pairs in of_group)
     if known < FEWEST_COMPARISONS:
-        return tuple(tuple(pairs.estimate(confidence) for pairs in of_group) for of_group in own)
+        return tuple(
+            tuple(pairs.estimate(confidence, looks) for pairs in of_group) for of_group in own
+        )
     residuals = [_residuals([group.base, *group.candidates]) for group in groups]
     variances = [_variance(*each) for each in residuals]
     found = []
@@ -88,6 +94,7 @@ def shared_ratios(
             tuple(
                 pairs.estimate(
                     confidence,
+                    looks,
                     _rest(pairs, *residuals[place], across),
                     _variance(*_residuals(_without(group.candidates, number))),
                 )
@@ -122,6 +129,7 @@ class _Pairs:
     def estimate(
         self,
         confidence: float,
+        looks: Looks,
         prior: _Variance | None = None,
         others: _Variance | None = None,
     ) -> RatioEstimate | None:
@@ -129,16 +137,16 @@ class _Pairs:
         if not self.base:
             return None
         if prior is None or self.variance is None:
-            return paired_ratio(self.base, self.candidate, confidence=confidence)
+            return paired_ratio(self.base, self.candidate, confidence=confidence, looks=looks)
         value, freedom = _moderated(
             self.variance, _of_group(prior), _of_group(others) if others else None
         )
         return moderated_ratio(
             self.base,
             self.candidate,
-            log_sd=math.sqrt(value),
-            borrowed=freedom - self.variance.freedom,
+            Spread(math.sqrt(value), freedom - self.variance.freedom),
             confidence=confidence,
+            looks=looks,
         )
 
 

@@ -1,8 +1,8 @@
 """Estimate the ratios of all comparisons of a run in one metric.
 
-Where the number of blocks was fixed beforehand, the comparisons share what their trials tell about
-noise (``stats.shared_noise``). A comparison that something speaks against, such as unequal work,
-neither lends nor borrows: its trials may have another noise.
+The comparisons share what their trials tell about noise (``stats.shared_noise``). One that
+something speaks against, such as unequal work, neither lends nor borrows: its trials may have
+another noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,8 +31,6 @@ def estimate_ratios(
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
     alone = [_alone(pair, metric, looks) for pair in pairs]
-    if looks == "any":
-        return tuple(alone)
     by_base: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
         if not pair.refused.reason:
@@ -44,7 +42,8 @@ def estimate_ratios(
                 tuple(_by_block(pairs[number].candidate, metric) for number in numbers),
             )
             for numbers in by_base.values()
-        ]
+        ],
+        looks=looks,
     )
     found = dict(
         zip(chain.from_iterable(by_base.values()), chain.from_iterable(shared), strict=True)

@@ -25,8 +25,8 @@ def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
     beside = "side by side, " if design.concurrent else _slices(analysis)
+    shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
     if design.kind == "fixed":
-        shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
         return f"{beside}{counted(analysis.run.blocks, 'block')}{shared}"
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
@@ -43,7 +43,7 @@ def design_text(analysis: RunAnalysis) -> str:
         ended = f"stopped after {blocks}, {why}, with {_undecided(found)}"
     else:
         ended = f"{found.blocks} so far, {_undecided(found)}"
-    return f"{beside}sequential, {limits}: {ended}"
+    return f"{beside}sequential, {limits}{shared}: {ended}"
 
 
 def _slices(analysis: RunAnalysis) -> str:
@@ -129,7 +129,7 @@ def _interval(analysis: RunAnalysis) -> str:
     interval = f"Student’s t on their logarithms, {percent}, for a number of blocks fixed before"
     if analysis.holds_for == "any":
         interval = f"a confidence sequence of {percent}, which holds however often one has looked"
-    elif analysis.shares_noise:
+    if analysis.shares_noise:
         interval = (
             f"from all comparisons of the run: {interval}, whose spread is the mean of the "
             f"comparison’s own and of what the others tell about it, weighted by their degrees of "
