@@ -171,6 +171,7 @@ def _with_likely_causes(
     a, b = _side_evidence(found.a, base), _side_evidence(found.b, candidate)
     causes: tuple[LikelyCause, ...] = ()
     why_none = ""
+    ratio = None
     if found.differences is not None:
         evidence = Evidence(
             a=a,
@@ -182,13 +183,14 @@ def _with_likely_causes(
             unequal=found.unequal,
             margin=found.run.margin,
         )
+        ratio = evidence.latency_ratio
         causes = rank_causes(evidence)
         why_none = "" if causes else why_no_causes(evidence)
     contrast = Contrast(
         a, b, found.noun, found.plans, found.efficiency, (found.a.breakdown, found.b.breakdown)
     )
     every = with_facts(causes, rank_facts(contrast))
-    return replace(found, likely_causes=every, why_no_likely_causes=why_none)
+    return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
 
 
 def _side_evidence(side: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:

@@ -20,6 +20,7 @@ from millrace.analysis.explain.statements import StatementComparison
 from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level
+from millrace.stats.ratio import RatioEstimate
 from millrace.store.records import InstanceRecord, RunRecord
 
 Side = Literal["A", "B"]
@@ -86,7 +87,8 @@ class Explanation:
     None where no block has both, ``statement_breakdown_differences`` empty where an operation has
     one statement or nobody looked. ``why_no_likely_causes`` is a sentence where the times
     show none although both have a breakdown; facts may be among the causes all the same.
-    ``ablation`` is the newest measurement of them.
+    ``latency_ratio`` is B / A as a verdict has it. ``ablation`` is the newest measurement of the
+    causes.
     """
 
     run: RunRecord
@@ -112,6 +114,7 @@ class Explanation:
     missing: tuple[MissingObservation, ...]
     likely_causes: tuple[LikelyCause, ...] = ()
     why_no_likely_causes: str = ""
+    latency_ratio: RatioEstimate | None = None
     ablation: Ablation | None = None
 
     @property

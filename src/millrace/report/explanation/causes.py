@@ -7,7 +7,7 @@ from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.sentences import command
 
-CONFIRMED_BY: Mapping[Kind, str] = {
+_CONFIRMED_BY: Mapping[Kind, str] = {
     "option": "`--ablate` measures B with it as in A",
     "plan": "measure B with the plan of A, by a hint or by optimizer_switch",
     "build": "measure a build of B that is the same in it",
@@ -19,6 +19,7 @@ CONFIRMED_BY: Mapping[Kind, str] = {
     "client": "measure both by the socket file and with one client",
     "compression": "measure B without compression",
 }
+_QUEUE = "queue for CPUs"  # of which functions tell nothing
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,13 @@ class CauseText:
     sentence: str
     is_shown: bool
     details: tuple[str, ...]
+
+
+def confirmed_by(cause: LikelyCause) -> str:
+    """Return what would confirm a cause."""
+    if cause.about == _QUEUE:
+        return "measure again while the host's CPUs are free"
+    return _CONFIRMED_BY[cause.kind]
 
 
 def heading(explanation: Explanation) -> str:
@@ -60,7 +68,7 @@ def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]
         return ()
     if _is_compared(cause, explanation):
         return ("to confirm it: more blocks, since it is what the two differ in",)
-    return (f"to confirm it: {CONFIRMED_BY[cause.kind]}",)
+    return (f"to confirm it: {confirmed_by(cause)}",)
 
 
 def _is_compared(cause: LikelyCause, explanation: Explanation) -> bool:

@@ -38,7 +38,7 @@ from millrace.report.common.json_parts import (
     part,
 )
 from millrace.report.explanation.ablation import ablation_sentences
-from millrace.report.explanation.causes import CONFIRMED_BY
+from millrace.report.explanation.causes import confirmed_by
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.sentences import answer, title
 from millrace.stats.mean import MeanEstimate
@@ -82,7 +82,7 @@ class LikelyCausePart(Part):
     shown: bool
     is_fact: bool
     is_against: bool
-    confirmed_by: Annotated[str, From(lambda cause: CONFIRMED_BY[cause.kind])]
+    confirmed_by: Annotated[str, From(confirmed_by)]
 
 
 class ProfilePart(Part):

@@ -186,8 +186,10 @@ def _latency(explanation: Explanation) -> str:
     mean = found.latency.mean
     size = f"{fixed_text(abs(mean), decimals)} µs {'longer' if mean >= 0 else 'shorter'}"
     taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {size}"
-    if not is_sure(found.latency):
+    if not _is_latency_sure(explanation):
         interval = _interval(found.latency, decimals)
+        if is_sure(found.latency):
+            interval = f"the ratio of the blocks does not exclude it, though their {interval} does"
         return f"It may be chance that a {explanation.noun} took {taken} than {in_a}: {interval}."
     text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
@@ -196,9 +198,17 @@ def _latency(explanation: Explanation) -> str:
     return f"{text}: {parts}; {left} unaccounted."
 
 
+def _is_latency_sure(explanation: Explanation) -> bool:
+    """Return whether latencies differ: by their difference, and by their ratio as in a verdict."""
+    found, ratio = explanation.differences, explanation.latency_ratio
+    if found is None or not is_sure(found.latency):
+        return False
+    return ratio is None or ratio.low is None or ratio.excludes_1
+
+
 def _statement(explanation: Explanation) -> str:
     found = explanation.differences
-    if found is None or not is_sure(found.latency):
+    if found is None or not _is_latency_sure(explanation):
         return ""
     return statement_sentence(explanation.statement_breakdown_differences, explanation.noun)
 

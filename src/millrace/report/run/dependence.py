@@ -59,10 +59,11 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
     is_different = dependence.verdict in _DIFFERENT
     is_everywhere = is_different and dependence.everywhere == dependence.verdict
     size = _size(dependence.overall)
-    if not is_different:
-        # A difference that is not shown is reported as what these trials did.
-        differs = "differs" if dependence.verdict == "equivalent" else "differed"
-        text = f"{candidate} {differs} by {_change(dependence.overall)} on average"
+    if dependence.verdict == "equivalent":
+        text = f"{candidate} differs by {_change(dependence.overall)} on average"
+    elif not is_different:
+        so_far = _change(dependence.overall)
+        text = f"no difference of {candidate} on average is beyond doubt ({so_far} so far)"
     elif is_everywhere:
         text = f"{candidate} is {word} everywhere, by about {size}"
     else:

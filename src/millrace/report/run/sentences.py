@@ -139,7 +139,8 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
         reason = first_line(comparison.reason)
         return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
     against = f"{candidate} against {base}{held}: "
-    over = f" over {counted(comparison.n_blocks, undecided.unit_of_evidence(analysis))}"
+    unit = undecided.unit_of_evidence(comparison, analysis)
+    over = f" over {counted(comparison.n_blocks, unit)}"
     measured = f"{_ratio_text(estimate)}{over}"
     if comparison.undecided:
         look, step = undecided.sentences(comparison, estimate, analysis)

@@ -15,9 +15,10 @@ _SMALLEST_P = 0.001
 _TIMES = ("s", "ms", "µs")
 
 
-def unit_of_evidence(analysis: RunAnalysis) -> str:
+def unit_of_evidence(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return the word for one piece of evidence: a block, or a round of servers that take turns."""
-    return "round" if analysis.run.design.slices else "block"
+    base = next((each for each in analysis.treatments if each.id == comparison.base_id), None)
+    return "round" if base is not None and base.in_slices else "block"
 
 
 def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
@@ -53,7 +54,8 @@ def next_step(analysis: RunAnalysis) -> str:
     command = extended(analysis.run.millrace_command, option) if option else ""
     if not command:
         return ""
-    blocks = counted(steps[0], f"more {unit_of_evidence(analysis)}")
+    units = {unit_of_evidence(each, analysis) for each in undecided}
+    blocks = counted(steps[0], f"more {units.pop() if len(units) == 1 else 'block'}")
     which = "what is"
     if len(undecided) > 1:
         settled = steps.count(steps[0])
@@ -89,7 +91,7 @@ def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysi
     size = percent_text(abs(estimate.ratio - 1))
     if is_large(comparison, analysis.margin):
         agreeing, n_blocks = comparison.agreeing_blocks, comparison.n_blocks
-        unit = unit_of_evidence(analysis)
+        unit = unit_of_evidence(comparison, analysis)
         where = f"every {unit}" if agreeing == n_blocks else f"{agreeing} of {n_blocks} {unit}s"
         return f"{direction} in {where}, by {size}"
     if estimate.excludes_1:
@@ -112,7 +114,7 @@ def _doubt(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 def _steps(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``3 more blocks would settle it``."""
-    more, unit = _reachable(comparison), unit_of_evidence(analysis)
+    more, unit = _reachable(comparison), unit_of_evidence(comparison, analysis)
     if more is None:
         return f"more than {MANY_BLOCKS} more {unit}s would be needed to settle it"
     return f"{counted(more, f'more {unit}')} would settle it"
@@ -120,7 +122,7 @@ def _steps(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 def _for_the_margin(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``a difference of 2 % would take more than 100 blocks in all``."""
-    wanted, unit = comparison.blocks_wanted, unit_of_evidence(analysis)
+    wanted, unit = comparison.blocks_wanted, unit_of_evidence(comparison, analysis)
     difference = f"a difference of {margin_text(analysis.margin)}"
     if wanted is None or wanted > MANY_BLOCKS:
         return f"{difference} would take more than {MANY_BLOCKS} {unit}s in all"

@@ -96,6 +96,20 @@ def test_what_is_not_sure_is_not_called_more() -> None:
     assert said.endswith(f"14.0 µs longer than in {A}: 95 % interval −3.0 to +30.0 µs.")
 
 
+def test_latencies_are_not_called_longer_where_their_ratio_may_be_chance() -> None:
+    (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
+    assert found.latency_ratio is not None
+    assert any(text.startswith("A transaction takes ") for text in answer(found))
+    by_chance = replace(found.latency_ratio, low=0.9, high=1.4)
+    said = next(
+        text
+        for text in answer(replace(found, latency_ratio=by_chance))
+        if "a transaction took" in text
+    )
+    assert said.startswith("It may be chance that a transaction took ")
+    assert "the ratio of the blocks does not exclude it, though their 95 % interval " in said
+
+
 def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
     study: Explanation,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -80,11 +81,18 @@ def test_other_metrics_are_named() -> None:
 
 
 def test_rounds_are_called_rounds() -> None:
-    text = only_sentence(analysis((8.0, 5.0, 5.5), design=FIXED.replace(slices=True)))
+    found = analysis((8.0, 5.0, 5.5))
+    groups = tuple(
+        replace(group, treatments=tuple(replace(each, in_slices=True) for each in group.treatments))
+        for group in found.groups
+    )
+    sliced = replace(found, groups=groups)
+    text = only_sentence(sliced)
     assert "slower in every round, by " in text
     assert " over 3 rounds: " in text
     assert " more rounds would settle it (`--blocks " in text
     assert text.endswith("100 rounds in all.")
+    assert next_step(sliced).startswith("5 more rounds would settle what is not beyond doubt")
 
 
 def test_the_command_adds_the_blocks() -> None:

@@ -22,7 +22,7 @@ from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.time_breakdown import trial_breakdown
 from millrace.levels import Level
 from millrace.stats.mean import MeanEstimate, mean_estimate
-from millrace.stats.ratio import paired_ratio
+from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.store.records import InstanceRecord
 
 Text = Callable[[float], str]
@@ -195,10 +195,9 @@ class Evidence:
     @cached_property
     def why_alike(self) -> str:
         """Explain why latencies do not differ, by the rule of verdicts; empty where they do."""
-        pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
-        if not pairs or min(map(min, pairs)) <= 0:
+        found = self.latency_ratio
+        if found is None:
             return "latencies are not known"
-        found = paired_ratio(*zip(*pairs, strict=True))
         if found.low is None or found.high is None:
             return "latencies of one block may differ by chance"
         if found.low <= 1 <= found.high:
@@ -206,6 +205,14 @@ class Evidence:
         if max(found.ratio, 1 / found.ratio) <= 1 + self.margin:
             return f"latencies do not differ by more than {share_text(self.margin)}"
         return ""
+
+    @cached_property
+    def latency_ratio(self) -> RatioEstimate | None:
+        """Return the ratio of latencies B / A, as a verdict has it; None where one is not known."""
+        pairs = [(one.latency_us, other.latency_us) for one, other in self._pairs]
+        if not pairs or min(map(min, pairs)) <= 0:
+            return None
+        return paired_ratio(*zip(*pairs, strict=True))
 
     @cached_property
     def _pairs(self) -> Sequence[tuple[TrialBreakdown, TrialBreakdown]]:
