@@ -13,19 +13,21 @@ CallPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Repetition:
-    """A repetition of the same statements; all figures are per statement.
+    """A repetition of statements of one kind; all figures are per statement.
 
+    ``number`` says which: every start executes the same statements in a repetition of a number.
     ``instructions`` are those of the client's connection, from the arrival of a command to its
     answer, ``background`` those of all threads that serve no client.
     """
 
     instructions: float
     background: float
+    number: int = 0
 
 
 @dataclass(frozen=True)
 class CountedStart:
-    """One start of a server, and how it executed the same statements again and again.
+    """One start of a server, and how it executed statements of one kind again and again.
 
     ``transactions`` are those of a repetition's longer session. ``paths`` are instructions per
     statement, means over the repetitions, of calls below the function

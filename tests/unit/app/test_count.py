@@ -96,7 +96,7 @@ def test_servers_start_in_turns_with_one_client_and_the_same_statements(
     assert done.returncode == 0, done.stderr
     assert len(counter.asked) == 2 * 2 * 2
     assert counter.asked[:4] != counter.asked[4:]
-    assert {extent for _, _, extent in counter.asked[4:]} == {Extent(100, 600)}
+    assert {extent for _, _, extent in counter.asked[4:]} == {Extent(80, 480)}
     assert [extent for _, _, extent in counter.asked[:4]].count(None) == 2
     document = json.loads(done.stdout)
     assert [group["label"] for group in document["groups"]] == ["point-query", "scan"]

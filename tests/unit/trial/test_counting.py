@@ -74,7 +74,7 @@ def test_files_too_large_or_too_many_are_not_read(
 @pytest.mark.parametrize(
     ("transaction_s", "extent"),
     [
-        (0.0, Extent(100, 600)), (0.0133, Extent(100, 600)), (0.02, Extent(34, 204)),
+        (0.0, Extent(80, 480)), (0.0166, Extent(80, 480)), (0.02, Extent(30, 180)),
         (0.13, Extent(10, 60)), (0.3, Extent(4, 24)), (1.0, Extent(1, 6)), (100.0, Extent(1, 6)),
     ],
 )  # fmt: skip

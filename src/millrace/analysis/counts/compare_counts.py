@@ -1,15 +1,17 @@
 """Compare treatments by the instructions of a statement, from the starts of their servers.
 
-A start counts by the median of its repetitions. What differs between repetitions of the same
-statements is no property of the server: a start whose repetitions differ is left out, and where
-that is half of them, or where the repetitions of every start go one way, there is no count.
+A start counts by the median of its repetitions, each without what its statements take more than
+others in all starts. What else differs between repetitions is no property of the server: a start
+whose repetitions differ is left out. Where that is half of them, or where each repetition takes
+more than the one before, as where tables grow, there is no count.
 """
 
 import itertools
+import math
 import re
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from millrace.analysis.counts.functions import function_differences
 from millrace.analysis.counts.model import (
@@ -26,8 +28,11 @@ UNEQUAL = 0.005
 """The largest range of a start's repetitions, as a fraction of their median."""
 
 _COMPILER = re.compile(r"(?i)\b(gcc|clang|icc)\b\D*(\d+(?:\.\d+)+)")
-_TREND = 0.001  # from the first to the last repetition; less does not matter
-_FEWEST_STEPS = 4  # between repetitions, of all starts, that show a trend
+_FEWEST_STEPS = 2  # from repetition to repetition, that show a trend
+_FEWEST_WHOLE = 2  # starts with all repetitions, that show how these differ
+
+Effects = Mapping[int, float]
+"""How much the repetition of a number differs from others, as a logarithm."""
 
 
 def compare_counts(
@@ -72,15 +77,16 @@ def _group(
 
 def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
     """Return the count of a treatment, or why it has none."""
-    equal = [each for each in treatment.starts if _range(each) <= UNEQUAL]
-    refusal = treatment.failure or _refusal(treatment.starts, equal)
+    effects = _effects(treatment.starts)
+    equal = [each for each in treatment.starts if _range(each, effects) <= UNEQUAL]
+    refusal = treatment.failure or _refusal(treatment.starts, equal, effects)
     files: dict[str, str] = {}
     for start in equal:
         files.update(start.files)
     return TreatmentCount(
         levels=treatment.levels,
         label=str(treatment.levels[factor]),
-        values=tuple(map(_median, equal)),
+        values=tuple(_value(each, effects) for each in equal),
         left_out=len(treatment.starts) - len(equal),
         background=_background(equal),
         transactions=next((each.transactions for each in treatment.starts), None),
@@ -91,45 +97,73 @@ def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
     )
 
 
-def _refusal(starts: Sequence[CountedStart], equal: Sequence[CountedStart]) -> str | None:
+def _refusal(
+    starts: Sequence[CountedStart], equal: Sequence[CountedStart], effects: Effects
+) -> str | None:
     if not starts:
         return "no start of the server was counted"
-    if min(map(_median, starts)) <= 0:
+    if any(each.instructions <= 0 for start in starts for each in start.repetitions):
         return "the longer sessions took no more instructions than the shorter ones"
     if 2 * len(equal) <= len(starts):
-        worst = statistics.median(map(_range, starts))
+        worst = statistics.median(_range(each, effects) for each in starts)
         return (
             f"repetitions of the same statements differ by {100 * worst:.1f} %, "
             f"more than {100 * UNEQUAL:g} %"
         )
-    changes = [_change(each) for each in equal]
-    steps = [step for each in changes for step in each]
+    in_order = [effects[number] for number in sorted(effects)]
+    steps = [after - before for before, after in itertools.pairwise(in_order)]
     one_way = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    moved = statistics.median(sum(each) for each in changes)
-    if one_way and len(steps) >= _FEWEST_STEPS and abs(moved) > _TREND:
+    moved = sum(steps)
+    if one_way and len(steps) >= _FEWEST_STEPS and abs(moved) > UNEQUAL:
         way = "more" if moved > 0 else "fewer"
         return (
-            f"each repetition of the same statements executes {way} instructions than the one "
-            f"before, {100 * abs(moved):.1f} % from the first to the last"
+            f"each repetition executes {way} instructions than the one before, "
+            f"{100 * abs(moved):.1f} % from the first to the last"
         )
     return None
 
 
-def _median(start: CountedStart) -> float:
-    return statistics.median(each.instructions for each in start.repetitions)
+def _effects(starts: Sequence[CountedStart]) -> Effects:
+    """Return how much a repetition differs in all starts, as its statements differ from others'.
+
+    They are logarithms, whose mean is 0. A single start does not show which part is its own.
+    """
+    numbers = {each.number for start in starts for each in start.repetitions}
+    whole = [each for each in starts if len(each.repetitions) == len(numbers)]
+    if len(whole) < _FEWEST_WHOLE or not _are_positive(whole):
+        return {}
+    logs = [
+        {each.number: math.log(each.instructions) for each in start.repetitions} for start in whole
+    ]
+    means = [statistics.fmean(each.values()) for each in logs]
+    found = {
+        number: statistics.median(
+            each[number] - mean for each, mean in zip(logs, means, strict=True)
+        )
+        for number in numbers
+    }
+    centre = statistics.fmean(found.values())
+    return {number: effect - centre for number, effect in found.items()}
 
 
-def _range(start: CountedStart) -> float:
+def _are_positive(starts: Sequence[CountedStart]) -> bool:
+    return all(each.instructions > 0 for start in starts for each in start.repetitions)
+
+
+def _without_effects(start: CountedStart, effects: Effects) -> list[float]:
+    return [
+        each.instructions * math.exp(-effects.get(each.number, 0.0)) for each in start.repetitions
+    ]
+
+
+def _value(start: CountedStart, effects: Effects) -> float:
+    return statistics.median(_without_effects(start, effects))
+
+
+def _range(start: CountedStart, effects: Effects) -> float:
     """Return the range of a start's repetitions as a fraction of their median."""
-    counted = [each.instructions for each in start.repetitions]
-    return (max(counted) - min(counted)) / max(_median(start), 1.0)
-
-
-def _change(start: CountedStart) -> list[float]:
-    """Return the steps from repetition to repetition as fractions of the median."""
-    counted = [each.instructions for each in start.repetitions]
-    steps = itertools.pairwise(counted)
-    return [(after - before) / max(_median(start), 1.0) for before, after in steps]
+    counted = _without_effects(start, effects)
+    return (max(counted) - min(counted)) / max(statistics.median(counted), 1.0)
 
 
 def _background(starts: Sequence[CountedStart]) -> float | None:

@@ -1,7 +1,7 @@
 """Find the instructions of a statement in two dumps of threads.
 
 Each dump covers the whole session of one client: its log-in, the preparation of its statements, a
-number of statements, its end. The second session executes more of the same statements, and the
+number of statements, its end. The second session executes more statements, and the
 difference between the two is that of statements: instructions count below the function that
 executes a command, without what both sessions entered equally often, as the preparation. Where it
 would matter whether an answer came early enough (log-ins, reading a command), nothing counts. The
@@ -10,7 +10,7 @@ commands must be as many more as the statements were, or the dumps do not hold w
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.collect.counting.callgrind import ThreadDump
 from millrace.model.instruction_counts import CallPath, Repetition
@@ -55,7 +55,8 @@ def repetitions(
         nearest = sorted(range(len(few)), key=lambda other: abs(other - number))
         for other in nearest:
             try:
-                found.append(statements(few[other], session, command_functions, most_callers))
+                each = statements(few[other], session, command_functions, most_callers)
+                found.append(replace(each, counted=replace(each.counted, number=number)))
                 break
             except ValueError as error:
                 doubts.append(str(error))

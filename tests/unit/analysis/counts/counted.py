@@ -24,8 +24,8 @@ def start(*instructions: float, extra: float = 0.0) -> CountedStart:
     paths = {("run",): 0.4 * mean, ("run", "read"): 0.6 * mean - extra}
     if extra:
         paths["run", "read", "extra"] = extra
-    repetitions = tuple(Repetition(each, 25.0) for each in instructions)
-    return CountedStart(600, repetitions, paths, {"read": "mysqld"})
+    repetitions = tuple(Repetition(each, 25.0, number) for number, each in enumerate(instructions))
+    return CountedStart(480, repetitions, paths, {"read": "mysqld"})
 
 
 def treatment(

@@ -48,9 +48,10 @@ def test_other_compilers_and_kinds_of_programs_are_said() -> None:
     ("starts", "said"),
     [
         ([], "no start of the server was counted"),
-        ([start(1000, 1006), start(1000, 1001)], "repetitions of the same statements differ by"),
-        ([start(1000, 1002, 1004)] * 3, "each repetition of the same statements executes more"),
-        ([start(1004, 1002, 1000)] * 3, "0.4 % from the first to the last"),
+        ([start(1000, 1012)], "repetitions of the same statements differ by 1.2 %, more than 0.5"),
+        ([start(1000, 1012), start(1012, 1000)], "repetitions of the same statements differ by"),
+        ([start(1000, 1004, 1008)] * 3, "each repetition executes more instructions than"),
+        ([start(1008, 1004, 1000)] * 3, "0.8 % from the first to the last"),
         ([start(-1, 0, 1)], "took no more instructions"),
     ],
 )
@@ -61,6 +62,16 @@ def test_counts_that_are_no_statements_are_refused(
     assert (found.verdict, found.ratio, found.functions) == ("refused", None, ())
     assert found.candidate.refusal is not None
     assert said in found.candidate.refusal
+
+
+def test_repetitions_may_have_statements_that_take_more_in_every_start() -> None:
+    wide = [start(1000, 1100, 1050), start(1001, 1101, 1051), start(1001, 1100, 1052)]
+    found = compared(treatment("new", wide))
+    assert found.verdict == "more"
+    assert found.candidate.mean == pytest.approx(1050, rel=0.001)
+    assert found.candidate.spread == pytest.approx(0.0005, abs=0.0004)
+    without_one = [*wide, start(1000, 1100)]
+    assert compared(treatment("new", without_one)).candidate.mean == pytest.approx(1050, rel=0.001)
 
 
 def test_a_start_whose_repetitions_differ_is_left_out() -> None:
