@@ -67,7 +67,7 @@ def main() -> None:
     print("\nEvidence shared in a run, against each comparison by itself")
     shared = list(shared_noise.shown(known, len(known) // (5 if arguments.quick else 1)))
     print("\nThe same for any number of looks")
-    looks = list(shared_noise.shown_looks(known, 60 if arguments.quick else 600))
+    looks = list(shared_noise.shown_looks(known, 30 if arguments.quick else 150))
     json_file.write(
         arguments.json,
         "verdicts",

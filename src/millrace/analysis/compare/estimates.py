@@ -30,7 +30,6 @@ def estimate_ratios(
     pairs: Sequence[Pair], metric: Metric, looks: Looks
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
-    alone = [_alone(pair, metric, looks) for pair in pairs]
     by_base: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
         if not pair.refused.reason:
@@ -48,7 +47,10 @@ def estimate_ratios(
     found = dict(
         zip(chain.from_iterable(by_base.values()), chain.from_iterable(shared), strict=True)
     )
-    return tuple(found.get(number, of_pair) for number, of_pair in enumerate(alone))
+    return tuple(
+        found[number] if number in found else _alone(pair, metric, looks)
+        for number, pair in enumerate(pairs)
+    )
 
 
 def _alone(pair: Pair, metric: Metric, looks: Looks) -> RatioEstimate | None:
