@@ -53,10 +53,18 @@ def _ending(
     if blocks >= design.blocks:
         return "blocks"
     if design.max_time_s is not None and blocks:
-        times = trial_times(analysis)  # without A/A trials, which few blocks have
-        next_block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency
-        return "time" if analysis.spent_s + next_block_s > design.max_time_s else None
+        return "time" if time_with(analysis, needed, 1) > design.max_time_s else None
     return None
+
+
+def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> float:
+    """Return how long all trials take with so many more blocks of the ``needed`` treatments, in s.
+
+    A/A trials do not count, which few blocks have.
+    """
+    times = trial_times(analysis)
+    block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency
+    return analysis.spent_s + more * block_s
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:

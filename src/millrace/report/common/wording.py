@@ -39,7 +39,7 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-_COUNTS = ("--blocks", "--max-blocks")
+_LIMITS = (("--blocks", "--max-blocks"), ("--max-time",))  # each replaces those beside it
 _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 
 
@@ -60,7 +60,7 @@ def repeating(command: str) -> str:
 
 
 def extended(command: str, option: str) -> str:
-    """Return the command of a run with an option such as ``--blocks 9``, so that it is extended.
+    """Return the command of a run with a limit such as ``--blocks 9``, so that it is extended.
 
     Nothing is returned for another command than ``millrace run``.
     """
@@ -70,11 +70,12 @@ def extended(command: str, option: str) -> str:
         return ""
     if words[:2] != ["millrace", "run"]:
         return ""
+    replaced = next(names for names in _LIMITS if option.split(maxsplit=1)[0] in names)
     kept: list[str] = []
     for word in words:
         name, equals, _ = word.partition("=")
-        if kept and kept[-1] in _COUNTS:
+        if kept and kept[-1] in replaced:
             kept.pop()  # the option's value
-        elif word != "--new" and not (equals and name in _COUNTS):
+        elif word != "--new" and not (equals and name in replaced):
             kept.append(word)
     return f"{shlex.join(kept)} {option}"

@@ -1,17 +1,21 @@
 """Words for comparisons that are not beyond doubt: how they look, and what would settle them."""
 
+import math
 from collections.abc import Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import counted, percent_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
 from millrace.stats.ratio import RatioEstimate
+from millrace.stats.sequential import FEWEST_BLOCKS
 
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 _SMALLEST_P = 0.001
+_RESERVE = 1.1  # times the expected time: a block must fit in it whole
 _TIMES = ("s", "ms", "µs")
 
 
@@ -49,6 +53,8 @@ def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnal
 def next_step(analysis: RunAnalysis) -> str:
     """Return the command that adds what would settle undecided comparisons; empty without one."""
     undecided = [each for each in analysis.comparisons() if each.undecided]
+    if not undecided:
+        return _first_verdicts(analysis)
     steps = sorted(more for each in undecided if (more := _reachable(each)) is not None)
     option = _adding(analysis, steps[0]) if steps else ""
     command = extended(analysis.run.millrace_command, option) if option else ""
@@ -65,6 +71,27 @@ def next_step(analysis: RunAnalysis) -> str:
             which = f"{which} ({steps[-1]:,}: {of_them})"
         which = f"{which} that are"
     return f"{blocks} would settle {which} not beyond doubt, as they look now: `{command}`"
+
+
+def _first_verdicts(analysis: RunAnalysis) -> str:
+    """Return the command that adds the blocks without which there are no verdicts."""
+    lacking = [
+        each
+        for each in analysis.comparisons()
+        if each.verdict is None and 0 < each.n_blocks < FEWEST_BLOCKS
+    ]
+    if not lacking:
+        return ""
+    option = _adding(analysis, FEWEST_BLOCKS - min(each.n_blocks for each in lacking))
+    command = extended(analysis.run.millrace_command, option) if option else ""
+    if not command:
+        return ""
+    have = "has" if len(lacking) == 1 else "have"
+    unit = unit_of_evidence(lacking[0], analysis)
+    return (
+        f"{counted(len(lacking), 'comparison')} {have} fewer than the {FEWEST_BLOCKS} {unit}s that "
+        f"a verdict takes: `{command}`"
+    )
 
 
 def clearest(comparisons: Sequence[Comparison], margin: float) -> Comparison | None:
@@ -146,8 +173,11 @@ def _adding(analysis: RunAnalysis, more: int) -> str:
     design, blocks = analysis.run.design, analysis.status.blocks + more
     if design.kind == "fixed":
         return f"--blocks {blocks}"
+    if analysis.status.ending == "time":
+        needed_s = _RESERVE * time_with(analysis, analysis.status.needed, more)
+        return f"--max-time {math.ceil(needed_s / 60)}min"
     is_over = analysis.status.ending == "blocks" or blocks > design.blocks
-    return f"--max-blocks {blocks}" if is_over and analysis.status.ending != "time" else ""
+    return f"--max-blocks {blocks}" if is_over else ""
 
 
 def _direction(ratio: float, metric: Metric) -> str:

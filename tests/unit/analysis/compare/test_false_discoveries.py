@@ -66,6 +66,22 @@ def test_among_many_the_same_is_not_significant_and_is_not_counted() -> None:
     assert [cell.verdict for cell in cells].count("may be chance") == 1
 
 
+def test_among_many_more_blocks_are_needed() -> None:
+    """What is decided alone needs blocks; what is undecided alone needs more among many."""
+    assert slower_one(run(0)).more_blocks is None
+    among = slower_one(run(19)).more_blocks
+    assert among is not None
+    assert among > 0
+    noisy = {BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.05)}
+    like = {f"mysql-8.0.{number}": times(0.0, 0.008) for number in range(9)}
+    alone, beside = (
+        slower_one(compare_run(RunBuilder(each).build())) for each in (noisy, noisy | like)
+    )
+    assert alone.undecided
+    assert beside.undecided
+    assert (alone.more_blocks or 0) < (beside.more_blocks or 10_000)
+
+
 def test_of_few_comparisons_it_is_told_beside_the_verdict() -> None:
     analysis = run(3)
     found = replace(slower_one(analysis), adjusted_p=0.07)

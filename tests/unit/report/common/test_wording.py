@@ -81,3 +81,10 @@ def test_the_command_line_takes_it_and_measures_anew(command: str) -> None:
 )
 def test_a_run_is_extended_by_its_own_command(command: str, longer: str) -> None:
     assert extended(command, "--blocks 9") == longer
+
+
+def test_a_longer_time_replaces_the_time_alone() -> None:
+    command = "millrace run a.toml --max-blocks 9 --max-time 25min"
+    assert extended(command, "--max-time 40min") == (
+        "millrace run a.toml --max-blocks 9 --max-time 40min"
+    )

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.stopping import time_with
 from millrace.model.run_spec import Design
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
@@ -116,7 +117,6 @@ def test_the_command_takes_the_nearest_of_several_and_tells_the_farthest() -> No
     [
         (Design(kind="sequential", blocks=40), ""),
         (Design(kind="sequential", blocks=9), "--max-blocks"),
-        (Design(kind="sequential", blocks=40, max_time_s=60.0), ""),
     ],
 )
 def test_a_sequential_run_needs_another_limit_or_none(design: Design, option: str) -> None:
@@ -128,6 +128,34 @@ def test_a_sequential_run_needs_another_limit_or_none(design: Design, option: st
     blocks = 9 + comparison.more_blocks
     assert next_step(found).endswith(f" {option} {blocks}`" if option else "")
     assert (f"(`{option} {blocks}`)" in sentence(comparison, found)) == bool(option)
+
+
+def test_a_run_that_its_time_ended_needs_more_of_it() -> None:
+    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
+    design = Design(kind="sequential", blocks=40, max_time_s=60.0)
+    found = compare_run(run_of(times, design))
+    assert found.status.ending == "time"
+    (comparison,) = found.comparisons()
+    assert comparison.more_blocks is not None
+    needed_s = time_with(found, found.status.needed, comparison.more_blocks)
+    minutes = int(next_step(found).rsplit(" --max-time ")[1].removesuffix("min`"))
+    assert needed_s <= 60 * minutes <= 1.1 * needed_s + 60
+
+
+@pytest.mark.parametrize(
+    ("design", "option"),
+    [
+        (Design(kind="fixed", blocks=2), " --blocks 3`"),
+        (Design(kind="sequential", blocks=2), " --max-blocks 3`"),
+        (Design(kind="sequential", blocks=20), ""),
+    ],
+)
+def test_without_three_blocks_the_step_is_to_have_them(design: Design, option: str) -> None:
+    stored = RunBuilder({BASE: TIMES[:2], OTHER: SLOWER[:2], THIRD: SLOWER[:2]}).build()
+    step = next_step(compare_run(designed(stored, design)))
+    assert step.endswith(option)
+    said = "2 comparisons have fewer than the 3 blocks that a verdict takes: `millrace run "
+    assert step.startswith(said) == bool(option)
 
 
 def test_decided_comparisons_need_no_step() -> None:
