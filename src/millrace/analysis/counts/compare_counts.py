@@ -85,7 +85,7 @@ def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
         files.update(start.files)
     return TreatmentCount(
         levels=treatment.levels,
-        label=str(treatment.levels[factor]),
+        label=level_text(factor, treatment.levels[factor]),
         values=tuple(_value(each, effects) for each in equal),
         left_out=len(treatment.starts) - len(equal),
         background=_background(equal),

@@ -11,7 +11,8 @@ A function whose difference is that of one of its callees is not listed: the cal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,8 +25,6 @@ _MADE_UP_FOR = 0.5  # of a difference: the rest, if less, does not count as one
 _SMALLEST = 0.001  # of a statement
 _MOST = 20
 
-Costs = tuple[float, float]
-
 
 def function_differences(
     a: Mapping[CallPath, float], b: Mapping[CallPath, float], files: Mapping[str, str]
@@ -36,23 +35,30 @@ def function_differences(
     the same function, which is not listed.
     """
     root = _compared(a, b)
-    least = _SMALLEST * max(sum(root.costs), 1.0) / 2
-    found = [
-        FunctionDifference(
-            name=node.name,
-            file=files.get(node.name),
-            callers=node.callers,
-            a=node.costs[0],
-            b=node.costs[1],
-            difference=node.difference,
-            only=node.only,
-        )
-        for node in _telling(root)
-        if abs(node.difference) >= least
-    ]
+    least = _SMALLEST * max(sum(root.total), 1.0) / 2
+    places: defaultdict[str, list[_Node]] = defaultdict(list)
+    for node in _telling(root):
+        if node.name not in node.callers:  # else it is in its own caller's place
+            places[node.name].append(node)
+    found = [_in_all_places(nodes, files.get(name)) for name, nodes in places.items()]
     # The outer function first, where it differs by as much as what it calls.
     found.sort(key=lambda each: (-abs(each.difference), len(each.callers)))
-    return tuple(found[:_MOST])
+    return tuple(each for each in found[:_MOST] if abs(each.difference) >= least)
+
+
+def _in_all_places(nodes: Sequence[_Node], file: str | None) -> FunctionDifference:
+    """Return the sum of a function's differences: one that moved to another caller has none."""
+    largest = max(nodes, key=lambda node: abs(node.difference))
+    return FunctionDifference(
+        name=largest.name,
+        file=file,
+        callers=largest.callers,
+        a=sum(node.total[0] for node in nodes),
+        b=sum(node.total[1] for node in nodes),
+        difference=sum(node.difference for node in nodes),
+        only=largest.only,
+        places=len(nodes),
+    )
 
 
 @dataclass(eq=False)
@@ -71,10 +77,6 @@ class _Node:
     callees: dict[str, _Node] = field(default_factory=dict)
     alone: dict[str, _Node] = field(default_factory=dict)
     through: dict[_Node, list[float]] = field(default_factory=dict)
-
-    @property
-    def costs(self) -> Costs:
-        return self.total[0], self.total[1]
 
     @property
     def difference(self) -> float:

@@ -48,8 +48,9 @@ class TreatmentCount:
 
 @dataclass(frozen=True)
 class FunctionDifference:
-    """A function, below the ``callers`` that both sides have, with all that it calls.
+    """A function with all that it calls, below callers that both sides have.
 
+    It differs in a number of ``places``; the ``callers`` are those of the largest difference.
     ``only`` is the side that alone has it. The difference is then without callees that the other
     side calls there without it.
     """
@@ -61,6 +62,7 @@ class FunctionDifference:
     b: float
     difference: float
     only: Literal["A", "B"] | None = None
+    places: int = 1
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class TreatmentPart(Part):
 
 
 class FunctionPart(Part):
-    """A function that makes a difference, below callers that both sides have."""
+    """A function that makes a difference; callers are those of its largest one."""
 
     name: str
     file: str | None
@@ -43,6 +43,7 @@ class FunctionPart(Part):
     b: float
     difference: float
     only: str | None
+    places: int
 
 
 class ComparisonPart(Part):

@@ -8,6 +8,7 @@ from millrace.analysis.counts.model import (
     FunctionDifference,
     TreatmentCount,
 )
+from millrace.levels import factor_text
 from millrace.report.common.formatting import (
     MISSING,
     grouped_text,
@@ -22,7 +23,7 @@ from millrace.report.counts.sentences import fraction_text
 def counts_table(groups: Sequence[CountGroup], factor: str) -> Table:
     """Return instructions per statement of all treatments, with their ratios to the base."""
     columns = (
-        Column(factor, numeric=False),
+        Column(factor_text(factor), numeric=False),
         Column("instructions per statement"),
         Column("spread of starts"),
         Column("starts", drop=1),
@@ -85,6 +86,14 @@ def _function_row(function: FunctionDifference) -> Row:
             grouped_text(function.a),
             grouped_text(function.b),
             name,
-            function.callers[-1] if function.callers else MISSING,
+            _caller(function),
         )
     )
+
+
+def _caller(function: FunctionDifference) -> str:
+    """Return the caller with the largest difference, and the number of others."""
+    if not function.callers:
+        return MISSING
+    more = f", {function.places - 1} more" if function.places > 1 else ""
+    return f"{function.callers[-1]}{more}"

@@ -110,6 +110,19 @@ def test_functions_without_a_name_belong_to_their_callers() -> None:
     assert differing(b, a) == [("parse", 100)]
 
 
+def test_a_function_differs_by_all_its_places_together() -> None:
+    places = changed({
+        ("run", "parse", "log"): 90, ("run", "execute", "open", "log"): 200,
+        ("run", "execute", "read", "log"): 110, ("run", "execute", "read", "copy"): -80,
+        ("run", "parse", "copy"): 80,
+    })  # fmt: skip
+    found = function_differences(BASE, places, {})
+    assert [(each.name, each.difference, each.places) for each in found] == [
+        ("log", 400, 3), ("parse", 170, 1),
+    ]  # fmt: skip
+    assert found[0].callers == ("run", "execute", "open")
+
+
 NAMES = st.sampled_from("abcdef")
 TREES = st.dictionaries(
     st.lists(NAMES, max_size=5).map(lambda names: ("run", *names)),
@@ -121,6 +134,6 @@ TREES = st.dictionaries(
 
 @given(TREES, TREES)
 def test_the_other_way_round_the_signs_are_the_opposite(a: Paths, b: Paths) -> None:
-    there = {(*each.callers, each.name): each.difference for each in function_differences(a, b, {})}
-    back = {(*each.callers, each.name): each.difference for each in function_differences(b, a, {})}
-    assert there == pytest.approx({path: -difference for path, difference in back.items()})
+    there = {each.name: each.difference for each in function_differences(a, b, {})}
+    back = {each.name: each.difference for each in function_differences(b, a, {})}
+    assert there == pytest.approx({name: -difference for name, difference in back.items()})
