@@ -95,7 +95,7 @@ class Figures:
     @property
     def text(self) -> str:
         return (
-            f"  {self.shape.text:12}{self.name:44} width {self.width:.3f} ±{self.width_spread:.3f} "
+            f"  {self.shape.text:14}{self.name:44} width {self.width:.3f} ±{self.width_spread:.3f} "
             f"(r.m.s. {self.root_mean_square:.3f})  coverage {100 * self.coverage:.1f} "
             f"±{100 * self.coverage_spread:.1f} % (own {100 * self.own_coverage:.1f})  "
             f"false verdicts {100 * self.false_verdicts:.2f} % "
@@ -119,7 +119,7 @@ class Looks:
     def text(self) -> str:
         widths = ", ".join(f"{ratio:.2f} at {blocks}" for blocks, ratio in self.width.items())
         return (
-            f"  {self.shape.text:12}{self.name:44} width {widths}  ever excludes the truth "
+            f"  {self.shape.text:14}{self.name:44} width {widths}  ever excludes the truth "
             f"{100 * self.ever_wrong:.1f} ±{100 * self.spread:.1f} % "
             f"(own {100 * self.own_ever_wrong:.1f})"
         )

@@ -138,7 +138,7 @@ def test_unsteady_trials_make_every_metric_inconclusive_and_say_why() -> None:
     assert "inconclusive, not steady: 5 of 5 trials" in said
     assert "operations = " in said
     assert "blocks are needed" not in said  # more blocks would not help
-    assert "inconclusive" in answer(analysis)
+    assert "has no verdict (not steady: 5 of 5 trials" in answer(analysis)
 
 
 def test_unequal_work_is_told_with_it() -> None:
