@@ -24,8 +24,11 @@ from millrace.levels import Level, level_text
 from millrace.model.instruction_counts import CallPath, CountedStart, TreatmentStarts
 from millrace.stats.unpaired_ratio import UnpairedRatio, unpaired_ratio
 
-UNEQUAL = 0.005
-"""The largest range of a start's repetitions, as a fraction of their median."""
+UNEQUAL, UNEQUAL_ALONE = 0.005, 0.02
+"""The largest range of a start's repetitions, as a fraction of their median.
+
+The second is for a single start, which does not show how much of it is due to the statements.
+"""
 
 _COMPILER = re.compile(r"(?i)\b(gcc|clang|icc)\b\D*(\d+(?:\.\d+)+)")
 _FEWEST_STEPS = 2  # from repetition to repetition, that show a trend
@@ -78,7 +81,8 @@ def _group(
 def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
     """Return the count of a treatment, or why it has none."""
     effects = _effects(treatment.starts)
-    equal = [each for each in treatment.starts if _range(each, effects) <= UNEQUAL]
+    limit = UNEQUAL if effects else UNEQUAL_ALONE
+    equal = [each for each in treatment.starts if _range(each, effects) <= limit]
     refusal = treatment.failure or _refusal(treatment.starts, equal, effects)
     files: dict[str, str] = {}
     for start in equal:
@@ -108,7 +112,7 @@ def _refusal(
         worst = statistics.median(_range(each, effects) for each in starts)
         return (
             f"repetitions of the same statements differ by {100 * worst:.1f} %, "
-            f"more than {100 * UNEQUAL:g} %"
+            f"more than {100 * (UNEQUAL if effects else UNEQUAL_ALONE):g} %"
         )
     in_order = [effects[number] for number in sorted(effects)]
     steps = [after - before for before, after in itertools.pairwise(in_order)]
