@@ -135,6 +135,7 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     page = " ".join(page_text("calibrate.md").split())
     options = {option.name: option for option in calibrate.command.params}
     assert f"as many in each group ({options['verdicts'].default}) |" in page
+    assert f"| `{options['injected'].default}` (if nothing is said) |" in page
     *shorter, longest = calibration_model.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
     assert f"has at least {concurrency.ENOUGH} verdicts" in page

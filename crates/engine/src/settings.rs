@@ -45,6 +45,8 @@ pub struct DriveSettings {
     /// Clients of several servers take turns, on one thread and in a closed loop; None where all work
     /// at the same time.
     pub slices: Option<SliceSettings>,
+    /// The share by which each side of slices is made slower; empty for none.
+    pub slowdowns: Vec<f64>,
     /// The seed of random arrivals, and of the order of slices.
     pub seed: u64,
 }
@@ -155,6 +157,7 @@ mod tests {
             linger: Duration::ZERO,
             statement_activity: None,
             slices: None,
+            slowdowns: Vec::new(),
             seed: 1,
         }
     }

@@ -220,6 +220,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         linger: Duration::ZERO,
         statement_activity: None,
         slices: None,
+        slowdowns: Vec::new(),
         seed: 1,
     };
     let names = Names {

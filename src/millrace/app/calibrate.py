@@ -42,19 +42,18 @@ def calibrate(
 
     Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
-    passed.
+    passed. ``cpu`` slows several clients in slices in interleaved trials only.
     """
-    if injected == CPU and not experiment.requires_slices:
+    if injected == CPU and experiment.slices and _has_several_clients(experiment):
+        if experiment.requires_slices:
+            raise UserError(
+                f"{experiment.source}: in slices, only a single client can be slowed down",
+                hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
+            )
         experiment = without_slices(experiment)
     calibrated = policy.calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)
-    if experiment.slices and injected == CPU:
-        raise UserError(
-            f"{experiment.source}: in slices, a server that is stopped for milliseconds is stopped "
-            "in the slices of others, too",
-            hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
-        )
     groups = policy.groups_of(calibrated)
     beforehand = None if injected is None else policy.fixed_level(injected)
     refused = None if beforehand is None else policy.CalibrationBlock(beforehand, groups)
@@ -103,6 +102,11 @@ def calibrate_by(
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # without a block, there is always a first one
         return calibration(executed.stored)
+
+
+def _has_several_clients(experiment: Experiment) -> bool:
+    clients = (each.levels for each in experiment.factors if each.name == "clients")
+    return any(int(level) > 1 for levels in clients for level in levels)
 
 
 def _refuse_attached(experiment: Experiment) -> None:

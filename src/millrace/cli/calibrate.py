@@ -42,8 +42,10 @@ def slowdown(text: str) -> str:
     "--slowdown",
     "injected",
     type=slowdown,
+    default=CPU,
+    show_default=True,
     metavar="none|cpu|fsync|OPTION=VALUE",
-    help="The slowdown to inject, which verdicts must find (default: none in slices, else cpu).",
+    help="The slowdown to inject, which verdicts must find.",
 )
 @click.option("--new", "fresh", is_flag=True, help="Start a new run, even if one can be resumed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -52,7 +54,7 @@ def command(
     *,
     store: Path,
     verdicts: int,
-    injected: str | None,
+    injected: str,
     fresh: bool,
     as_json: bool,
 ) -> None:
@@ -62,13 +64,10 @@ def command(
     slowed down. The same command resumes, a larger --verdicts adds to what is stored, and reports
     quote the result.
     """
-    experiment = choice.read()
-    if injected is None:
-        injected = NONE if experiment.slices else CPU
     with calling() as caller:
         found = use_case.calibrate(
             store,
-            experiment,
+            choice.read(),
             caller,
             verdicts=verdicts,
             injected=None if injected == NONE else injected,

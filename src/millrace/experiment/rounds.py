@@ -68,13 +68,6 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
             f"{name} is of the clients, which are the same for all servers of a round",
             "compare server, configuration or an option",
         )
-    slowdowns = next((each.levels for each in experiment.factors if each.name == FACTOR), ())
-    if any(str(level).startswith(f"{CPU}=") for level in slowdowns):
-        yield Diagnostic(
-            f"factors.{FACTOR}",
-            "a server that is stopped for milliseconds is stopped in slices of others, too",
-            "a slowdown by an option, or interleaved trials",
-        )
 
 
 def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
@@ -95,6 +88,13 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
     driven = [workload.values(each) for each in values]
     for each in driven:
         yield from _statements(experiment, each)
+    if _stops_servers(experiment) and any(int(each["clients"]) > 1 for each in driven):
+        yield Diagnostic(
+            f"factors.{FACTOR}",
+            "in slices, the load generator holds the answers of a slower server back, and with "
+            "several clients one would delay the others",
+            "clients = 1, a slowdown by an option, or interleaved trials",
+        )
     if any(float(each["rate"]) for each in driven):
         yield Diagnostic(
             "parameters.rate",
@@ -125,6 +125,11 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "what a server has read ahead is there in its next slice",
             "cache_mode = 'cached'",
         )
+
+
+def _stops_servers(experiment: Experiment) -> bool:
+    levels = next((each.levels for each in experiment.factors if each.name == FACTOR), ())
+    return any(str(level).startswith(f"{CPU}=") for level in levels)
 
 
 def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[Diagnostic]:

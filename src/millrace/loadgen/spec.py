@@ -135,10 +135,15 @@ class Open:
 
 @dataclass(frozen=True)
 class Slices:
-    """The turns of several servers: a slice ends when it has lasted and had so much."""
+    """The turns of several servers: a slice ends when it has lasted and had so much.
+
+    The only client of each server is slower by a share of the time in ``slowdowns``, where there
+    are any.
+    """
 
     at_least_s: float
     transactions: int  # that ended, of all clients of the server
+    slowdowns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

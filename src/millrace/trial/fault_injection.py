@@ -5,6 +5,9 @@ of a second, as the CPU limit of a container does. millrace's own clock measures
 turn makes up for earlier ones, so that the share of the whole is met to within a hundredth of it,
 however late a turn was. This needs no rights but those over millrace's own server.
 
+In a round of slices a stopped server would be stopped in the slices of the others, too. There the
+load generator holds the answers of the slower side back, for as long as a stop of that share would.
+
 *fsync.* A library that is loaded before the server's own waits in fsync: see ``slow_fsync``.
 
 *An option* is an option that an experiment varies: see millrace.campaign.inputs.
@@ -26,6 +29,7 @@ from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
 from millrace.trial import slow_fsync
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
+from millrace.trial.spec import TrialSpec
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -41,6 +45,12 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             hook = StopInjection(processes, spec.slowdown.share, measurement, server.role)
             opened.callback(hook.end)
             yield hook
+
+
+def slowdown_in_slices(spec: TrialSpec) -> float:
+    """Return by which share of its time between answers a side of a round is made longer."""
+    slowdown = spec.servers[0].slowdown
+    return slowdown.share / (1 - slowdown.share) if isinstance(slowdown, Stopped) else 0.0
 
 
 class StopInjection(WindowHook):

@@ -55,7 +55,6 @@ _FEWEST_TRANSACTIONS = 20
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
-    fault_injection.hooks,
     measurement_counters.cpu_hooks,
     measurement_counters.read_hooks,
     measurement_counters.hooks,
@@ -305,7 +304,9 @@ def _load_spec(sides: Sequence[_Side], opened: ExitStack) -> LoadSpec:
             time_s=len(sides) * drive.time_s,
             statement_activity=activity,
             slices=Slices(
-                _SLICE_S, _FEWEST_TRANSACTIONS * drive.clients if drive.clients > 1 else 1
+                _SLICE_S,
+                _FEWEST_TRANSACTIONS * drive.clients if drive.clients > 1 else 1,
+                tuple(fault_injection.slowdown_in_slices(side.trial.spec) for side in sides),
             ),
         )
 
@@ -322,6 +323,11 @@ def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRec
     outputs.add_measurement(names.trimmed_s(phase.name), found.trimmed_s)
     outputs.add_measurement(names.SLICES, found.slices)
     outputs.add_measurement(names.ROUND_S, found.round_s)
+    if slowdown := fault_injection.slowdown_in_slices(side.trial.spec):
+        outputs.add_measurement(names.SLOWDOWN_WINDOW_S, phase.duration_s)
+        outputs.add_measurement(
+            names.SLOWDOWN_STOPPED_S, phase.duration_s * slowdown / (1 + slowdown)
+        )
     return measure.conclude(driven.measurement, driven.hooks, driven.found.result)
 
 

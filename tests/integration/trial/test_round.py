@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from millrace.app.experiments import CHOOSABLE
+from millrace.experiment.slowdown import Slowdown, Stopped
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
@@ -60,6 +61,7 @@ def round_of(
     last_options: FittedOptions = DEFAULT,
     kill: str | None = None,
     collectors: tuple[str, ...] = (),
+    last_slowdown: Slowdown | None = None,
     **chosen: Any,
 ) -> tuple[AttemptResult, ...]:
     def listen(event: TrialEvent) -> None:
@@ -76,7 +78,9 @@ def round_of(
                     name=f"test/{slot}",
                     servers=(
                         ServerSpec(
-                            server_of(name), last_options if slot == len(servers) - 1 else DEFAULT
+                            server_of(name),
+                            last_options if slot == len(servers) - 1 else DEFAULT,
+                            slowdown=last_slowdown if slot == len(servers) - 1 else None,
                         ),
                     ),
                     workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
@@ -136,7 +140,18 @@ def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:
         assert {each["tid"] for each in sampled} == {each["tid"] for each in used}
         assert "disk" not in observed
         assert "all servers of a round" in str(observed["missing"])
-        assert "mysqld" not in {each["name"] for each in observed["host"]["others"]}
+
+
+def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf) -> None:
+    half = Stopped(0.5)
+    results = round_of(server_of, SERVERS[:1] * 2, last_slowdown=half, clients=1)
+    assert [result.outcome for result in results] == ["finished"] * 2, results
+    whole, halved = (
+        figure(result, "transactions") / figure(result, "measure_trimmed_s") for result in results
+    )
+    assert 0.3 < halved / whole < 0.75
+    stopped_s = figure(results[1], "slowdown_stopped_s")
+    assert stopped_s / figure(results[1], "slowdown_window_s") == pytest.approx(0.5)
 
 
 def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:

@@ -36,6 +36,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
         linger: Duration::ZERO,
         statement_activity: None,
         slices: None,
+        slowdowns: Vec::new(),
         seed: 1,
     }
 }

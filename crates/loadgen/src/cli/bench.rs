@@ -192,6 +192,7 @@ impl BenchArgs {
             idle_timeout: self.idle_timeout()?,
             linger: Duration::ZERO,
             slices: None,
+            slowdowns: Vec::new(),
             statement_activity: None,
             seed: self.workload_options.rand_seed,
         })

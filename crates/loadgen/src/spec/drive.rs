@@ -185,6 +185,7 @@ impl RawDrive {
             linger: read::zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
             statement_activity: self.statement_activity,
             slices,
+            slowdowns: slices::slowdowns(self.slices.as_ref()),
             seed,
         };
         slices::check_drive(&settings, key)?;

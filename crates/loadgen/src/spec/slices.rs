@@ -17,6 +17,8 @@ const MAX_SLICES: u32 = 500_000;
 pub struct RawSlices {
     at_least_s: f64,
     transactions: u64,
+    #[serde(default)]
+    slowdowns: Vec<f64>,
 }
 
 /// Check slices at `key` of a phase that drives one server and those `against`: several servers
@@ -37,11 +39,34 @@ pub fn check(
             let message = "0 is no slice, expected 1 or more";
             Err(ValidationError::new(format!("{key}.transactions"), message))
         }
-        Some(&RawSlices { at_least_s, transactions }) => {
+        Some(&RawSlices { at_least_s, transactions, ref slowdowns }) => {
             let at_least = read::above_zero(at_least_s, &format!("{key}.at_least_s"))?;
+            check_slowdowns(slowdowns, &format!("{key}.slowdowns"), sides)?;
             Ok(Some(SliceSettings { sides, at_least, transactions }))
         }
     }
+}
+
+fn check_slowdowns(slowdowns: &[f64], key: &str, sides: u32) -> Result<(), ValidationError> {
+    if slowdowns.is_empty() {
+        return Ok(());
+    }
+    if slowdowns.len() != sides as usize {
+        let message = format!("has {}, expected one for each of {sides} sides", slowdowns.len());
+        return Err(ValidationError::new(key, message));
+    }
+    match slowdowns.iter().position(|share| !(0.0..=1.0).contains(share)) {
+        None => Ok(()),
+        Some(side) => {
+            let message = format!("{} is not from 0 to 1", slowdowns[side]);
+            Err(ValidationError::new(format!("{key}[{side}]"), message))
+        }
+    }
+}
+
+/// Return by how much each side is slower.
+pub fn slowdowns(raw: Option<&RawSlices>) -> Vec<f64> {
+    raw.map(|slices| slices.slowdowns.clone()).unwrap_or_default()
 }
 
 /// Check that the phase at `key` can be driven in slices, where it is to be.
@@ -62,6 +87,10 @@ pub fn check_drive(settings: &DriveSettings, key: &str) -> Result<(), Validation
         let (clients, sides) = (settings.clients, slices.sides);
         let message = format!("{clients} on each of {sides} servers are more than {MAX_CLIENTS}");
         return refused("clients", message);
+    }
+    if settings.clients > 1 && settings.slowdowns.iter().any(|share| *share > 0.0) {
+        let message = "a thread that holds one client's answer back delays those of the others";
+        return refused("slices.slowdowns", message.into());
     }
     let End::Time(time) = settings.end else {
         let message = "slices need an end by time: sides are not of equal work";

@@ -117,7 +117,7 @@ def head_line(analysis: RunAnalysis) -> str | None:
     if analysis.run.design.concurrent:
         beside, remedy = " side by side", "`millrace calibrate FILE --concurrent`"
     elif analysis.run.design.slices:
-        beside, remedy = " in slices", "`millrace calibrate FILE --slices --slowdown none`"
+        beside, remedy = " in slices", "`millrace calibrate FILE`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"
         return f"this host was not calibrated{beside}; {remedy} {how_far}"

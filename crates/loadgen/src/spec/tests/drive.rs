@@ -29,6 +29,7 @@ fn what_drives_clients() {
                 linger: Duration::from_millis(250),
                 statement_activity: Some("/run/activity".into()),
                 slices: None,
+                slowdowns: Vec::new(),
                 seed: 7,
             },
             pings: 3,

@@ -30,6 +30,16 @@ fn several_servers_are_driven_in_slices() {
 }
 
 #[test]
+fn a_side_may_be_slower() {
+    let mut spec = good_slices();
+    spec["phases"][0]["clients"] = json!(1);
+    spec["phases"][0]["slices"]["slowdowns"] = json!([0, 0.01]);
+    let spec = parse(&spec).unwrap();
+    let Work::Drive(drive) = &spec.phases[0].work else { panic!("{:?}", spec.phases[0]) };
+    assert_eq!(drive.settings.slowdowns, [0.0, 0.01]);
+}
+
+#[test]
 fn without_other_servers_there_are_no_slices() {
     let mut spec = good();
     spec["against"] = json!(null);
@@ -48,7 +58,7 @@ fn the_password_of_no_server_is_ever_shown() {
 
 #[test]
 fn every_mistake_with_several_servers_names_its_key() {
-    let cases: [(Change, &str); 19] = [
+    let cases: [(Change, &str); 22] = [
         (|s| s["against"] = json!([]), "against: has 0 servers, expected 1 to 7"),
         (
             |s| s["against"] = json!(vec![s["connection"].clone(); 8]),
@@ -82,6 +92,18 @@ fn every_mistake_with_several_servers_names_its_key() {
         (
             |s| s["phases"][0]["slices"]["transactions"] = json!(0),
             "phases[0].slices.transactions: 0 is no slice",
+        ),
+        (
+            |s| s["phases"][0]["slices"]["slowdowns"] = json!([0.1]),
+            "phases[0].slices.slowdowns: has 1, expected one for each of 2 sides",
+        ),
+        (
+            |s| s["phases"][0]["slices"]["slowdowns"] = json!([0, 1.5]),
+            "phases[0].slices.slowdowns[1]: 1.5 is not from 0 to 1",
+        ),
+        (
+            |s| s["phases"][0]["slices"]["slowdowns"] = json!([0, 0.01]),
+            "phases[0].slices.slowdowns: a thread that holds one client's answer back",
         ),
         (|s| s["phases"][0]["slices"]["order"] = json!(1), "phases[0].slices.order: unknown field"),
         (
