@@ -57,9 +57,13 @@ demo: ## compare three real servers, loading and queried, and write two reports
 
 dev: setup $(VENV)/.dev
 
+# Rust's tests use what time of the CPUs the others leave, and are over long before those that want
+# a quiet host.
 test: dev ## all tests, on real servers too
-	cargo test --quiet --locked --workspace
-	$(BIN)/python -m tests.run -n $(WORKERS)
+	@cargo test --quiet --locked --workspace >target/tests.log 2>&1 & rust=$$!; \
+	trap 'kill $$rust 2>/dev/null; exit 130' INT TERM; \
+	status=0; $(BIN)/python -m tests.run -n $(WORKERS) || status=$$?; \
+	wait $$rust || status=$$?; cat target/tests.log; exit $$status
 
 test-unit: dev ## tests that need no server and take little time
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not quiet" --hypothesis-profile=quick tests/unit

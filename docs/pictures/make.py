@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs.pictures import over_time, verdicts
+from docs.pictures import over_time, slices, verdicts
 from docs.pictures.svg import Picture
 
 PICTURES: Mapping[str, Callable[[], Picture]] = {
     "unit.svg": verdicts.unit,
     "turns.svg": verdicts.turns,
+    "slices.svg": slices.wandering,
     "three-ways.svg": verdicts.three_ways,
     "looks.svg": verdicts.looks,
     "reach.svg": verdicts.reach,
