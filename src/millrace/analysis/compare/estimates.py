@@ -1,7 +1,8 @@
 """Estimate the ratios of all comparisons of a run in one metric.
 
-The comparisons share what their trials tell about noise (``stats.shared_noise``). One that
-something speaks against, such as unequal work, neither lends nor borrows: its trials may have
+The comparisons share what their trials tell about noise (``stats.shared_noise``), those in slices
+and those of whole trials each among themselves: rounds of slices have a fraction of the noise. One
+that something speaks against, such as unequal work, neither lends nor borrows: its trials may have
 another noise.
 """
 
@@ -30,9 +31,21 @@ def estimate_ratios(
     pairs: Sequence[Pair], metric: Metric, looks: Looks
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
+    found = _shared(pairs, metric, looks, in_slices=True)
+    found |= _shared(pairs, metric, looks, in_slices=False)
+    return tuple(
+        found[number] if number in found else _alone(pair, metric, looks)
+        for number, pair in enumerate(pairs)
+    )
+
+
+def _shared(
+    pairs: Sequence[Pair], metric: Metric, looks: Looks, *, in_slices: bool
+) -> dict[int, RatioEstimate | None]:
+    """Estimate the ratios of the pairs of one design that share evidence, by their numbers."""
     by_base: dict[str, list[int]] = {}
     for number, pair in enumerate(pairs):
-        if not pair.refused.reason:
+        if pair.base.in_slices == in_slices and not pair.refused.reason:
             by_base.setdefault(pair.base.id, []).append(number)
     shared = shared_ratios(
         [
@@ -44,12 +57,8 @@ def estimate_ratios(
         ],
         looks=looks,
     )
-    found = dict(
+    return dict(
         zip(chain.from_iterable(by_base.values()), chain.from_iterable(shared), strict=True)
-    )
-    return tuple(
-        found[number] if number in found else _alone(pair, metric, looks)
-        for number, pair in enumerate(pairs)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,18 @@ def test_a_comparison_with_a_reason_against_it_neither_lends_nor_borrows() -> No
     refused = estimate_ratios(pairs(analysis, refused=(0,)), metric, "once")
     assert refused[0] == own(analysis)[0]
     assert refused[1:] == estimate_ratios(pairs(analysis)[1:], metric, "once")
+
+
+def test_slices_and_whole_trials_share_among_themselves() -> None:
+    analysis = run(5, blocks=4)
+    every = pairs(analysis)
+    sliced = [
+        replace(each, base=replace(each.base, id="sliced", in_slices=True)) for each in every[:2]
+    ]
+    both = estimate_ratios([*sliced, *every[2:]], analysis.headline, "once")
+    assert both[:2] == tuple(own(analysis)[:2])
+    assert both[2:] == estimate_ratios(every[2:], analysis.headline, "once")
+    assert all(each is not None and each.borrowed > 0 for each in both[2:])
 
 
 def test_the_smallest_visible_difference_is_by_the_shared_noise() -> None:
