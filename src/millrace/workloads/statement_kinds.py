@@ -3,7 +3,7 @@
 A statement that only reads leaves nothing, a row that is inserted or whose columns without an index
 are changed little: its old version. Changes of indexed columns and deletes leave entries of indexes
 that a server removes in the background, seconds later. A text of any other form counts as one of
-those.
+those, and so does each write where a table's definition or a phase may have effects of its own.
 """
 
 import re
@@ -20,7 +20,10 @@ _READ = re.compile(
 _INSERT = re.compile(r"INSERT INTO \{table\}(?: \([\w, ]+\))? VALUES ?\([^()]*\)", re.IGNORECASE)
 _UPDATE = re.compile(r"UPDATE \{table\} SET (?P<set>[^()]+?) WHERE [^()]+", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?:^|,)\s*`?(\w+)`?\s*=")
-_INDEXED = re.compile(r"\b(?:KEY|INDEX|UNIQUE)\b[^()]*\(([^()]*)\)", re.IGNORECASE)
+_CREATE = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
+# An index, or what a generated column or a partition is computed from.
+_INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)
+_SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
 
 
 def statement_kinds(definition: Mapping[str, Any], values: Mapping[str, Any]) -> set[Kind]:
@@ -31,14 +34,21 @@ def statement_kinds(definition: Mapping[str, Any], values: Mapping[str, Any]) ->
     test = definition["tests"][str(values["test"])]
     if "client_setup" in test:
         return {"other"}
-    tables = definition.get("tables", {}).values()
-    indexed = {column for table in tables for column in _indexed_columns(table)}
-    return {_kind(text, indexed) for text in statement_texts(definition, test, values)}
+    tables = list(_texts(list(definition.get("tables", {}).values())))
+    indexed = {word for text in tables for word in _words_of_indexes(text)}
+    is_known = not any(phase["kind"] == "sql" for phase in definition.get("phases", ()))
+    is_known = is_known and not any(map(_SETS_OTHERS.search, tables))
+    return {
+        _kind(text, indexed, is_known=is_known)
+        for text in statement_texts(definition, test, values)
+    }
 
 
-def _kind(text: str, indexed: set[str]) -> Kind:
+def _kind(text: str, indexed: set[str], *, is_known: bool) -> Kind:
     if _READ.fullmatch(text):
         return "read"
+    if not is_known:
+        return "other"
     if _INSERT.fullmatch(text):
         return "simple write"
     update = _UPDATE.fullmatch(text)
@@ -47,15 +57,33 @@ def _kind(text: str, indexed: set[str]) -> Kind:
     return "other"
 
 
-def _indexed_columns(part: object) -> Iterator[str]:
-    """Yield the columns that any text of a table's definition names in an index."""
+def _words_of_indexes(text: str) -> Iterator[str]:
+    """Yield the words, columns among them, of what a text of a table's definition says of indexes.
+
+    That is a part of CREATE TABLE between two commas, or a whole statement of another kind.
+    """
+    for part in _parts(text) if _CREATE.match(text) else [text]:
+        if _INDEX.search(part):
+            yield from re.findall(r"\w+", part.lower())
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the definitions of columns and indexes in the parentheses of CREATE TABLE."""
+    depth, begin = 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 1:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]
+
+
+def _texts(part: object) -> Iterator[str]:
     match part:
         case str():
-            for columns in _INDEXED.findall(part):
-                yield from re.findall(r"\w+", columns.lower())
+            yield part
         case Mapping():
-            for each in part.values():
-                yield from _indexed_columns(each)
+            yield from _texts(list(part.values()))
         case list() | tuple():
             for each in part:
-                yield from _indexed_columns(each)
+                yield from _texts(each)

@@ -18,11 +18,11 @@ TABLE = {
 }
 
 
-def kinds_of(sql: str, *, of: str = "steps") -> set[Kind]:
+def kinds_of(sql: str, *, of: str = "steps", table: object = None) -> set[Kind]:
     step = {"statements": ["only"]}
     test: dict[str, Any] = {"steps": [step]} if of == "steps" else {"mix": [{"steps": [step]}]}
     definition = {
-        "tables": {"t": TABLE},
+        "tables": {"t": table or TABLE},
         "tests": {"t": test},
         "statements": {"only": {"sql": sql}},
     }
@@ -58,6 +58,33 @@ def kinds_of(sql: str, *, of: str = "steps") -> set[Kind]:
 )
 def test_a_statement_is_known_by_its_whole_text(sql: str, kind: Kind, of: str) -> None:
     assert kinds_of(sql, of=of) == {kind}
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind"),
+    [
+        ("id INT NOT NULL PRIMARY KEY, c CHAR(20), d DECIMAL(10, 2)", "simple write"),
+        ("c INT NOT NULL PRIMARY KEY, d INT", "other"),
+        ("id INT, `c` VARCHAR(20) UNIQUE", "other"),
+        ("id INT, c TEXT, KEY of_c (c(10), id)", "other"),
+        ("id INT, c TEXT, KEY of_c ((lower(c)))", "other"),
+        ("id INT, c INT, d INT AS (c + 1), KEY (d)", "other"),
+        ("id INT, c INT, t TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, KEY (t)", "other"),
+    ],
+)
+def test_an_index_is_found_wherever_it_is_defined(columns: str, kind: Kind) -> None:
+    table = {"create": f"CREATE TABLE {{table}} ({columns}) ENGINE={{engine}}"}
+    assert kinds_of("UPDATE {table} SET c = ? WHERE id = ?", table=table) == {kind}
+
+
+def test_writes_count_as_others_where_phases_execute_statements() -> None:
+    definition = {
+        "tables": {"t": TABLE},
+        "tests": {"t": {"steps": [{"statements": ["only"]}]}},
+        "statements": {"only": {"sql": "UPDATE {table} SET c = ? WHERE id = ?"}},
+        "phases": [{"kind": "sql", "sql": "CREATE INDEX c ON x (c)"}],
+    }
+    assert statement_kinds(definition, {"test": "t"}) == {"other"}
 
 
 def test_a_transaction_has_the_kinds_of_all_its_statements() -> None:
