@@ -59,8 +59,8 @@ def repeating(command: str) -> str:
     return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
 
 
-def extended(command: str, option: str) -> str:
-    """Return the command of a run with a limit such as ``--blocks 9``, so that it is extended.
+def extended(command: str, options: str) -> str:
+    """Return the command of a run with limits such as ``--blocks 9``, so that it is extended.
 
     Nothing is returned for another command than ``millrace run``.
     """
@@ -70,7 +70,8 @@ def extended(command: str, option: str) -> str:
         return ""
     if words[:2] != ["millrace", "run"]:
         return ""
-    replaced = next(names for names in _LIMITS if option.split(maxsplit=1)[0] in names)
+    given = options.split()
+    replaced = {name for names in _LIMITS if not set(names).isdisjoint(given) for name in names}
     kept: list[str] = []
     for word in words:
         name, equals, _ = word.partition("=")
@@ -78,4 +79,4 @@ def extended(command: str, option: str) -> str:
             kept.pop()  # the option's value
         elif word != "--new" and not (equals and name in replaced):
             kept.append(word)
-    return f"{shlex.join(kept)} {option}"
+    return f"{shlex.join(kept)} {options}"

@@ -169,15 +169,17 @@ def _option(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _adding(analysis: RunAnalysis, more: int) -> str:
-    """Return the option of ``millrace run`` that adds blocks; empty where it adds them anyway."""
-    design, blocks = analysis.run.design, analysis.status.blocks + more
+    """Return the options of ``millrace run`` that add blocks; empty where it adds them anyway."""
+    design, status = analysis.run.design, analysis.status
+    blocks = status.blocks + more
     if design.kind == "fixed":
         return f"--blocks {blocks}"
-    if analysis.status.ending == "time":
-        needed_s = _RESERVE * time_with(analysis, analysis.status.needed, more)
-        return f"--max-time {math.ceil(needed_s / 60)}min"
-    is_over = analysis.status.ending == "blocks" or blocks > design.blocks
-    return f"--max-blocks {blocks}" if is_over else ""
+    options = [f"--max-blocks {blocks}"] if blocks > design.blocks else []
+    if design.max_time_s is not None:
+        needed_s = time_with(analysis, status.needed, more)
+        if needed_s > design.max_time_s:
+            options.append(f"--max-time {math.ceil(_RESERVE * needed_s / 60)}min")
+    return " ".join(options)
 
 
 def _direction(ratio: float, metric: Metric) -> str:

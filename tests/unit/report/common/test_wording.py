@@ -88,3 +88,10 @@ def test_a_longer_time_replaces_the_time_alone() -> None:
     assert extended(command, "--max-time 40min") == (
         "millrace run a.toml --max-blocks 9 --max-time 40min"
     )
+
+
+def test_two_limits_replace_both() -> None:
+    command = "millrace run --max-blocks=9 a.toml --max-time 25min"
+    assert extended(command, "--max-blocks 12 --max-time 40min") == (
+        "millrace run a.toml --max-blocks 12 --max-time 40min"
+    )

@@ -143,6 +143,25 @@ def test_a_run_that_its_time_ended_needs_more_of_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("design", "ending"),
+    [
+        (Design(kind="sequential", blocks=10, max_time_s=60.0), "time"),
+        (Design(kind="sequential", blocks=9, max_time_s=90.0), "blocks"),
+    ],
+)
+def test_both_limits_grow_where_one_alone_would_end_the_run_again(
+    design: Design, ending: str
+) -> None:
+    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
+    found = compare_run(run_of(times, design))
+    assert found.status.ending == ending
+    (comparison,) = found.comparisons()
+    assert comparison.more_blocks is not None
+    assert comparison.more_blocks > 1
+    assert f" --max-blocks {9 + comparison.more_blocks} --max-time " in next_step(found)
+
+
+@pytest.mark.parametrize(
     ("design", "option"),
     [
         (Design(kind="fixed", blocks=2), " --blocks 3`"),
