@@ -68,7 +68,7 @@ class Fakes:
         path.write_text(
             FILE.format(servers=servers, compare=compare, blocks=blocks, factors=factors), "utf-8"
         )
-        experiment = read(path, scale=None, context=self._context())
+        experiment = read(path, scale=None, context=self.context())
         with Store.open(self.directory / "results.sqlite") as store:
             chosen = select_run(
                 store, experiment, host=HOST, versions={}, command="millrace run", fresh=False
@@ -86,5 +86,6 @@ class Fakes:
             )
             return store.load_run(chosen.run.id, observations_too=True)
 
-    def _context(self) -> ValidationContext:
+    def context(self) -> ValidationContext:
+        """Return the names that experiments on these servers may use."""
         return replace(CONTEXT, servers=tuple(self.scripts), collectors=tuple(COLLECTORS))

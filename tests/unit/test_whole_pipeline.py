@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.explain import explanations_of_report
+from millrace.campaign import forecast
+from millrace.experiment.estimate import Estimate
+from millrace.experiment.plan import expand
+from millrace.experiment.read import read
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import as_html
 from millrace.store.records import StoredAttempt
+from millrace.store.store import Store
 from tests.fake_family.family import Script
 from tests.unit.fake_servers import fakes
-from tests.unit.fakes import Fakes
+from tests.unit.fakes import HOST, Fakes
 
 WAIT = "wait/io/file/log"
 BASE = Script(waits={WAIT: 1e-4})
@@ -57,6 +64,30 @@ def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
         assert "fake-2" in render(analysis, name)
     assert WAIT in as_html(analysis, [explanation])
     assert json.loads(render(analysis, "json"))["schema"].startswith("millrace.report/")
+
+
+def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})
+    stored = fake.run()
+    monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
+    experiment = read(place / "fakes.toml", scale=None, context=fake.context())
+    estimate = Estimate(8, 80.0, 60.0, 1.0, 0, "", 0, 0)
+
+    def visible(**changes: Any) -> forecast.VisibleChanges | None:
+        plan = expand(replace(experiment, **changes), seed=1)
+        with Store.open(place / "results.sqlite") as store:
+            return forecast.visible_changes(plan, store, estimate)
+
+    found, with_more = visible(), visible(blocks=16)
+    assert found is not None
+    assert with_more is not None
+    assert (found.run, found.blocks, with_more.blocks) == (stored.run.id, 4, 16)
+    assert 0 < with_more.largest < found.smallest == found.largest
+    assert visible(blocks=2) is None  # no interval
+    assert visible(max_time_s=30.0) is None  # holds one block
+    assert visible(name="another") is None  # was never measured
 
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:

@@ -1,9 +1,10 @@
 """Read and plan experiments on this host."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.campaign import preparation
-from millrace.campaign.forecast import forecast_here
+from millrace.campaign.forecast import VisibleChanges, forecast_here, visible_changes
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
@@ -41,7 +42,16 @@ def read_experiment(
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
 
 
-def plan(path: Path, experiment: Experiment) -> tuple[Plan, Estimate]:
+@dataclass(frozen=True)
+class PlannedRun:
+    """A plan, its estimate, and the changes that it would show, where an earlier run tells."""
+
+    plan: Plan
+    estimate: Estimate
+    visible: VisibleChanges | None
+
+
+def plan(path: Path, experiment: Experiment) -> PlannedRun:
     """Expand an experiment and estimate it from the trials of the store at ``path``, if it exists.
 
     Start nothing. Raise UserError for an experiment that this host cannot measure.
@@ -50,6 +60,7 @@ def plan(path: Path, experiment: Experiment) -> tuple[Plan, Estimate]:
     preparation.refuse_missing_cpus(experiment)
     preparation.refuse_attached(expanded)
     if not path.exists():
-        return expanded, forecast_here(expanded, None)
+        return PlannedRun(expanded, forecast_here(expanded, None), None)
     with Store.open(path, read_only=True) as store:
-        return expanded, forecast_here(expanded, store)
+        forecast = forecast_here(expanded, store)
+        return PlannedRun(expanded, forecast, visible_changes(expanded, store, forecast))

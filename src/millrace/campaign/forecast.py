@@ -1,16 +1,20 @@
-"""Estimate the time, disk space and downloads of a plan on this host."""
+"""Estimate the time, disk space, downloads and power of a plan on this host."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 import psutil
 
 from millrace import databases, paths
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.campaign.inputs import configuration_of
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
-from millrace.experiment.model import Plan, Treatment
+from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.servers import install
+from millrace.stats.power import minimum_detectable_ratio
+from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
@@ -34,6 +38,47 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
     )
 
 
+@dataclass(frozen=True)
+class VisibleChanges:
+    """The change that each comparison would probably show in ``blocks``, by the noise of ``run``.
+
+    ``smallest`` to ``largest`` are fractions; four of five such changes are found.
+    """
+
+    run: str
+    blocks: int
+    smallest: float
+    largest: float
+
+
+def visible_changes(plan: Plan, store: Store, found: Estimate) -> VisibleChanges | None:
+    """Return what a plan would show by its newest run here; None where that knows no noise."""
+    stored = _earlier(plan, store)
+    if stored is None:
+        return None
+    analysis = compare_run(stored, looks="any" if plan.experiment.sequential else "once")
+    estimates = (
+        comparison.estimate
+        for group in analysis.groups
+        for comparison in group.in_metric(analysis.headline)
+    )
+    noises = [each.log_sd for each in estimates if each is not None and each.log_sd]
+    blocks = _blocks_in_time(plan, found)
+    if not noises or blocks < FEWEST_BLOCKS:
+        return None
+    changes = [
+        minimum_detectable_ratio(noise, blocks, looks=analysis.holds_for) - 1 for noise in noises
+    ]
+    return VisibleChanges(stored.run.id, blocks, min(changes), max(changes))
+
+
+def _blocks_in_time(plan: Plan, found: Estimate) -> int:
+    experiment = plan.experiment
+    if experiment.max_time_s is None:
+        return experiment.blocks
+    return min(experiment.blocks, int(experiment.max_time_s / (found.time_s / experiment.blocks)))
+
+
 def refuse_without_space(estimate: Estimate) -> None:
     """Raise HostError where the disk of this host's instances cannot hold a plan."""
     require_space(estimate, str(paths.work_dir()))
@@ -41,13 +86,8 @@ def refuse_without_space(estimate: Estimate) -> None:
 
 def _measured_trial_s(plan: Plan, store: Store) -> dict[str, float] | None:
     """Return the mean duration of a run's finished trials here, in seconds by treatment id."""
-    wanted = {treatment.id for treatment in plan.treatments}
-    host_id = facts.host_id(facts.facts(paths.work_dir()))
-    for run in store.runs_of(plan.digest, host_id, seed=None):
-        stored = store.load_run(run.id)
-        if wanted <= {treatment.id for treatment in stored.treatments}:
-            break
-    else:
+    stored = _earlier(plan, store)
+    if stored is None:
         return None
     treatment_of = {trial.id: trial.treatment_id for trial in stored.trials}
     durations: dict[str, list[float]] = {}
@@ -57,6 +97,17 @@ def _measured_trial_s(plan: Plan, store: Store) -> dict[str, float] | None:
             took_s = last.started_s + last.duration_s
             durations.setdefault(treatment_of[attempt.trial_id], []).append(took_s)
     return {treatment: fmean(each) for treatment, each in durations.items()}
+
+
+def _earlier(plan: Plan, store: Store) -> StoredRun | None:
+    """Return the newest run here that has all treatments of a plan."""
+    wanted = {treatment.id for treatment in plan.treatments}
+    host_id = facts.host_id(facts.facts(paths.work_dir()))
+    for run in store.runs_of(plan.digest, host_id, seed=None):
+        stored = store.load_run(run.id)
+        if wanted <= {treatment.id for treatment in stored.treatments}:
+            return stored
+    return None
 
 
 def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:

@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 
 from millrace.app import experiments as use_case
-from millrace.campaign.forecast import refuse_without_space
+from millrace.campaign.forecast import VisibleChanges, refuse_without_space
 from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
@@ -18,6 +18,7 @@ from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.quantities import duration_in_words, readable_size
+from millrace.report.common.formatting import percent_text
 
 _HALVES = ("first half", "second half")
 
@@ -33,12 +34,13 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     when the disk cannot hold the experiment.
     """
     experiment = choice.read()
-    plan, estimate = use_case.plan(store, experiment)
+    planned = use_case.plan(store, experiment)
+    plan, estimate = planned.plan, planned.estimate
     if as_json:
-        print_json(_as_data(plan, estimate))
+        print_json(_as_data(planned))
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
-        _print_estimate(estimate, experiment)
+        _print_estimate(planned)
     if (note := shortfall(plan, estimate)) is not None:
         err.print(f"note: {note}")
     note_if_nothing_compared(experiment)
@@ -138,7 +140,8 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
+def _print_estimate(planned: use_case.PlannedRun) -> None:
+    estimate, experiment = planned.estimate, planned.plan.experiment
     disk, free = readable_size(estimate.peak_disk_bytes), readable_size(estimate.host_free_bytes)
     basis = "a guess: nothing of this was measured here yet"
     if estimate.measured_share:
@@ -152,8 +155,20 @@ def _print_estimate(estimate: Estimate, experiment: Experiment) -> None:
         lines.append(
             ("download", f"about {readable_size(estimate.download_bytes)} of servers first")
         )
+    if planned.visible is not None:
+        lines.append(("visible", _visible(planned.visible)))
     for name, text in lines:
         out.print(f"{name:<10}{text}")
+
+
+def _visible(found: VisibleChanges) -> str:
+    """Return text such as ``changes of 0.8 % or more in 10 blocks, by the noise of run ...``."""
+    smallest, largest = percent_text(found.smallest), percent_text(found.largest)
+    of_each = "" if smallest == largest else f" (at worst {largest})"
+    return (
+        f"changes of {smallest}{of_each} or more in {found.blocks} blocks, by the noise of run "
+        f"{found.run}"
+    )
 
 
 def _time(estimate: Estimate, experiment: Experiment) -> str:
@@ -167,7 +182,8 @@ def _time(estimate: Estimate, experiment: Experiment) -> str:
     return f"from {duration_in_words(estimate.least_time_s)} ({FEWEST_BLOCKS} blocks) to {most}"
 
 
-def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
+def _as_data(planned: use_case.PlannedRun) -> dict[str, Any]:
+    plan, estimate, visible = planned.plan, planned.estimate, planned.visible
     experiment = plan.experiment
     return {
         "experiment": experiment.name,
@@ -188,6 +204,7 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
                 "block": trial.block,
                 "purpose": trial.purpose,
                 "side": trial.side,
+                "slot": trial.slot,
                 "treatment": trial.treatment.id,
                 "levels": dict(trial.treatment.levels),
                 "resolved": dict(trial.treatment.resolved),
@@ -195,4 +212,5 @@ def _as_data(plan: Plan, estimate: Estimate) -> dict[str, Any]:
             for trial in plan.trials
         ],
         "estimate": {**asdict(estimate), "fits": estimate.fits},
+        "visible": None if visible is None else asdict(visible),
     }
