@@ -19,6 +19,8 @@ from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
 TRIAL_OVERHEAD_S = 4.0
+# The same where a snapshot is restored (measured: 2 to 3 s).
+RESTORED_OVERHEAD_S = 2.5
 # Counting and verifying a table, and generating its checksum, relative to loading it.
 AFTER_LOAD = 0.35
 # Insert undo of one big transaction, per row: table id, type, primary key.
@@ -89,9 +91,15 @@ def estimate(
     measured = measured_trial_s or {}
     workload = plan.experiment.checked_workload
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
+    in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
     times = {
-        treatment.id: measured.get(treatment.id) or _trial_s(workload, values[treatment.id])
-        for treatment in plan.treatments
+        each.id: measured.get(each.id)
+        or _trial_s(
+            workload,
+            values[each.id],
+            settle_s=SETTLE_S / (plan.experiment.servers_at_once if each.id in in_slices else 1),
+        )
+        for each in plan.treatments
     }
     once_s = 0.0 if measured else sum(_snapshots_s(plan, values).values())
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
@@ -169,12 +177,17 @@ def _sum_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
     return sum(times[trial.treatment.id] * trial.time_weight for trial in trials)
 
 
-def _trial_s(workload: Workload, values: Mapping[str, Any]) -> float:
-    """Return the seconds of a trial, without the tables that later trials restore."""
+def _trial_s(workload: Workload, values: Mapping[str, Any], *, settle_s: float) -> float:
+    """Return the seconds of a trial, without the tables that later trials restore.
+
+    ``settle_s`` is its share of the time in which servers settle, at once in a round.
+    """
     if not workload.drives:
         return TRIAL_OVERHEAD_S + _loading_s(workload, values)
-    loading_s = _loading_s(workload, values) if _loads_anew(workload, values) else 0.0
-    return TRIAL_OVERHEAD_S + loading_s + _driving_s(workload.values(values))
+    driving_s = settle_s + _driving_s(workload.values(values))
+    if _loads_anew(workload, values):
+        return TRIAL_OVERHEAD_S + _loading_s(workload, values) + driving_s
+    return RESTORED_OVERHEAD_S + driving_s
 
 
 def _snapshots_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -204,13 +217,13 @@ def _loading_s(workload: Workload, values: Mapping[str, Any]) -> float:
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:
-    """Return the seconds of the warm-up, the settle step, and the measured part."""
+    """Return the seconds of the warm-up and the measured part."""
     operations, rate = int(values["operations"]), float(values["rate"])
     measured_s = float(values["time_s"])
     if operations:
         measured_s = operations / (rate or TRANSACTIONS_PER_S)
     warmup_s = STEADY_S if values["warmup"] == "steady" else float(values["warmup_s"])
-    return warmup_s + SETTLE_S + measured_s
+    return warmup_s + measured_s
 
 
 def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) -> int:

@@ -301,4 +301,4 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     interleaved = expand(without_slices(plan.experiment), seed=1)
     alone = estimate(interleaved, needs=needs, host_free_bytes=0)
     assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
-    assert at_once.time_s == alone.time_s
+    assert at_once.time_s < alone.time_s  # all settle at the same time
