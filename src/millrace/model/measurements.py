@@ -49,6 +49,9 @@ connect_s = _of_phase("_connect_s", "s", "Time until all clients had connected."
 row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for rows to be made.")
 warnings = _of_phase("_warnings", "", "Warnings of the server about a load.")
 
+WITH_STALLS = "throughput_with_stalls"
+"""The metric of all slices, beside the trimmed one of a workload in slices."""
+
 ROWS = _measured("rows", "", "higher", "Rows loaded.")
 DATA_BYTES = _measured("data_bytes", "bytes", None, "Length of the rows loaded, as sent.")
 

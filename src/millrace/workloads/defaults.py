@@ -6,14 +6,13 @@ A workload keeps its own of the same name, and its own primary metric is the onl
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.model.measurements import duration_s, trimmed_s
+from millrace.model.measurements import WITH_STALLS, duration_s, trimmed_s
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
 _SWITCH = ["auto", "on", "off"]
-_WITH_STALLS = "throughput_with_stalls"
 
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
@@ -158,7 +157,7 @@ def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("throughput", "qps"):
         metrics[name] = {**metrics[name], "denominator": [trimmed_s(drives)]}
     del metrics["client_cpu"]
-    return {**definition, "metrics": {**metrics, _WITH_STALLS: plain}}
+    return {**definition, "metrics": {**metrics, WITH_STALLS: plain}}
 
 
 def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,9 +166,9 @@ def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
     The client's CPU time is no metric of it.
     """
     metrics = {**definition.get("metrics", {})}
-    if _WITH_STALLS not in metrics:
+    if WITH_STALLS not in metrics:
         return dict(definition)
-    plain = metrics.pop(_WITH_STALLS)
+    plain = metrics.pop(WITH_STALLS)
     for name in ("throughput", "qps"):
         metrics[name] = {**metrics[name], "denominator": plain["denominator"]}
     return {**definition, "metrics": metrics}

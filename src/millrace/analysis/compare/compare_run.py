@@ -20,6 +20,7 @@ from millrace.analysis.compare.model import (
     RunAnalysis,
     VariablesComparison,
 )
+from millrace.analysis.compare.stalls import unequal_stalls
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
@@ -96,6 +97,9 @@ def compare_run(
         aa_trials=compare_aa_trials(every, groups, headline, holds_for),
         spent_s=math.fsum(map(trial_s, with_aa_trials.attempts)) / run.design.concurrency,
         disturbed=disturbed_blocks(stored),
+        stalls=tuple(
+            each for group in groups for each in unequal_stalls(group.treatments, headline, margin)
+        ),
         overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)

@@ -7,6 +7,7 @@ from typing import Literal
 from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.stalls import UnequalStalls
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
@@ -271,7 +272,8 @@ class RunAnalysis:
     that measure and A/A trials, and so are ``failures``. ``looks`` is how many blocks had a result
     each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
     long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
-    ended. ``disturbed`` are the blocks in which the host took time from a trial. ``calibrations``
+    ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
+    comparisons in slices whose sides stalled unequally. ``calibrations``
     is the one of the host that is quoted, None where nobody looked for one. ``causes`` are the
     first likely ones, by the ids of base and candidate.
     ``overlap`` is the least share of a pair's measured time in which both were measured, None where
@@ -299,6 +301,7 @@ class RunAnalysis:
     retried: int = 0
     calibrations: tuple[ApplicableCalibration, ...] | None = None
     disturbed: DisturbedBlocks | None = None
+    stalls: tuple[UnequalStalls, ...] = ()
     causes: Mapping[tuple[str, str], FirstCause] = field(default_factory=dict)
     overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)

@@ -1,10 +1,18 @@
 """Reasons to doubt the answer of a run, which stand beside it: the host's own differences."""
 
+import math
 from collections.abc import Iterator
 
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import AaTrials, RunAnalysis
-from millrace.report.common.formatting import counted, interval_text, percent_text, ratio_text
+from millrace.analysis.compare.stalls import UnequalStalls
+from millrace.report.common.formatting import (
+    change_text,
+    counted,
+    interval_text,
+    percent_text,
+    ratio_text,
+)
 
 DOUBT = "doubtful"
 _PROCESSES = "other processes"
@@ -14,7 +22,11 @@ def doubts(analysis: RunAnalysis) -> list[str]:
     """Return what makes an answer doubtful, a clause each; empty where nothing was compared."""
     if not any(each.estimate is not None for each in analysis.comparisons()):
         return []
-    return [*_about_disturbances(analysis.disturbed), *_about_base(analysis)]
+    return [
+        *_about_disturbances(analysis.disturbed),
+        *_about_base(analysis),
+        *map(_about_stalls, analysis.stalls),
+    ]
 
 
 def is_base_doubtful(analysis: RunAnalysis) -> bool:
@@ -44,6 +56,14 @@ def _pairs(found: AaTrials) -> str:
     if len(found.groups) == 1:
         return counted(n_pairs, "block")
     return f"{counted(n_pairs, 'pair')} of trials of {counted(len(found.groups), 'group')}"
+
+
+def _about_stalls(found: UnequalStalls) -> str:
+    change = change_text(math.exp(found.effect.mean))
+    return (
+        f"{found.candidate}: stalls, which the trimmed mean of slices leaves out, make its "
+        f"throughput {change}; “throughput with stalls” counts them"
+    )
 
 
 def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:

@@ -1,0 +1,61 @@
+"""Test that stalls, which the trimmed mean of slices leaves out, are not left out of the answer."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.model.measurements import WITH_STALLS
+from millrace.model.run_spec import RunSpec
+from millrace.report.run.doubts import doubts
+from tests.unit.analysis.query_runs import TIME_S, WORKLOAD, Levels, QueryRun, Values
+
+BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
+
+
+def in_slices(stalled: float, *, rounds: bool = True) -> RunAnalysis:
+    """Return a run whose candidate stalls for a share of the time, and the base for a hundredth."""
+
+    def also(levels: Levels, block: int) -> Values:
+        share = stalled if levels["server"] == OTHER else 0.01
+        share *= random.Random(f"{levels['server']} {block}").uniform(0.9, 1.1)
+        found = {"measure_trimmed_s": TIME_S * (1 - share)}
+        return {**found, "slices": 1_000.0} if rounds else found
+
+    stored = QueryRun(
+        servers=(BASE, OTHER), tests=("point-query",), clients=(1,), blocks=4, also=also
+    ).build()
+    metrics = dict(WORKLOAD["metrics"])
+    metrics[WITH_STALLS] = {**metrics["throughput"], "primary": False}
+    metrics["throughput"] = {**metrics["throughput"], "denominator": ["measure_trimmed_s"]}
+    spec = stored.run.spec.to_json() | {"workload": {**WORKLOAD, "metrics": metrics}}
+    run = replace(stored.run, spec=RunSpec.model_validate(spec))
+    return compare_run(replace(stored, run=run))
+
+
+def test_a_side_that_stalls_more_is_named_with_what_that_makes() -> None:
+    analysis = in_slices(0.08)
+    (found,) = analysis.stalls
+    assert OTHER in found.candidate
+    assert found.effect.mean == pytest.approx(-0.073, abs=0.01)
+    (doubt,) = doubts(analysis)
+    assert "make its throughput 6." in doubt
+    assert "lower" in doubt
+
+
+@pytest.mark.parametrize("stalled", [0.01, 0.02])
+def test_stalls_within_the_margin_are_none(stalled: float) -> None:
+    assert in_slices(stalled).stalls == ()
+
+
+def test_a_side_may_stall_less_too() -> None:
+    (found,) = in_slices(-0.08).stalls
+    assert found.effect.mean > 0
+
+
+def test_interleaved_trials_leave_no_stalls_out() -> None:
+    assert in_slices(0.08, rounds=False).stalls == ()
