@@ -78,6 +78,11 @@ class Comparison:
         comparable = not (self.unequal or self.unsteady)
         return self.not_significant or (self.verdict == "inconclusive" and comparable)
 
+    def is_beyond(self, margin: float) -> bool:
+        """Return whether the estimate is beyond the margin, for certain or not."""
+        found = self.estimate
+        return found is not None and max(found.ratio, 1 / found.ratio) > 1 + margin
+
 
 @dataclass(frozen=True)
 class Group:

@@ -15,7 +15,7 @@ _LONGEST = 30  # characters of a value
 def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``likely cause: binary log (log_bin is ON, in mysql-5.6.24 OFF)``.
 
-    Empty where none is known, and where the two do not differ.
+    Empty where none is known, and where the two neither differ nor look as if they did.
     """
     found = _cause(comparison, analysis)
     if found is None:
@@ -40,7 +40,11 @@ def causes_counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> 
 
 
 def _cause(comparison: Comparison, analysis: RunAnalysis) -> FirstCause | None:
-    differs = comparison.undecided or comparison.verdict in ("regression", "improvement")
+    looks_different = comparison.undecided and (
+        comparison.is_beyond(analysis.margin)
+        or (comparison.estimate is not None and comparison.estimate.excludes_1)
+    )
+    differs = looks_different or comparison.verdict in ("regression", "improvement")
     # Explanations are of the time of an operation, not of a percentile or of CPU time.
     explained = [each.name for each in (analysis.headline, analysis.time) if each is not None]
     if not differs or comparison.metric.name not in explained:

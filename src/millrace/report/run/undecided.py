@@ -39,10 +39,10 @@ def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: 
 def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> list[str]:
     """Return how a comparison looks, and in a second sentence what would settle it."""
     look = _looks(comparison, estimate, analysis)
-    if is_large(comparison, analysis.margin):
+    if comparison.is_beyond(analysis.margin):
         look = f"{look}, not yet beyond doubt ({_doubt(comparison, analysis)})"
     title = "" if comparison.metric.unit.endswith("/s") else f"{comparison.metric.title} "
-    assumed = "large" if is_large(comparison, analysis.margin) else "small"
+    assumed = "large" if comparison.is_beyond(analysis.margin) else "small"
     step = f"If it is as {assumed} as it looks, {_steps(comparison, analysis)}"
     if option := _option(comparison, analysis):
         step = f"{step} (`{option}`)"
@@ -100,15 +100,9 @@ def clearest(comparisons: Sequence[Comparison], margin: float) -> Comparison | N
         estimate.p_value: each
         for each in reversed(comparisons)
         if (estimate := each.estimate) is not None and estimate.p_value is not None
-        if each.undecided and each.agreeing_blocks == each.n_blocks and is_large(each, margin)
+        if each.undecided and each.agreeing_blocks == each.n_blocks and each.is_beyond(margin)
     }
     return found[min(found)] if found else None
-
-
-def is_large(comparison: Comparison, margin: float) -> bool:
-    """Return whether the estimate is beyond the margin."""
-    estimate = comparison.estimate
-    return estimate is not None and max(estimate.ratio, 1 / estimate.ratio) > 1 + margin
 
 
 def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
@@ -116,7 +110,7 @@ def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysi
     margin = margin_text(analysis.margin)
     direction = _direction(estimate.ratio, comparison.metric)
     size = percent_text(abs(estimate.ratio - 1))
-    if is_large(comparison, analysis.margin):
+    if comparison.is_beyond(analysis.margin):
         agreeing, n_blocks = comparison.agreeing_blocks, comparison.n_blocks
         unit = unit_of_evidence(comparison, analysis)
         where = f"every {unit}" if agreeing == n_blocks else f"{agreeing} of {n_blocks} {unit}s"

@@ -58,6 +58,12 @@ def test_what_does_not_differ_has_no_cause() -> None:
     assert "cause" not in answer(alike)
 
 
+def test_what_only_may_differ_has_no_cause() -> None:
+    unknown = with_cause(replace(LOG, is_fact=True), slower=(4.6, 3.6, 4.0, 4.4, 3.6))
+    assert "no difference beyond 2 % so far" in answer(unknown)
+    assert "cause" not in answer(unknown)
+
+
 def test_other_metrics_have_none() -> None:
     found = with_cause()
     texts = {
