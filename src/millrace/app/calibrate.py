@@ -14,7 +14,7 @@ from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import without_slices
 from millrace.experiment.slowdown import CPU
-from millrace.model.events import Announcement
+from millrace.model.events import Announcement, Notice
 from millrace.model.servers import AttachedServer
 from millrace.servers import install
 from millrace.store.store import Store
@@ -51,6 +51,12 @@ def calibrate(
                 hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
             )
         experiment = without_slices(experiment)
+        caller.on_event(
+            Notice(
+                "several clients can be slowed down in interleaved trials only, so all trials are; "
+                "they say nothing of runs in slices, which --slowdown none calibrates"
+            )
+        )
     calibrated = policy.calibration_experiment(experiment)
     if injected is not None:
         _refuse_attached(calibrated)

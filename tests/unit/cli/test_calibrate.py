@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +16,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.app.report import with_calibration
 from millrace.cli.main import cli
 from millrace.errors import Interrupted, TrialFailed, UserError
+from millrace.experiment.model import Experiment
 from millrace.levels import Level
 from millrace.report.run.formats import render
 from millrace.store.records import StoredRun
@@ -85,6 +87,40 @@ def test_the_terminal_tells_it_in_words(
     assert "injected a server stopped for" in result.stdout
     assert ": found in 4 blocks, " in result.stdout
     assert "signs: " in result.stdout
+
+
+@pytest.mark.parametrize(("clients", "said"), [("[1]", False), ("[1, 4]", True)])
+def test_several_clients_in_slices_are_calibrated_interleaved_and_told_so(
+    clients: str, said: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_slices: list[bool] = []
+
+    def measure(_path: Path, calibrated: Experiment, *_others: Any, **_more: Any) -> None:
+        in_slices.append(calibrated.slices)
+        raise UserError("nothing is measured here")
+
+    monkeypatch.setattr("millrace.app.calibrate.calibrate_by", measure)
+    file = tmp_path / "sliced.toml"
+    file.write_text(
+        f"""\
+name = "sliced"
+workload = "sysbench"
+blocks = 5
+collectors = []
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["point-query"]
+clients = {clients}
+[compare]
+base = "mysql-5.6.24"
+[parameters]
+cache_mode = "cached"
+""",
+        encoding="utf-8",
+    )
+    result = CliRunner().invoke(cli, ["calibrate", str(file), "--store", str(store)])
+    assert ("which --slowdown none calibrates" in " ".join(result.output.split())) is said
+    assert in_slices == [not said]
 
 
 def test_the_same_command_goes_on_and_more_verdicts_are_added(

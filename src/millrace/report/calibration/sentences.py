@@ -117,7 +117,9 @@ def head_line(analysis: RunAnalysis) -> str | None:
     if analysis.run.design.concurrent:
         beside, remedy = " side by side", "`millrace calibrate FILE --concurrent`"
     elif analysis.run.design.slices:
-        beside, remedy = " in slices", "`millrace calibrate FILE`"
+        several = any(int(each.resolved.get("clients", 1)) > 1 for each in analysis.treatments)
+        how = " --slowdown none" if several else ""  # ``cpu`` takes interleaved trials there
+        beside, remedy = " in slices", f"`millrace calibrate FILE{how}`"
     if not calibrations:
         how_far = "tells how far its verdicts can be trusted"
         return f"this host was not calibrated{beside}; {remedy} {how_far}"

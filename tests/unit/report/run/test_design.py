@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.levels import Level
 from millrace.model.run_spec import Design
+from millrace.report.calibration.sentences import head_line
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
@@ -88,6 +90,32 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
     assert "at the same time, each on half of the CPUs" in words
     assert "take turns" not in words
     assert "left out with it, at the step pair_failed" in words
+
+
+@pytest.mark.parametrize(
+    ("clients", "remedy"),
+    [
+        ({}, "`millrace calibrate FILE` tells"),
+        ({"clients": 1}, "`millrace calibrate FILE` tells"),
+        ({"clients": 8}, "`millrace calibrate FILE --slowdown none` tells"),
+    ],
+)
+def test_the_remedy_of_a_run_in_slices_calibrates_slices(
+    clients: dict[str, Level], remedy: str
+) -> None:
+    found = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, slices=True)))
+    groups = tuple(
+        replace(
+            group,
+            treatments=tuple(
+                replace(each, resolved={**each.resolved, **clients}) for each in group.treatments
+            ),
+        )
+        for group in found.groups
+    )
+    line = head_line(replace(found, groups=groups, calibrations=()))
+    assert line is not None
+    assert line.startswith(f"this host was not calibrated in slices; {remedy}")
 
 
 @pytest.mark.parametrize("output_format", TOLD)
