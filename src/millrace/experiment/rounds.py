@@ -23,6 +23,7 @@ MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice
 
 _HINT = "docs/design.md says what slices need; --interleaved measures without"
+_ENGINE = "innodb"
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
@@ -141,6 +142,13 @@ def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[D
             f"{test} has writes that leave a server work for later, such as changes of indexed "
             "columns: it falls into the slices of the others",
             "a test that reads, inserts rows or updates columns without an index",
+        )
+    elif "simple write" in kinds and str(values.get("engine", _ENGINE)).lower() != _ENGINE:
+        yield Diagnostic(
+            "factors.engine",
+            f"{test} writes, and what {values['engine']} does later for writes, such as merging "
+            "its files, was never shown to fall into the slices of its own server",
+            'engine = "InnoDB", or a test that reads',
         )
     elif "simple write" in kinds and clients > 1:
         yield Diagnostic(

@@ -165,6 +165,7 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
     [
         ('cache_mode = "cached"\n', ""),  # nobody says that no client waits for the disk
         ('"point-query"', '"update-index"'),
+        ('"point-query"]\nclients = [1, 4]', '"insert"]\nengine = ["RocksDB"]'),
         ("seed = 1", "concurrent = true"),
         ("seed = 1", 'design = "interleaved"'),
         (', "mysql-5.7.22"]', "]"),
@@ -175,6 +176,16 @@ def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: s
     assert not made.slices
     assert "throughput_with_stalls" not in made.checked_workload.metrics
     assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(concurrent=False)).slices
+
+
+@pytest.mark.parametrize(
+    ("test", "engine"),
+    [("insert", "innodb"), ("point-query", "RocksDB"), ("point-query", "MyISAM")],
+)
+def test_other_engines_have_slices_of_reads(test: str, engine: str, tmp_path: Path) -> None:
+    factors = f'"{test}"]\nengine = ["{engine}"]'
+    text = BY_DEFAULT.replace('"point-query"]\nclients = [1, 4]', factors)
+    assert read_text(tmp_path, text).slices
 
 
 def test_servers_that_millrace_does_not_start_have_no_slices(tmp_path: Path) -> None:
@@ -280,6 +291,7 @@ def test_the_plan_command_says_it(tmp_path: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     document = json.loads(shown.stdout)
     assert document["design"]["slices"] is True
+    assert {trial["slot"] for trial in document["trials"]} == {0, 1}
     assert "in slices of some milliseconds" in millrace("plan", file, "--slices").stdout
     assert "in slices" not in millrace("plan", file).stdout
 
