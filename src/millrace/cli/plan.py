@@ -172,14 +172,21 @@ def _visible(found: VisibleChanges) -> str:
 
 
 def _time(estimate: Estimate, experiment: Experiment) -> str:
-    """``about 5 min``; ``from 3 min (3 blocks) to 10 min (10 blocks)`` where looks decide."""
+    """``about 5 min``; ``from 3 min (3 blocks) to 10 min (10 blocks)`` where looks decide.
+
+    Where a limit ends the run before it can decide anything, ``60 s (the limit), 2 min for 3
+    blocks``.
+    """
     if not experiment.sequential:
         return f"about {duration_in_words(estimate.time_s)}"
+    least = duration_in_words(estimate.least_time_s)
     most = f"{duration_in_words(estimate.time_s)} ({experiment.blocks} blocks)"
     limit_s = experiment.max_time_s
     if limit_s is not None and limit_s < estimate.time_s:
         most = f"{duration_in_words(limit_s)} (the limit)"
-    return f"from {duration_in_words(estimate.least_time_s)} ({FEWEST_BLOCKS} blocks) to {most}"
+        if limit_s < estimate.least_time_s:
+            return f"{most}, {least} for {FEWEST_BLOCKS} blocks"
+    return f"from {least} ({FEWEST_BLOCKS} blocks) to {most}"
 
 
 def _as_data(planned: use_case.PlannedRun) -> dict[str, Any]:

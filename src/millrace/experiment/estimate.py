@@ -143,13 +143,14 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
     if limit_s is None or found.least_time_s <= limit_s:
         return None
     held = int(limit_s / found.least_time_s * FEWEST_BLOCKS)
-    blocks = f"{held} of its blocks" if held else "not one block"
+    room = f"only {held} block{'s' if held > 1 else ''}" if held else "not even one block"
     time_s = float(plan.experiment.parameters.get("time_s", 0.0))
     shorter = f"a shorter time_s (now {time_s:g}), " if time_s > _SHORT_S else ""
+    least = duration_in_words(found.least_time_s)
     return (
-        f"{duration_in_words(limit_s)} probably hold {blocks}: {FEWEST_BLOCKS}, which a verdict "
-        f"needs, take about {duration_in_words(found.least_time_s)}; {shorter}fewer levels in "
-        f"[factors] or a longer --max-time would do"
+        f"{duration_in_words(limit_s)} probably suffice for {room}; a verdict needs "
+        f"{FEWEST_BLOCKS}, which take about {least}: {shorter}fewer levels in [factors] or "
+        "a longer --max-time would do"
     )
 
 

@@ -22,7 +22,10 @@ from millrace.workloads.statement_kinds import statement_kinds
 MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice
 
-_HINT = "docs/design.md says what slices need; --interleaved measures without"
+_HINT = (
+    "docs/design.md says what slices need; without --slices (or design), comparisons have them "
+    "where they are valid"
+)
 _ENGINE = "innodb"
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 

@@ -94,6 +94,6 @@ def test_a_limit_that_holds_no_verdict_says_so_with_what_would_do() -> None:
 
     assert within(None) is None
     assert within(found.least_time_s) is None
-    assert "not one block" in str(within(found.least_time_s / 4))
-    assert "2 of its blocks" in str(within(found.least_time_s * 0.9))
+    assert "for not even one block; a verdict needs 3" in str(within(found.least_time_s / 4))
+    assert "for only 2 blocks; a verdict needs 3" in str(within(found.least_time_s * 0.9))
     assert "fewer levels" in str(within(1.0))

@@ -82,6 +82,9 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     limited = millrace("plan", path, "--max-time", "30s").stdout
     assert "until each comparison is decided, for 30 s at most" in limited
     assert "to 30 s (the limit)" in limited
+    too_short = millrace("plan", path, "--max-time", "1s").stdout
+    assert " s (the limit), " in too_short
+    assert " for 3 blocks, a guess" in too_short
     fixed = millrace("plan", path, "--blocks", "4").stdout
     assert "2 treatments x 4 blocks" in fixed
     assert "exactly this number of blocks\n" in fixed
