@@ -254,7 +254,7 @@ def test_what_slices_cannot_measure_is_refused(
     with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
     assert [mistake.where for mistake in refused.value.diagnostics] == [place]
-    assert "--interleaved" in (refused.value.hint or "")
+    assert "without --slices" in (refused.value.hint or "")
 
 
 def test_loads_have_no_slices(tmp_path: Path) -> None:
