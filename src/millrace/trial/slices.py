@@ -46,7 +46,7 @@ def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
         raise TrialFailed(
             f"the clients had {len(groups)} whole groups of slices, and {FEWEST_GROUPS} are the "
             "fewest that a round is judged by",
-            hint="measure for longer (time_s)",
+            hint="measure for longer (time_s), or whole trials (--interleaved)",
         )
     rates = _trimmed_rates(groups, sides, base)
     return [_side(result, driven, side, rates[side]) for side in range(sides)]

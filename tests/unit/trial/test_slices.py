@@ -126,8 +126,9 @@ def test_the_ratio_to_the_base_is_right_whichever_side_stalls_in_some_groups() -
 
 def test_too_few_groups_are_no_measurement() -> None:
     slices = slices_of(2, FEWEST_GROUPS - 1, lambda _side, _number: 5.0)
-    with pytest.raises(TrialFailed, match="whole groups of slices"):
+    with pytest.raises(TrialFailed, match="whole groups of slices") as failed:
         by_side(result_of(slices, 2), 2, 0)
+    assert "--interleaved" in (failed.value.hint or "")
 
 
 def test_groups_without_a_transaction_of_each_side_do_not_count() -> None:
