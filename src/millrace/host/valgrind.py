@@ -3,12 +3,13 @@
 callgrind translates a program and counts each instruction that it executes, without help from the
 CPU. While it does not count, the program runs at a fraction of its speed, but at a usable one.
 
-Problem. callgrind takes orders from the program ``vgdb``, through pipes and memory in files. To
-reach a program whose threads all wait, ``vgdb`` traces it, which a user may lack the right to do,
-and which a confined program does not allow.
+Problem. callgrind takes monitor commands (valgrind's manual, "Monitor command handling") from the
+program ``vgdb``, through pipes and memory in files. To reach a program whose threads all wait,
+``vgdb`` traces it, which a user may lack the right to do, and which a confined program does not
+allow.
 
-Solution. ``vgdb`` traces nothing here. callgrind looks for orders itself after a number of steps
-of the program; whoever gives an order makes the program work meanwhile.
+Solution. ``vgdb`` traces nothing here. callgrind looks for commands itself after a number of steps
+of the program; whoever sends a command makes the program work meanwhile.
 """
 
 import re
@@ -39,10 +40,10 @@ class Valgrind:
     control: str
     version: str
 
-    def counting(self, place: Path) -> tuple[str, ...]:
-        """Return the arguments before a program's own that count once ``COUNT`` is ordered.
+    def callgrind(self, directory: Path) -> tuple[str, ...]:
+        """Return the arguments before a program's own that count once ``COUNT`` was sent.
 
-        The program's user must be able to write in ``place``, a directory of its own.
+        The program's user must be able to write in ``directory``, which has nothing else.
         """
         return (
             self.program,
@@ -52,28 +53,28 @@ class Valgrind:
             f"--separate-callers={MOST_CALLERS}",
             "--cache-sim=no",  # else the host's caches would have a part in it
             "--dump-line=no",
-            f"--callgrind-out-file={place / _OUTPUT}",
-            f"--vgdb-prefix={place / _PIPES}",
+            f"--callgrind-out-file={directory / _OUTPUT}",
+            f"--vgdb-prefix={directory / _PIPES}",
         )
 
-    def order(self, place: Path, pid: int, order: str) -> tuple[str, ...]:
-        """Return the command that gives an order to the program that counts in ``place``."""
+    def monitor(self, directory: Path, pid: int, command: str) -> tuple[str, ...]:
+        """Return the arguments that send a command to the program that counts in ``directory``."""
         return (
             self.control,
-            f"--vgdb-prefix={place / _PIPES}",
+            f"--vgdb-prefix={directory / _PIPES}",
             "--max-invoke-ms=0",
             f"--pid={pid}",
-            *order.split(),
+            *command.split(),
         )
 
 
 COUNT, FORGET, DUMP = "instrumentation on", "zero", "dump"
-"""The orders: count from now on, forget what was counted, and write it to files, then forget it."""
+"""Monitor commands: count from now on; forget what was counted; write it to files and forget it."""
 
 
-def environment(place: Path) -> Mapping[str, str]:
-    """Return what a program that counts in ``place`` needs in its environment."""
-    return {"TMPDIR": str(place)}
+def environment(directory: Path) -> Mapping[str, str]:
+    """Return what a program that counts in ``directory`` needs in its environment."""
+    return {"TMPDIR": str(directory)}
 
 
 def dump_of(name: str) -> tuple[int, int] | None:

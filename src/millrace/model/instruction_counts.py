@@ -10,12 +10,15 @@ from millrace.levels import Level
 
 CallPath = tuple[str, ...]
 
+UNKNOWN = "[unknown]"
+"""Stands for a function without a name."""
+
 
 @dataclass(frozen=True)
 class Repetition:
     """A repetition of statements of one kind; all figures are per statement.
 
-    ``number`` says which: every start executes the same statements in a repetition of a number.
+    Every start of a server executes the same statements in the repetition of a ``number``.
     ``instructions`` are those of the client's connection, from the arrival of a command to its
     answer, ``background`` those of all threads that serve no client.
     """
@@ -30,8 +33,8 @@ class CountedStart:
     """One start of a server, and how it executed statements of one kind again and again.
 
     ``transactions`` are those of a repetition's longer session. ``paths`` are instructions per
-    statement, means over the repetitions, of calls below the function
-    that executes a command. ``files`` are the program or library of a function, where known.
+    statement, means over the repetitions, of calls below the function that executes a command.
+    ``files`` are the program or library of a function, where known.
     """
 
     transactions: int
@@ -42,7 +45,7 @@ class CountedStart:
 
 @dataclass(frozen=True)
 class Program:
-    """What is known of a server's program that bears on counts.
+    """The build of a server's program, as far as counts depend on it.
 
     ``compilers`` are the texts that compilers left in it. A ``position_independent`` one (PIE)
     takes other instructions to reach its data.

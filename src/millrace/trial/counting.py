@@ -22,7 +22,7 @@ from pathlib import Path
 
 from millrace.collect.counting import callgrind
 from millrace.collect.counting.callgrind import ThreadDump
-from millrace.collect.counting.statements import Driven, Statements, repetitions
+from millrace.collect.counting.statements import ClientSession, StatementCount, repetitions
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import TrialFailed
 from millrace.host import valgrind
@@ -48,7 +48,7 @@ from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext
 _MOST_FILES = 100_000
 _COUNT_LIMIT_S = 1800.0
 _READ_LIMIT_S = 600.0
-_ORDER_LIMIT_S = 120.0
+_MONITOR_LIMIT_S = 120.0
 _FEWEST_REPETITIONS = 2
 _FIRST = 12  # transactions that show how long one takes
 _POLL_S = 0.01
@@ -126,7 +126,7 @@ class _Start:
 
     def _tool(self, instance: Instance) -> Tool:
         return Tool(
-            self.counting.counting(instance.tmp_dir),
+            self.counting.callgrind(instance.tmp_dir),
             valgrind.environment(instance.tmp_dir),
             instance.family.lifecycle.valgrind_arguments(instance.server.version),
         )
@@ -141,18 +141,18 @@ class _Start:
 
     def _count(self, limit_s: float) -> None:
         with closing(self._server.instance.connect(limit_s=QUERY_LIMIT_S)) as session:
-            orders = _Orders(self._server.instance, self.counting, session)
+            monitor = _Monitor(self._server.instance, self.counting, session)
             self._drive(_FIRST, limit_s)
-            orders.give(valgrind.COUNT)
+            monitor.send(valgrind.COUNT)
             # callgrind translates each instruction when it comes for the first time.
             took_s = min(self._drive(_FIRST, limit_s).duration_s for _ in range(2))
             extent = self.extent or extent_for(took_s / _FIRST)
             self._drive(extent.many, limit_s)
-            orders.give(valgrind.FORGET)
+            monitor.send(valgrind.FORGET)
             for transactions in REPETITIONS * (extent.few, extent.many):
                 result = self._drive(transactions, limit_s)
                 self._driven.append(sum(each.count for each in result.statements))
-                orders.give(valgrind.DUMP)
+                monitor.send(valgrind.DUMP)
             self._extent = extent
 
     def _drive(self, transactions: int, limit_s: float) -> DriveResult:
@@ -194,39 +194,42 @@ class _Start:
         functions = instance.family.monitoring.threads.command_functions
         dumps = read_dumps(instance.tmp_dir)
         driven = [
-            Driven(number, dumps.get(at, {})) for at, number in enumerate(self._driven, start=1)
+            ClientSession(number, dumps.get(at, {}))
+            for at, number in enumerate(self._driven, start=1)
         ]
-        found, doubts = repetitions(driven[::2], driven[1::2], functions, valgrind.MOST_CALLERS)
+        found, failures = repetitions(driven[::2], driven[1::2], functions, valgrind.MOST_CALLERS)
         if len(found) < _FEWEST_REPETITIONS:
-            raise TrialFailed(f"{instance.server.name}: the counts are no statement's: {doubts[0]}")
+            raise TrialFailed(
+                f"{instance.server.name}: the counts are no statement's: {failures[0]}"
+            )
         self.found = _counted(self._extent, found)
 
 
-class _Orders:
-    """The orders that a server in callgrind gets, through a session that makes it work."""
+class _Monitor:
+    """The monitor commands for a server in callgrind, which a session makes work meanwhile."""
 
     def __init__(self, instance: Instance, counting: Valgrind, session: Session) -> None:
         self._instance = instance
         self._counting = counting
         self._session = session
 
-    def give(self, order: str) -> None:
-        """Give an order once clients' sessions have ended; return when the server has obeyed."""
-        deadline = time.monotonic() + _ORDER_LIMIT_S
+    def send(self, command: str) -> None:
+        """Send a command once clients' sessions have ended; return when it was executed."""
+        deadline = time.monotonic() + _MONITOR_LIMIT_S
         while self._sessions():
             if time.monotonic() > deadline:
                 raise TrialFailed(f"{self._instance.server.name}: a client's session does not end")
             time.sleep(_POLL_S)
         assert self._instance.pid is not None
-        command = self._counting.order(self._instance.tmp_dir, self._instance.pid, order)
-        self._instance.run_beside(command, _ORDER_LIMIT_S, self._sessions)
+        argv = self._counting.monitor(self._instance.tmp_dir, self._instance.pid, command)
+        self._instance.run_confined(argv, _MONITOR_LIMIT_S, self._sessions)
 
     def _sessions(self) -> int:
         monitoring = self._instance.family.monitoring
         return monitoring.sessions_in(self._session, DATABASE)
 
 
-def _counted(extent: Extent, found: Sequence[Statements]) -> CountedStart:
+def _counted(extent: Extent, found: Sequence[StatementCount]) -> CountedStart:
     """Return a start with the means of its repetitions' call paths."""
     paths: defaultdict[CallPath, float] = defaultdict(float)
     files: dict[str, str] = {}
@@ -253,20 +256,20 @@ def _require_all(result: DriveResult, transactions: int) -> None:
         )
 
 
-def read_dumps(place: Path) -> dict[int, dict[int, ThreadDump]]:
-    """Return the dumps of each thread by their number; the server whose files they are has ended.
+def read_dumps(directory: Path) -> dict[int, dict[int, ThreadDump]]:
+    """Return the dumps in a directory of a server that has ended: each one's threads, by numbers.
 
     Raise TrialFailed for files that callgrind does not write.
     """
-    close_tree(place)
-    names = [entry.name for entry in os.scandir(place)]
+    close_tree(directory)
+    names = [entry.name for entry in os.scandir(directory)]
     numbered = [(numbers, name) for name in names if (numbers := valgrind.dump_of(name))]
     if len(numbered) > _MOST_FILES:
         raise TrialFailed(f"callgrind wrote {len(numbered):,} files")
     found: dict[int, dict[int, ThreadDump]] = {}
     for (dump, thread), name in sorted(numbered):
         try:
-            with open(place / name, "rb", opener=open_without_links) as file:
+            with open(directory / name, "rb", opener=open_without_links) as file:
                 _require_dump(os.fstat(file.fileno()))
                 found.setdefault(dump, {})[thread] = callgrind.parse(file)
         except (OSError, ValueError) as error:

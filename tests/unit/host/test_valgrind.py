@@ -9,7 +9,7 @@ import pytest
 from millrace.errors import HostError
 from millrace.host import valgrind
 
-PLACE = Path("/srv/instance/tmp")
+DIRECTORY = Path("/srv/instance/tmp")
 
 
 def programs(directory: Path, *names: str, says: str = "valgrind-3.19.0") -> str:
@@ -25,8 +25,12 @@ def test_the_valgrind_on_path_is_found(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", programs(tmp_path, "valgrind", "vgdb"))
     found = valgrind.find()
     assert (found.version, found.program) == ("3.19.0", str(tmp_path / "valgrind"))
-    assert f"--callgrind-out-file={PLACE}/callgrind.out" in found.counting(PLACE)
-    assert found.order(PLACE, 17, valgrind.COUNT)[-3:] == ("--pid=17", "instrumentation", "on")
+    assert f"--callgrind-out-file={DIRECTORY}/callgrind.out" in found.callgrind(DIRECTORY)
+    assert found.monitor(DIRECTORY, 17, valgrind.COUNT)[-3:] == (
+        "--pid=17",
+        "instrumentation",
+        "on",
+    )
 
 
 @pytest.mark.parametrize(

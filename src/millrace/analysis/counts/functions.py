@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millrace.analysis.counts.model import FunctionDifference
-from millrace.analysis.explain.call_tree import UNKNOWN
-from millrace.model.instruction_counts import CallPath
+from millrace.model.instruction_counts import UNKNOWN, CallPath
 
 _PASSED_ON = 0.8  # of a difference: from then on it is the callee's
 _MADE_UP_FOR = 0.5  # of a difference: the rest, if less, does not count as one

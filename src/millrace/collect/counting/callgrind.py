@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from millrace.collect.profiling.function_names import short
-from millrace.model.instruction_counts import CallPath
+from millrace.model.instruction_counts import UNKNOWN, CallPath
 
 FILE_LIMIT_BYTES = 256 << 20  # a point query of a new server has 6 MB
 _LINE_LIMIT_BYTES = 1 << 20  # names of templates are long, and a path has up to 200
 _MOST_NAMES = 2_000_000
 _MOST_INSTRUCTIONS = 1 << 60
 _MOST_OF_A_NAME = 4096  # characters; names are shortened, which takes time
-UNKNOWN = "[unknown]"
 _UNKNOWN_FILE = "???"
 
 _NAMED = re.compile(r"\((\d{1,9})\)(?: (.+))?")
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ThreadDump:
-    """What one thread did between two moments.
+    """The calls and instructions of one thread between two moments.
 
     ``own`` are the instructions of a path's last function itself, ``calls`` how often a path was
     entered. ``files`` are the program or library of functions, where callgrind knew it.

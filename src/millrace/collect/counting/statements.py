@@ -1,11 +1,12 @@
 """Find the instructions of a statement in two dumps of threads.
 
-Each dump covers the whole session of one client: its log-in, the preparation of its statements, a
-number of statements, its end. The second session executes more statements, and the
-difference between the two is that of statements: instructions count below the function that
-executes a command, without what both sessions entered equally often, as the preparation. Where it
-would matter whether an answer came early enough (log-ins, reading a command), nothing counts. The
-commands must be as many more as the statements were, or the dumps do not hold what was driven.
+Each dump covers the whole session of one client: its log-in, the preparation of its statements, the
+statements, its end. The second session executes more statements than the first, so the difference
+between the two is that of statements. Instructions count below the function that executes a
+command, without the calls that both sessions made equally often, such as the preparation. Outside
+of that function (log-ins, reading a command) the work depends on when data arrive, and does not
+count. The second session must have more commands by the number of its further statements;
+otherwise the dumps do not hold what was driven.
 """
 
 from collections import defaultdict
@@ -16,14 +17,14 @@ from millrace.collect.counting.callgrind import ThreadDump
 from millrace.model.instruction_counts import CallPath, Repetition
 
 Dump = Mapping[int, ThreadDump]
-"""What all threads did between two moments, by callgrind's number of the thread."""
+"""The threads of a server between two moments, by callgrind's number of the thread."""
 
 DEEPER = "[deeper calls]"
-"""Stands for the callers of a function that is so deep that callgrind does not know them."""
+"""Stands for the callers of a function that is too deep for callgrind to know them."""
 
 
 @dataclass(frozen=True)
-class Driven:
+class ClientSession:
     """A client's session: the statements it executed, and what the server's threads did."""
 
     statements: int
@@ -31,7 +32,7 @@ class Driven:
 
 
 @dataclass(frozen=True)
-class Statements:
+class StatementCount:
     """The instructions of a statement, also by call path below the executing function."""
 
     counted: Repetition
@@ -40,33 +41,33 @@ class Statements:
 
 
 def repetitions(
-    few: Sequence[Driven],
-    many: Sequence[Driven],
+    few: Sequence[ClientSession],
+    many: Sequence[ClientSession],
     command_functions: Collection[str],
     most_callers: int,
-) -> tuple[list[Statements], list[str]]:
-    """Return what a statement takes by each longer session, and why others have no result.
+) -> tuple[list[StatementCount], list[str]]:
+    """Return the count by each longer session, and why pairs of sessions have none.
 
-    A longer session is compared with the shorter one next to it that had commands of the same kind:
-    the server's thread may have served the load generator's first, short session before.
+    A longer session is compared with the nearest shorter one that fits: the server's thread may
+    have served the load generator's first, short session before.
     """
-    found, doubts = [], []
+    found, failures = [], []
     for number, session in enumerate(many):
         nearest = sorted(range(len(few)), key=lambda other: abs(other - number))
         for other in nearest:
             try:
-                each = statements(few[other], session, command_functions, most_callers)
+                each = count_statement(few[other], session, command_functions, most_callers)
                 found.append(replace(each, counted=replace(each.counted, number=number)))
                 break
             except ValueError as error:
-                doubts.append(str(error))
-    return found, doubts
+                failures.append(str(error))
+    return found, failures
 
 
-def statements(
-    few: Driven, many: Driven, command_functions: Collection[str], most_callers: int
-) -> Statements:
-    """Return what a statement takes. Raise ValueError where the dumps do not hold what was driven.
+def count_statement(
+    few: ClientSession, many: ClientSession, command_functions: Collection[str], most_callers: int
+) -> StatementCount:
+    """Return the count of a statement. Raise ValueError for dumps that do not hold what was driven.
 
     Paths of ``most_callers`` functions may lack the outermost ones.
     """
@@ -85,7 +86,7 @@ def statements(
     background = sum(_background(each.dump, command_functions) for each in (few, many))
     counted = Repetition(sum(paths.values()), background / (few.statements + many.statements))
     kept = {path: instructions for path, instructions in paths.items() if instructions}
-    return Statements(counted, kept, {**sides[0].files, **sides[1].files})
+    return StatementCount(counted, kept, {**sides[0].files, **sides[1].files})
 
 
 @dataclass(frozen=True)

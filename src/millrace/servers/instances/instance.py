@@ -211,12 +211,12 @@ class Instance(ServerClient):
         self._end(signal.SIGKILL, _END_LIMIT_S)
         self._end_what_is_left()
 
-    def run_beside(
+    def run_confined(
         self, argv: Sequence[str], limit_s: float, meanwhile: Callable[[], object]
     ) -> None:
         """Run a program as the server's user, confined as the server is, until it ends.
 
-        Call ``meanwhile`` again and again until then. What the program says goes to the error log.
+        Call ``meanwhile`` again and again until then. The program's output goes to the error log.
         Raise TrialFailed where it fails or takes longer than ``limit_s``, or where the server ends.
         """
         deadline = time.monotonic() + limit_s

@@ -32,9 +32,10 @@ done
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that runs the server's program: the command before the server's, and its variables.
+    """A program that runs the server's program, such as valgrind.
 
-    ``arguments`` are those that the server needs in addition.
+    ``argv`` comes before the server's own, ``env`` is added to its environment, and ``arguments``
+    to its arguments.
     """
 
     argv: tuple[str, ...]

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.analysis.counts.functions import function_differences
 from millrace.collect.counting import callgrind
-from millrace.collect.counting.statements import Driven, Statements, statements
+from millrace.collect.counting.statements import ClientSession, StatementCount, count_statement
 from millrace.errors import MillraceError
 from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
@@ -77,22 +77,22 @@ def compiled(compiler: str, directory: Path, *options: str) -> Path:
     return program
 
 
-def counted(counting: Valgrind, program: Path, number: int) -> Driven:
+def counted(counting: Valgrind, program: Path, number: int) -> ClientSession:
     """Run the program in callgrind, from its start on, as millrace runs servers."""
     place = program.parent / f"statements-{number}"
     place.mkdir()
-    arguments = [each for each in counting.counting(place) if each != "--instr-atstart=no"]
+    arguments = [each for each in counting.callgrind(place) if each != "--instr-atstart=no"]
     subprocess.run(
         [*arguments, str(program), str(number), str(number)], check=True, capture_output=True
     )
     (file,) = place.glob("callgrind.out-*")
     with file.open("rb") as written:
-        return Driven(number, {1: callgrind.parse(written)})
+        return ClientSession(number, {1: callgrind.parse(written)})
 
 
-def counts(counting: Valgrind, program: Path) -> Statements:
+def counts(counting: Valgrind, program: Path) -> StatementCount:
     few, many = (counted(counting, program, number) for number in (FEW, MANY))
-    return statements(few, many, frozenset(("dispatch_command",)), valgrind.MOST_CALLERS)
+    return count_statement(few, many, frozenset(("dispatch_command",)), valgrind.MOST_CALLERS)
 
 
 def test_a_planted_function_is_named_first_and_the_rest_is_equal(
