@@ -1,12 +1,13 @@
 """Measure intervals that share what the comparisons of a run tell about noise.
 
 The data are recorded noise of real benchmarks. A run has groups of treatments, each group with the
-noise of one benchmark, and nothing differs. Every figure stands beside that of Student's interval,
-which each comparison had by itself. Unequal noise: one treatment's is multiplied. The spread of a
-figure is that of repetitions with other runs (two standard errors).
+noise of one benchmark, and no treatment differs from another. Next to each figure is that of
+intervals from a comparison's own blocks. With unequal noise, that of some treatments is multiplied.
+The spread of a figure is that of repetitions with other runs (two standard errors).
 
 A false verdict is a regression or an improvement (margin 2 %) that survives the correction for the
-number of comparisons."""
+number of comparisons.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +40,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Unequal:
-    """Which treatments of each group are noisier, by which factor of the standard deviation.
+    """The treatments of each group that are noisier, and the factors of their standard deviation.
 
-    ``measured`` are the candidates whose coverage counts: those with a noisier side.
+    ``rest`` is the factor of all others. ``measured`` are the candidates whose coverage counts:
+    those with a noisier side.
     """
 
     name: str
@@ -77,7 +79,7 @@ UNEQUAL = (
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of one shape of run; each of shared noise has Student's beside it."""
+    """The figures of one shape of run; ``own`` ones are of the comparisons' own blocks alone."""
 
     name: str
     shape: Shape

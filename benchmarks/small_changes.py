@@ -145,7 +145,7 @@ def _judged(
     logs = [math.log(b / a) for a, b in zip(base, other, strict=True)]
     starts = range(0, len(logs) - per_run + 1, per_run)
     estimates = [paired_ratio(base[at : at + per_run], other[at : at + per_run]) for at in starts]
-    different = sum(map(_excludes_one, estimates))
+    different = sum(each.excludes_1 for each in estimates)
     held = sum(_holds(each, 1 - change) for each in estimates)
     error = statistics.stdev(logs) / math.sqrt(len(logs))
     print(
@@ -157,10 +157,6 @@ def _judged(
         low, high = proportion_limits(count, len(estimates))
         print(f"    {count} of {len(estimates)} runs {what} ({low:.2f} to {high:.2f})")
     return {"logs": logs, "runs": len(estimates), "different": different, "held": held}
-
-
-def _excludes_one(estimate: RatioEstimate) -> bool:
-    return estimate.low is not None and not estimate.low <= 1 <= (estimate.high or math.inf)
 
 
 def _holds(estimate: RatioEstimate, ratio: float) -> bool:

@@ -25,6 +25,8 @@ from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import SMALL, read_text
 
+SYSBENCH = workloads.load("sysbench")  # parsed once
+
 SEEDS = st.integers(0, 2**63 - 1)
 HELD = st.dictionaries(
     st.sampled_from(["clients", "transport", "options.sync_binlog"]),
@@ -51,7 +53,7 @@ table_size = 1_000
 
 def experiment(held: dict[str, Any] | None = None, **changes: Any) -> Experiment:
     factors: dict[str, list[Level]] = {"server": ["base", "candidate"], **(held or {})}
-    made = test_plan.experiment(factors, workload=workloads.load("sysbench"), parameters={})
+    made = test_plan.experiment(factors, workload=SYSBENCH, parameters={})
     return replace(made, **{"concurrent": True, **changes})
 
 

@@ -16,6 +16,8 @@ from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import digest, expand
 from millrace.levels import Level
 
+LOAD_DATA = workloads.load("load-data")  # parsed once
+
 SEEDS = st.integers(0, 2**63 - 1)
 LEVELS: st.SearchStrategy[list[Level]] = st.lists(
     st.text("abc", min_size=1, max_size=3) | st.integers(0, 9), min_size=1, max_size=4, unique=True
@@ -31,7 +33,7 @@ def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
         name="made",
         title="made",
         scale="small",
-        workload=workloads.load("load-data"),
+        workload=LOAD_DATA,
         configurations={"default": {}, "low": {"options": {"a": 1}}, "high": {"extends": "low"}},
         factors=given_factors,
         compare=Compare(given_factors[0].name, given_factors[0].levels[0]),
@@ -179,7 +181,7 @@ def test_a_changed_layer_makes_another_treatment_and_an_unused_one_does_not() ->
         ({"name": "x"}, False),
         ({"scale": "x"}, False),
         ({"parameters": {"rows": 11, "data_seed": 1}}, False),
-        ({"workload": {**workloads.load("load-data"), "version": 2}}, False),
+        ({"workload": {**LOAD_DATA, "version": 2}}, False),
     ],
 )
 def test_the_digest_is_of_what_is_measured(changes: dict[str, Any], *, same: bool) -> None:

@@ -28,6 +28,8 @@ from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import CONTEXT, SMALL, read_text
 
+SYSBENCH = workloads.load("sysbench")  # parsed once
+
 SEEDS = st.integers(0, 2**63 - 1)
 FIXED = st.dictionaries(
     st.sampled_from(["clients", "transport", "options.sync_binlog"]),
@@ -59,7 +61,7 @@ def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes:
         "test": ["point-query"],
         **(fixed or {}),
     }
-    made = test_plan.experiment(factors, workload=workloads.load("sysbench"), parameters={})
+    made = test_plan.experiment(factors, workload=SYSBENCH, parameters={})
     return replace(made, **{"slices": True, "requires_slices": True, **changes})
 
 

@@ -98,7 +98,7 @@ def test_tests_are_compared_each_with_its_own_base() -> None:
 
 def test_like_servers_are_rarely_told_apart() -> None:
     random = np.random.default_rng(1)
-    told = 0
+    different = 0
     for _ in range(400):
         sides = [
             treatment(
@@ -114,5 +114,5 @@ def test_like_servers_are_rarely_told_apart() -> None:
         ]
         verdict = compared(sides[1], base=sides[0]).verdict
         assert verdict != "refused"
-        told += verdict != "no difference shown"
-    assert told / 400 < 0.075
+        different += verdict != "no difference shown"
+    assert different / 400 < 0.075

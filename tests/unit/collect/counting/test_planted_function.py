@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -79,15 +80,17 @@ def compiled(compiler: str, directory: Path, *options: str) -> Path:
 
 def counted(counting: Valgrind, program: Path, number: int) -> ClientSession:
     """Run the program in callgrind, from its start on, as millrace runs servers."""
-    place = program.parent / f"statements-{number}"
-    place.mkdir()
-    arguments = [each for each in counting.callgrind(place) if each != "--instr-atstart=no"]
-    subprocess.run(
-        [*arguments, str(program), str(number), str(number)], check=True, capture_output=True
-    )
-    (file,) = place.glob("callgrind.out-*")
-    with file.open("rb") as written:
-        return ClientSession(number, {1: callgrind.parse(written)})
+    with tempfile.TemporaryDirectory(dir=program.parent) as directory:
+        arguments = counting.callgrind(Path(directory))
+        from_the_start = [each for each in arguments if each != "--instr-atstart=no"]
+        subprocess.run(
+            [*from_the_start, str(program), str(number), str(number)],
+            check=True,
+            capture_output=True,
+        )
+        (file,) = Path(directory).glob("callgrind.out-*")
+        with file.open("rb") as written:
+            return ClientSession(number, {1: callgrind.parse(written)})
 
 
 def counts(counting: Valgrind, program: Path) -> StatementCount:
@@ -98,10 +101,9 @@ def counts(counting: Valgrind, program: Path) -> StatementCount:
 def test_a_planted_function_is_named_first_and_the_rest_is_equal(
     counting: Valgrind, compiler: str, tmp_path: Path
 ) -> None:
-    without, again, extra = (
-        counts(counting, compiled(compiler, tmp_path / name, *options))
-        for name, options in (("a", ()), ("again", ()), ("extra", ("-DEXTRA",)))
-    )
+    program = compiled(compiler, tmp_path / "a")
+    without, again = (counts(counting, program) for _ in range(2))
+    extra = counts(counting, compiled(compiler, tmp_path / "extra", "-DEXTRA"))
     assert function_differences(without.paths, again.paths, {}) == ()
     assert again.counted.instructions == pytest.approx(without.counted.instructions, rel=1e-6)
     differences = function_differences(without.paths, extra.paths, extra.files)
