@@ -4,8 +4,9 @@
 //! waits for a single one of them. A client (`client`) is a connection, its script and the little
 //! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
 //! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one server
-//! work at a time (`slices`), some of them slower on purpose (`slowdowns`). The calling thread (`coordinator`) fixes the parts of the drive,
-//! reports once a second, and ends it. What is known afterwards is in `record` and `drive_result`.
+//! work at a time (`slices`), some of them slower on purpose (`slowdowns`). The calling thread
+//! (`coordinator`) fixes the parts of the drive, reports once a second, and ends it. What is known
+//! afterwards is in `record` and `drive_result`.
 
 mod arrivals;
 mod budget;
