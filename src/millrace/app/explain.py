@@ -16,7 +16,7 @@ from millrace.store.store import Store
 
 _SHOWN = 8
 _LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
-_TELLING = frozenset(
+_NAMED = frozenset(
     ("environment", "plan", "option", "work", "compression", "lock", "storage", "client")
 )
 
@@ -87,7 +87,7 @@ def first_causes(
 ) -> Mapping[tuple[str, str], FirstCause]:
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
-    CPU time alone names nothing, and what costs the side that looks faster is no cause.
+    CPU time and builds alone name nothing, and what costs the side that looks faster is no cause.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
@@ -95,7 +95,7 @@ def first_causes(
         named = (
             each
             for each in explanation.likely_causes
-            if each.kind in _TELLING and not each.is_against
+            if each.kind in _NAMED and not each.is_against
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
         if first := next(named, None):

@@ -43,9 +43,9 @@ class Activity:
     servers. ``throttled`` counts how often heat slowed a CPU down since the host started.
     ``perf_program`` is the path of a perf that runs on this kernel, ``valgrind`` the version of a
     valgrind that runs. ``no_tracing`` says why the kernel's scheduler cannot be traced; None where
-    it can be. ``unconfined`` says why a server
-    cannot be confined to its own directories: empty where it can be, None where it runs as this
-    user. ``open_files`` and ``processes`` are limits, None when there is none.
+    it can be. ``unconfined`` says why a server cannot be confined to its own directories: empty
+    where it can be, None where it runs as this user. ``open_files`` and ``processes`` are limits,
+    None when there is none.
     """
 
     busy_share: float | None

@@ -27,7 +27,7 @@ def collector(target: Target, root: Path = Path("/")) -> MarkCollector[str]:
             hint="have millrace start the server itself, on this host",
         )
     if target.servers > 1:
-        raise Unavailable("the disk has the reads and writes of all servers of a round")
+        raise Unavailable("figures of the disk are of all servers of a round together")
     device = disk_below(target.data_dir, root)
     if figures((root / _DISKSTATS).read_text(), device) is None:
         raise Unavailable(f"/{_DISKSTATS} has no figures of {device}")

@@ -21,9 +21,9 @@ class Target:
     ``pid`` and ``data_dir`` are None where this host does not show them. ``statements`` are the
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
-    them. ``connections`` is the number of clients that work at the same time; the clients of so
-    many ``servers`` take turns in slices. ``own_pid`` is the millrace process that started the
-    trial; its descendants are not other processes of the host.
+    them. ``connections`` is the number of clients that work at the same time, ``servers`` the
+    number of servers whose clients take turns in slices (1: no slices). ``own_pid`` is the
+    millrace process that started the trial; its descendants are not other processes of the host.
     """
 
     client: ServerClient

@@ -121,20 +121,18 @@ def estimate(
         least_time_s=once_s + _sum_s(_fewest(plan), times),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
-        peak_treatment=_beside(largest),
+        peak_treatment=_labels(largest),
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
     )
 
 
-def _beside(treatments: Sequence[Treatment]) -> str:
+def _labels(treatments: Sequence[Treatment]) -> str:
     """Name the treatments that are on the disk at once."""
     first, *others = (each.label for each in treatments)
-    return (
-        " beside ".join([first, *others])
-        if len(others) < 2
-        else f"{first}, with {len(others)} more"
-    )
+    if len(others) > 1:
+        return f"{first} and {len(others)} more"
+    return " and ".join([first, *others])
 
 
 def shortfall(plan: Plan, found: Estimate) -> str | None:

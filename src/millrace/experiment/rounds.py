@@ -156,6 +156,6 @@ def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[D
     elif "simple write" in kinds and clients > 1:
         yield Diagnostic(
             "factors.clients",
-            f"{test} writes, and writes of {clients} clients in slices were never shown to be fair",
+            f"{test} writes, and only writes of a single client were shown to be fair in slices",
             "clients = 1",
         )

@@ -135,10 +135,10 @@ class Open:
 
 @dataclass(frozen=True)
 class Slices:
-    """The turns of several servers: a slice ends when it has lasted and had so much.
+    """The turns of several servers: a slice ends once it has reached both minimums.
 
-    The only client of each server is slower by a share of the time in ``slowdowns``, where there
-    are any.
+    ``slowdowns`` are the shares of time by which the only client of each server is slowed down;
+    empty for no slowdown.
     """
 
     at_least_s: float

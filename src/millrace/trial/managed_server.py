@@ -36,10 +36,9 @@ class ManagedServer:
     initialisation restored (initialise · save ·) restore · start · record · database · load
     no snapshots            initialise · start · record · database · load
 
-    A tool runs the server only on restored tables.
-
     Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
-    goes on with the server that made it.
+    goes on with the server that made it. A tool (``tool_of``) runs the server on restored tables
+    alone.
     """
 
     spec: ServerSpec

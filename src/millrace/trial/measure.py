@@ -105,7 +105,7 @@ def measure(
 
 
 def _keep_trimmed(spec: TrialSpec, result: LoadResult, outputs: TrialOutputs) -> None:
-    """Keep the time of a trial beside rounds of slices, of which there is nothing to trim."""
+    """Keep the whole time of an interleaved trial in a run that has slices, as its trimmed time."""
     driven = result.driven()
     if driven is None:
         return

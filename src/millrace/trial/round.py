@@ -51,7 +51,7 @@ from millrace.trial.trial_server import TrialContext, TrialServer
 from millrace.workloads.statement_kinds import statement_kinds
 
 _SLICE_S = 0.005
-# Of each of several clients, in a slice: all wait in the end for the one that is last.
+# Of each of several clients in a slice, at whose end all wait for the last one.
 _FEWEST_TRANSACTIONS = 20
 
 _HOOKS: tuple[OpenHooks, ...] = (
@@ -210,11 +210,10 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
 
 
 def _read_alike(sides: Sequence[_Side]) -> bool:
-    """Return whether no server's clients waited more for the disk than those of another.
+    """Fail the side that read much more from the disk than another; return whether none did.
 
-    A difference in what servers read makes about 0.8 % in time for each megabyte, for writes of 4
-    seconds. It counts where some server read more than a few pages. Clients that only read have the
-    bound of ``buffer_pool``, by the share of their requests.
+    Of writes of 4 seconds, each megabyte that one server reads more makes it about 0.8 % slower.
+    Clients that only read have the bound of ``buffer_pool``, by the share of their requests.
     """
     if not _writes(sides[0].trial.spec.workload):
         return True

@@ -139,7 +139,7 @@ def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:
         sampled = [each for each in observed["states"]["threads"] if each["kind"] == "connection"]
         assert {each["tid"] for each in sampled} == {each["tid"] for each in used}
         assert "disk" not in observed
-        assert "all servers of a round" in str(observed["missing"])
+        assert "of all servers of a round" in str(observed["missing"])
 
 
 def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf) -> None:

@@ -209,5 +209,5 @@ def test_a_pair_takes_half_the_time_and_the_disk_of_two(tmp_path: Path) -> None:
     assert beside.time_s == pytest.approx(in_turns.time_s / 2, rel=1e-3)  # but for the snapshots
     assert beside.least_time_s == pytest.approx(in_turns.least_time_s / 2, rel=1e-3)
     assert beside.peak_disk_bytes == 2 * in_turns.peak_disk_bytes
-    assert " beside " in beside.peak_treatment
-    assert " beside " not in in_turns.peak_treatment
+    assert " and " in beside.peak_treatment
+    assert " and " not in in_turns.peak_treatment

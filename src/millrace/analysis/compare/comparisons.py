@@ -8,9 +8,9 @@ from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_va
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
-from millrace.analysis.compare.verdict import decide
+from millrace.analysis.compare.verdict import decide, smallest_detectable
 from millrace.levels import level_text
-from millrace.stats.power import blocks_wanted, minimum_detectable_ratio
+from millrace.stats.power import blocks_wanted
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS
 
@@ -144,9 +144,11 @@ def _power(estimate: RatioEstimate | None, margin: float) -> tuple[float | None,
     """Return the least detectable difference and the needed number of blocks."""
     if estimate is None or estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None, FEWEST_BLOCKS
-    log_sd, looks, alpha = estimate.log_sd, estimate.looks, 1 - estimate.confidence
-    seen = minimum_detectable_ratio(
-        log_sd, estimate.n_pairs, alpha=alpha, looks=looks, borrowed=estimate.borrowed
+    wanted = blocks_wanted(
+        estimate.log_sd,
+        margin,
+        alpha=1 - estimate.confidence,
+        looks=estimate.looks,
+        borrowed=estimate.borrowed,
     )
-    wanted = blocks_wanted(log_sd, margin, alpha=alpha, looks=looks, borrowed=estimate.borrowed)
-    return seen - 1, wanted
+    return smallest_detectable(estimate), wanted

@@ -135,7 +135,7 @@ class AaTrials:
 
 @dataclass(frozen=True)
 class FirstCause:
-    """The first likely cause that an explanation names for a comparison, but for mere CPU time.
+    """The first likely cause of a comparison that its explanation names.
 
     ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate.
     ``is_fact`` says that it differs whatever the times do, ``shown`` that an experiment showed it.
@@ -280,9 +280,8 @@ class RunAnalysis:
     ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
     comparisons in slices whose sides stalled unequally. ``calibrations``
     is the one of the host that is quoted, None where nobody looked for one. ``causes`` are the
-    first likely ones, by the ids of base and candidate.
-    ``overlap`` is the least share of a pair's measured time in which both were measured, None where
-    trials took turns.
+    first likely ones, by the ids of base and candidate. ``overlap`` is the least share of a pair's
+    measured time in which both were measured, None where trials took turns.
     """
 
     run: RunRecord

@@ -58,9 +58,9 @@ def _ending(
 
 
 def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> float:
-    """Return how long all trials take with so many more blocks of the ``needed`` treatments, in s.
+    """Return how long all trials take with ``more`` blocks of the ``needed`` treatments, in s.
 
-    A/A trials do not count, which few blocks have.
+    A/A trials of these blocks do not count, since few blocks have one.
     """
     times = trial_times(analysis)
     block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency

@@ -74,14 +74,22 @@ def decide_interval(
 
 def power(estimate: RatioEstimate, margin: float) -> Power | None:
     """Compute the smallest visible difference, and how many more blocks would decide, if known."""
+    detectable = smallest_detectable(estimate)
+    if detectable is None:
+        return None
+    is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
+    return Power(detectable, 0 if is_decided else blocks_to_decide(estimate, margin))
+
+
+def smallest_detectable(estimate: RatioEstimate) -> float | None:
+    """Return the smallest difference that as many blocks detect with power 0.8, if known."""
     if estimate.log_sd is None or estimate.n_pairs < FEWEST_BLOCKS:
         return None
-    detectable = minimum_detectable_ratio(
+    ratio = minimum_detectable_ratio(
         estimate.log_sd,
         estimate.n_pairs,
         alpha=1 - estimate.confidence,
         looks=estimate.looks,
         borrowed=estimate.borrowed,
     )
-    is_decided = decide(estimate, "higher", margin)[0] != "inconclusive"
-    return Power(detectable - 1, 0 if is_decided else blocks_to_decide(estimate, margin))
+    return ratio - 1

@@ -35,9 +35,9 @@ _COMPRESSION = (
     "compress_pages_page_compressed", "compress_pages_page_decompressed",
     "Innodb_num_pages_page_compressed", "Innodb_num_pages_page_decompressed",
 )  # fmt: skip
-# The position of the redo log: MariaDB's name, and MySQL's from 8.0.30; others have none.
 _BINARY_LOG = "binary_log_bytes"
 _BINARY_LOG_ON = "SELECT @@GLOBAL.log_bin AS is_on"
+# The position of the redo log: MariaDB's name, and MySQL's from 8.0.30; others have none.
 _REDO_POSITION = ("Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 
 
@@ -203,7 +203,7 @@ def neutral_counters(grown: Mapping[str, float]) -> Counters:
         total = math.fsum(grown.get(each, 0.0) for each in names)
         return CounterGrowth(name=name or names[0], value=total / unit)
 
-    # Logged, but not shown how much: the right to see it is missing.
+    # The server logs, but millrace lacks the right to see how much.
     is_hidden = grown.get("Binlog_cache_use", 0.0) > 0 and _BINARY_LOG not in grown
     redo = next((name for name in _REDO_POSITION if name in grown), None)
     every_read = [name for name in grown if name.startswith("Handler_read_")]

@@ -39,7 +39,7 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-_LIMITS = (("--blocks", "--max-blocks"), ("--max-time",))  # each replaces those beside it
+_LIMITS = (("--blocks", "--max-blocks"), ("--max-time",))  # each replaces the others of its kind
 _CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
 
 
@@ -62,7 +62,7 @@ def repeating(command: str) -> str:
 def extended(command: str, options: str) -> str:
     """Return the command of a run with limits such as ``--blocks 9``, so that it is extended.
 
-    Nothing is returned for another command than ``millrace run``.
+    Return an empty text for other commands than ``millrace run``.
     """
     try:
         words = shlex.split(command)

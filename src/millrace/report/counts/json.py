@@ -13,7 +13,7 @@ VERSION = "millrace.counts/1"
 
 
 class ProgramPart(Part):
-    """What the server's program says of how it was made."""
+    """The build of the server's program, as far as it says."""
 
     compilers: tuple[str, ...]
     position_independent: bool | None

@@ -19,7 +19,7 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "client": "measure both by the socket file and with one client",
     "compression": "measure B without compression",
 }
-_QUEUE = "queue for CPUs"  # of which functions tell nothing
+_QUEUE = "queue for CPUs"  # a profile of functions does not confirm it
 
 
 @dataclass(frozen=True)

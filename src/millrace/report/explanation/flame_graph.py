@@ -28,7 +28,7 @@ _OUTLINED = 0.8  # percent of the width that has room for an outline
 
 @dataclass(frozen=True)
 class Scale:
-    """What costs are counted in: the unit, that of a whole graph, and what a width stands for."""
+    """The unit of costs, as it follows a figure, a whole graph's sum, and the word ``Width:``."""
 
     unit: str
     total: str

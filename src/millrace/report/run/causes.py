@@ -31,7 +31,7 @@ def cause_name(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def causes_counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
-    """Return text such as ``binary log (8 of them), plan (2)``: the most frequent causes."""
+    """Return text such as ``binary log (8) and plan (2)``: the most frequent causes."""
     found = Counter(
         cause.about for each in comparisons if (cause := _cause(each, analysis)) is not None
     )
@@ -59,7 +59,7 @@ def _certainty(found: FirstCause) -> str:
 
 
 def _settings(found: FirstCause, comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return text such as ``log_bin is ON, in mysql-5.6.24 OFF``; not for the factor itself."""
+    """Return text such as ``log_bin is ON, in mysql-5.6.24 OFF``, without the compared factor."""
     factor = analysis.factor.removeprefix("options.")
     base = level_text(analysis.factor, comparison.base)
     texts = [

@@ -24,10 +24,11 @@ _STATES = {
 def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
-    beside = "side by side, " if design.concurrent else _slices(analysis)
+    how = "side by side" if design.concurrent else _slices(analysis)
+    how = f"{how}, " if how else ""
     shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
     if design.kind == "fixed":
-        return f"{beside}{counted(analysis.run.blocks, 'block')}{shared}"
+        return f"{how}{counted(analysis.run.blocks, 'block')}{shared}"
     limits = f"at most {counted(design.blocks, 'block')}"
     if design.max_time_s is not None:
         limits += f" and {duration_in_words(design.max_time_s)}"
@@ -43,17 +44,17 @@ def design_text(analysis: RunAnalysis) -> str:
         ended = f"stopped after {blocks}, {why}, with {_undecided(found)}"
     else:
         ended = f"{found.blocks} so far, {_undecided(found)}"
-    return f"{beside}sequential, {limits}{shared}: {ended}"
+    return f"{how}sequential, {limits}{shared}: {ended}"
 
 
 def _slices(analysis: RunAnalysis) -> str:
-    """Return ``in slices, ``, or how many groups were where others were not; empty for none."""
+    """Return ``in slices``, or how many groups were where others were not; empty for none."""
     in_slices = [group for group in analysis.groups if _is_in_slices(group)]
     if not in_slices:
         return ""
     if len(in_slices) == len(analysis.groups):
-        return "in slices, "
-    return f"{len(in_slices)} of {len(analysis.groups)} groups in slices, "
+        return "in slices"
+    return f"{len(in_slices)} of {len(analysis.groups)} groups in slices"
 
 
 def _is_in_slices(group: Group) -> bool:
@@ -103,7 +104,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
     paragraphs = [f"{each_holds}{how}"]
     if in_slices := _slices(analysis):
         paragraphs.append(
-            f"{in_slices.removesuffix(', ').capitalize()}: the servers of such a group and block "
+            f"{in_slices.capitalize()}: the servers of such a group and block "
             "were started anew and up at the same time, and their clients took turns every few "
             "milliseconds, in a random order and its mirror image, so that a drift of the host "
             "meets all of them. Throughput is by the trimmed mean of the slices’ log ratios, "

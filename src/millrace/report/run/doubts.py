@@ -1,4 +1,4 @@
-"""Reasons to doubt the answer of a run, which stand beside it: the host's own differences."""
+"""Reasons to doubt the answer of a run: disturbances, and the base apart from itself."""
 
 import math
 from collections.abc import Iterator
@@ -69,8 +69,8 @@ def _about_stalls(found: UnequalStalls) -> str:
 def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:
     if found is None or not found.blocks:
         return
-    ours = all(clause.startswith(_PROCESSES) for clause in found.by)
-    by = _PROCESSES if ours else "what else the host did"
+    are_processes = all(clause.startswith(_PROCESSES) for clause in found.by)
+    by = _PROCESSES if are_processes else "what else the host did"
     blocks = f"{found.blocks} of {counted(found.measured, 'block')}"
     yield f"{blocks} {'was' if found.blocks == 1 else 'were'} disturbed by {by}"
 
@@ -80,7 +80,7 @@ def _about_base(analysis: RunAnalysis) -> Iterator[str]:
     if found is None or found.estimate is None or not is_base_doubtful(analysis):
         return
     apart = percent_text(abs(found.estimate.ratio - 1))
-    figures = f"{ratio_text(found.estimate.ratio)}"
+    figures = ratio_text(found.estimate.ratio)
     if found.excludes_1:
         interval = interval_text(found.estimate.low, found.estimate.high)
         figures = f"{figures}, an interval of {interval} that excludes 1"

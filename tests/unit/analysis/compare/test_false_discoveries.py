@@ -67,7 +67,7 @@ def test_among_many_the_same_is_not_significant_and_is_not_counted() -> None:
 
 
 def test_among_many_more_blocks_are_needed() -> None:
-    """What is decided alone needs blocks; what is undecided alone needs more among many."""
+    """A decided comparison needs further blocks among many, and an undecided one needs more."""
     assert slower_one(run(0)).more_blocks is None
     among = slower_one(run(19)).more_blocks
     assert among is not None

@@ -106,7 +106,7 @@ def rank_facts(contrast: Contrast) -> tuple[LikelyCause, ...]:
     facts = [fact for finder in _FINDERS for fact in finder(contrast)]
     facts.sort(key=lambda fact: -_score(fact, contrast))
     likely = [fact for fact in facts if _score(fact, contrast) >= _LEAST]
-    return tuple(_told(fact, contrast) for fact in likely[:MOST_FACTS])
+    return tuple(_likely_cause(fact, contrast) for fact in likely[:MOST_FACTS])
 
 
 def _score(fact: _Fact, contrast: Contrast) -> float:
@@ -114,7 +114,7 @@ def _score(fact: _Fact, contrast: Contrast) -> float:
     return fact.weight * fact.reach * towards
 
 
-def _told(fact: _Fact, contrast: Contrast) -> LikelyCause:
+def _likely_cause(fact: _Fact, contrast: Contrast) -> LikelyCause:
     """Return the cause of a fact, which says so where it costs the side that looks faster."""
     if fact.costs == contrast.looks_slower:
         return fact.cause
@@ -211,8 +211,8 @@ def _cpu(contrast: Contrast) -> Iterator[_Fact]:
         us, costs = abs(row.difference.mean), "B" if row.difference.mean > 0 else "A"
         clause = f"{of_row[row.key]} took {us_text(us)} {more} of CPU a {contrast.noun} in B"
         details = list(_background(contrast)) if row.key == "cpu_background" else []
-        latency = contrast.breakdowns[1 if costs == "B" else 0]
-        share = us / latency.latency.mean if latency is not None and latency.latency.mean else 1.0
+        found = contrast.breakdowns[1 if costs == "B" else 0]
+        share = us / found.latency.mean if found is not None and found.latency.mean else 1.0
         cause = _fact("cpu", row.title, f"{clause}, by more than chance", details)
         yield _Fact(costs, min(share, 1.0), _CPU_TIME, cause)
 

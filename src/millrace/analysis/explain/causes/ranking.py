@@ -37,11 +37,14 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
 def with_facts(
     causes: tuple[LikelyCause, ...], facts: tuple[LikelyCause, ...]
 ) -> tuple[LikelyCause, ...]:
-    """Return the causes that the times show, and the facts where these name no setting or plan."""
+    """Return the causes that the times show, and facts where these name no setting or plan.
+
+    Where the times show none, all facts follow, else those that are settings or plans.
+    """
     if any(cause.kind in ("option", "plan") for cause in causes):
         return causes
-    settings = [fact for fact in facts if not causes or fact.kind in ("option", "plan")]
-    return (*causes, *settings)
+    added = [fact for fact in facts if not causes or fact.kind in ("option", "plan")]
+    return (*causes, *added)
 
 
 def why_no_causes(evidence: Evidence) -> str:
