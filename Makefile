@@ -57,10 +57,10 @@ demo: ## compare three real servers, loading and queried, and write two reports
 
 dev: setup $(VENV)/.dev
 
-# Rust's tests use what time of the CPUs the others leave, and are over long before those that want
-# a quiet host.
+# Rust's tests run at the same time as the others, most of which wait for servers, and end long before
+# those that need a quiet host.
 test: dev ## all tests, on real servers too
-	@cargo test --quiet --locked --workspace >target/tests.log 2>&1 & rust=$$!; \
+	@mkdir -p target; cargo test --quiet --locked --workspace >target/tests.log 2>&1 & rust=$$!; \
 	trap 'kill $$rust 2>/dev/null; exit 130' INT TERM; \
 	status=0; $(BIN)/python -m tests.run -n $(WORKERS) || status=$$?; \
 	wait $$rust || status=$$?; cat target/tests.log; exit $$status

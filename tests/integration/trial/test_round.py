@@ -131,8 +131,9 @@ def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:
         observed = result.observations["server"]
         window_s, round_s = observed["window_s"], figure(result, "round_s")
         # The window has the slices of both; what a server used was its own.
-        assert figure(result, "measure_duration_s") < 0.75 * round_s
-        assert window_s == pytest.approx(round_s, rel=0.2)
+        own_s = figure(result, "measure_duration_s")
+        assert own_s < 0.75 * round_s
+        assert window_s > 1.25 * own_s
         used = [each for each in observed["threads"]["threads"] if each["kind"] == "connection"]
         assert len(used) == 2
         assert 0 < sum(each["cpu_s"] for each in used) < 0.9 * window_s

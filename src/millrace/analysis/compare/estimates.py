@@ -6,7 +6,7 @@ that something speaks against, such as unequal work, neither lends nor borrows: 
 another noise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -50,8 +50,8 @@ def _shared(
     shared = shared_ratios(
         [
             Group(
-                _by_block(pairs[numbers[0]].base, metric),
-                tuple(_by_block(pairs[number].candidate, metric) for number in numbers),
+                pairs[numbers[0]].base.by_block(metric.name),
+                tuple(pairs[number].candidate.by_block(metric.name) for number in numbers),
             )
             for numbers in by_base.values()
         ],
@@ -71,12 +71,6 @@ def paired_values(
     base: TreatmentAnalysis, candidate: TreatmentAnalysis, metric: Metric
 ) -> tuple[list[float], list[float]]:
     """Return the values of the blocks in which both trials finished, in the order of the blocks."""
-    ours, theirs = _by_block(base, metric), _by_block(candidate, metric)
+    ours, theirs = base.by_block(metric.name), candidate.by_block(metric.name)
     blocks = sorted(ours.keys() & theirs.keys())
     return [ours[block] for block in blocks], [theirs[block] for block in blocks]
-
-
-def _by_block(treatment: TreatmentAnalysis, metric: Metric) -> Mapping[int, float]:
-    """Return a treatment's values of its finished trials, by block."""
-    found = treatment.metrics.get(metric.name)
-    return {trial.block: trial.value for trial in (found.trials if found else ())}

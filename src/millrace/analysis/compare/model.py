@@ -278,10 +278,10 @@ class RunAnalysis:
     each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
     long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
     ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
-    comparisons in slices whose sides stalled unequally. ``calibrations``
-    is the one of the host that is quoted, None where nobody looked for one. ``causes`` are the
-    first likely ones, by the ids of base and candidate. ``overlap`` is the least share of a pair's
-    measured time in which both were measured, None where trials took turns.
+    comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
+    that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
+    ids of base and candidate. ``overlap`` is the least share of a pair's measured time in which
+    both were measured, None where trials took turns.
     """
 
     run: RunRecord

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
+from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.model.measurements import WITH_STALLS
 from millrace.stats.mean import MeanEstimate, mean_estimate
 
 
 @dataclass(frozen=True)
 class UnequalStalls:
-    """A candidate that lost ``effect`` to stalls beyond the base, a log ratio of throughputs."""
+    """A candidate, and the ``effect`` of its stalls beyond those of its base: a log ratio."""
 
     candidate: str
     effect: MeanEstimate
@@ -41,13 +41,9 @@ def unequal_stalls(
 
 def _lost(treatment: TreatmentAnalysis, headline: Metric) -> dict[int, float]:
     """Return the log ratio of throughput with stalls to that without, by block."""
-    with_stalls = _by_block(treatment.metrics.get(WITH_STALLS))
-    without = _by_block(treatment.metrics.get(headline.name))
+    with_stalls = treatment.by_block(WITH_STALLS)
+    without = treatment.by_block(headline.name)
     return {
         block: math.log(with_stalls[block] / without[block])
         for block in with_stalls.keys() & without.keys()
     }
-
-
-def _by_block(summary: MetricSummary | None) -> dict[int, float]:
-    return {} if summary is None else {trial.block: trial.value for trial in summary.trials}

@@ -114,3 +114,8 @@ class TreatmentAnalysis:
     @property
     def open(self) -> int:
         return self.planned - self.finished - self.failed
+
+    def by_block(self, metric: str) -> dict[int, float]:
+        """Return the values of the finished trials in the metric of this name, by block."""
+        found = self.metrics.get(metric)
+        return {trial.block: trial.value for trial in (found.trials if found else ())}

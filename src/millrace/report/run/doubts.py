@@ -1,4 +1,4 @@
-"""Reasons to doubt the answer of a run: disturbances, and the base apart from itself."""
+"""Reasons to doubt the answer of a run: disturbances, the base apart from itself, stalls."""
 
 import math
 from collections.abc import Iterator
