@@ -45,9 +45,9 @@ def _trials(picture: Picture, speed: Array) -> None:
     plot.head("Trials of 3 s", below=_seems(math.log(mean["b"] / mean["a"])))
     plot.across([(x, f"{x} s") for x in (0, 4, 8, 12, 16)])
     plot.up([(y, f"{100 * y:.0f} %") for y in (0.6, 0.8, 1.0)])
-    of_second = speed.reshape(-1, 20).mean(axis=1)
-    times = (np.arange(len(of_second)) + 0.5) * 20 * _SLICE_S
-    plot.line(list(zip(times.tolist(), of_second.tolist(), strict=True)), "plain")
+    tenths = speed.reshape(-1, 20).mean(axis=1)
+    times = (np.arange(len(tenths)) + 0.5) * 20 * _SLICE_S
+    plot.line(list(zip(times.tolist(), tenths.tolist(), strict=True)), "plain")
     for side, (begin, end) in spans.items():
         plot.line([(begin, mean[side]), (end, mean[side])], side)
         plot.text((begin + end) / 2, 1.08, side.upper(), of=f"head fill-{side}", anchor="middle")

@@ -56,21 +56,28 @@ def next_step(analysis: RunAnalysis) -> str:
     if not undecided:
         return _first_verdicts(analysis)
     steps = sorted(more for each in undecided if (more := _reachable(each)) is not None)
-    option = _adding(analysis, steps[0]) if steps else ""
-    command = extended(analysis.run.millrace_command, option) if option else ""
+    command = _extending(analysis, steps[0]) if steps else ""
     if not command:
         return ""
     units = {unit_of_evidence(each, analysis) for each in undecided}
     blocks = counted(steps[0], f"more {units.pop() if len(units) == 1 else 'block'}")
-    which = "what is"
-    if len(undecided) > 1:
-        settled = steps.count(steps[0])
-        which = f"{'all' if settled == len(undecided) else f'{settled} of the'} {len(undecided)}"
-        if settled < len(steps):
-            of_them = "all" if len(steps) == len(undecided) else f"{len(steps)}"
-            which = f"{which} ({steps[-1]:,}: {of_them})"
-        which = f"{which} that are"
+    which = _which(steps, len(undecided))
     return f"{blocks} would settle {which} not beyond doubt, as they look now: `{command}`"
+
+
+def _which(steps: Sequence[int], n_undecided: int) -> str:
+    """Return text such as ``1 of the 2 (9: all) that are``: what the fewest of ``steps`` settle.
+
+    The ``steps`` are further blocks, in order, one for each comparison that some can settle.
+    """
+    if n_undecided == 1:
+        return "what is"
+    settled = steps.count(steps[0])
+    which = f"{'all' if settled == n_undecided else f'{settled} of the'} {n_undecided}"
+    if settled < len(steps):
+        of_them = "all" if len(steps) == n_undecided else f"{len(steps)}"
+        which = f"{which} ({steps[-1]:,}: {of_them})"
+    return f"{which} that are"
 
 
 def _first_verdicts(analysis: RunAnalysis) -> str:
@@ -82,8 +89,7 @@ def _first_verdicts(analysis: RunAnalysis) -> str:
     ]
     if not lacking:
         return ""
-    option = _adding(analysis, FEWEST_BLOCKS - min(each.n_blocks for each in lacking))
-    command = extended(analysis.run.millrace_command, option) if option else ""
+    command = _extending(analysis, FEWEST_BLOCKS - min(each.n_blocks for each in lacking))
     if not command:
         return ""
     have = "has" if len(lacking) == 1 else "have"
@@ -160,6 +166,12 @@ def _reachable(comparison: Comparison) -> int | None:
 def _option(comparison: Comparison, analysis: RunAnalysis) -> str:
     more = _reachable(comparison)
     return "" if more is None else _adding(analysis, more)
+
+
+def _extending(analysis: RunAnalysis, more: int) -> str:
+    """Return the command that adds blocks; empty where the run adds them anyway, or is none."""
+    options = _adding(analysis, more)
+    return extended(analysis.run.millrace_command, options) if options else ""
 
 
 def _adding(analysis: RunAnalysis, more: int) -> str:
