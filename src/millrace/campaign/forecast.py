@@ -40,9 +40,9 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
 
 @dataclass(frozen=True)
 class VisibleChanges:
-    """The change that each comparison would probably show in ``blocks``, by the noise of ``run``.
+    """The changes that ``blocks`` would show with power 0.8, by the noise of the earlier ``run``.
 
-    ``smallest`` to ``largest`` are fractions; four of five such changes are found.
+    ``smallest`` and ``largest`` are fractions, for the least and the most noise of a comparison.
     """
 
     run: str
@@ -52,7 +52,7 @@ class VisibleChanges:
 
 
 def visible_changes(plan: Plan, store: Store, found: Estimate) -> VisibleChanges | None:
-    """Return what a plan would show by its newest run here; None where that knows no noise."""
+    """Return the changes that a plan would show; None where no run on this host tells its noise."""
     stored = _earlier(plan, store)
     if stored is None:
         return None

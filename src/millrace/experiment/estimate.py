@@ -102,6 +102,25 @@ def estimate(
         for each in plan.treatments
     }
     once_s = 0.0 if measured else sum(_snapshots_s(plan, values).values())
+    largest, peak_bytes = _peak(plan, values, needs)
+    known = sum(trial.treatment.id in measured for trial in plan.trials)
+    return Estimate(
+        n_trials=len(plan.trials),
+        time_s=once_s + _sum_s(plan.trials, times),
+        least_time_s=once_s + _sum_s(_fewest(plan), times),
+        measured_share=known / len(plan.trials),
+        peak_disk_bytes=peak_bytes,
+        peak_treatment=_labels(largest),
+        host_free_bytes=host_free_bytes,
+        download_bytes=download_bytes,
+    )
+
+
+def _peak(
+    plan: Plan, values: Mapping[str, Mapping[str, Any]], needs: Mapping[str, Needs]
+) -> tuple[list[Treatment], int]:
+    """Return the treatments measured together that need most of the disk, and the bytes."""
+    workload = plan.experiment.checked_workload
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
     file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0
     disks = {
@@ -114,17 +133,7 @@ def estimate(
         needed = sum(disks[trial.treatment.id] for trial in trials)
         if needed > peak_bytes:
             largest, peak_bytes = [trial.treatment for trial in trials], needed
-    known = sum(trial.treatment.id in measured for trial in plan.trials)
-    return Estimate(
-        n_trials=len(plan.trials),
-        time_s=once_s + _sum_s(plan.trials, times),
-        least_time_s=once_s + _sum_s(_fewest(plan), times),
-        measured_share=known / len(plan.trials),
-        peak_disk_bytes=peak_bytes,
-        peak_treatment=_labels(largest),
-        host_free_bytes=host_free_bytes,
-        download_bytes=download_bytes,
-    )
+    return largest, peak_bytes
 
 
 def _labels(treatments: Sequence[Treatment]) -> str:
