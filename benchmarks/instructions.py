@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,13 +55,12 @@ class Counted:
 
     @property
     def mean(self) -> float:
-        return sum(self.starts) / len(self.starts)
+        return statistics.fmean(self.starts)
 
     @property
     def spread(self) -> float:
         """The standard deviation as a fraction of the mean."""
-        squares = sum((each - self.mean) ** 2 for each in self.starts)
-        return float((squares / (len(self.starts) - 1)) ** 0.5 / self.mean)
+        return statistics.stdev(self.starts) / self.mean
 
     @property
     def range(self) -> float:

@@ -46,10 +46,8 @@ def compare_counts(
     for each in treatments:
         fixed = tuple((name, level) for name, level in each.levels.items() if name != factor)
         groups[fixed].append(each)
-    return tuple(
-        _group(fixed, members, factor, base, _varied(treatments))
-        for fixed, members in groups.items()
-    )
+    varied = _varied(treatments)
+    return tuple(_group(fixed, members, factor, base, varied) for fixed, members in groups.items())
 
 
 def _varied(treatments: Sequence[TreatmentStarts]) -> set[str]:
@@ -70,9 +68,9 @@ def _group(
     counts = {each.levels[factor]: treatment_count(each, factor) for each in members}
     first = counts.get(base)
     others = [count for level, count in counts.items() if level != base]
-    telling = [level_text(name, level) for name, level in fixed if name in varied]
+    shown = [level_text(name, level) for name, level in fixed if name in varied]
     return CountGroup(
-        label=" · ".join(telling),
+        label=" · ".join(shown),
         counts=tuple(counts.values()),
         comparisons=() if first is None else tuple(_comparison(first, each) for each in others),
     )

@@ -36,7 +36,7 @@ def function_differences(
     root = _compared(a, b)
     least = _SMALLEST * max(sum(root.total), 1.0) / 2
     places: defaultdict[str, list[_Node]] = defaultdict(list)
-    for node in _telling(root):
+    for node in _origins(root):
         if node.name not in node.callers:  # else it is in its own caller's place
             places[node.name].append(node)
     found = [_in_all_places(nodes, files.get(name)) for name, nodes in places.items()]
@@ -145,8 +145,8 @@ def _callers_below(node: _Node) -> tuple[str, ...]:
     return (*node.callers, node.name) if node.name else ()
 
 
-def _telling(root: _Node) -> Iterator[_Node]:
-    """Yield the functions that say where a difference is."""
+def _origins(root: _Node) -> Iterator[_Node]:
+    """Yield the functions in which a difference originates."""
     waiting = [root]
     while waiting:
         node = waiting.pop()

@@ -1,5 +1,6 @@
 """Define what the analysis of instruction counts returns. All counts are per statement."""
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -35,15 +36,13 @@ class TreatmentCount:
 
     @property
     def mean(self) -> float | None:
-        return sum(self.values) / len(self.values) if self.values else None
+        return statistics.fmean(self.values) if self.values else None
 
     @property
     def spread(self) -> float | None:
-        mean, count = self.mean, len(self.values)
-        if mean is None or count < 2:
+        if self.mean is None or len(self.values) < 2:
             return None
-        square = sum((value - mean) ** 2 for value in self.values) / (count - 1)
-        return float(square**0.5 / mean)
+        return statistics.stdev(self.values) / self.mean
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from millrace.analysis.counts.model import CountComparison, CountGroup, TreatmentCount
 from millrace.report.common.formatting import counted, grouped_text
 
-UNSEEN = (
+_LIMITS = (
     "Instructions are not speed: caches, branch prediction and the compiler decide how long each "
     "takes. A count sees neither the kernel, nor I/O, nor waits for locks; the threads of a server "
     "run one at a time"
 )
-
-
 _NARROW = 0.002  # of an interval, whose ends would look alike with one decimal
 
 
@@ -61,7 +59,7 @@ def notes(groups: tuple[CountGroup, ...]) -> Iterator[str]:
         for comparison in group.comparisons:
             said.update(dict.fromkeys(comparison.notes))
     yield from said
-    yield UNSEEN
+    yield _LIMITS
 
 
 def _of_count(count: TreatmentCount) -> Iterator[str]:
