@@ -19,6 +19,7 @@ from millrace.trial import (
     measurement_counters,
     measurements,
     phase_spec,
+    process_counters,
     thread_placement,
 )
 from millrace.trial.data_file import sync_and_cache
@@ -61,7 +62,7 @@ HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
     barrier.window_hooks,
     fault_injection.hooks,
-    measurement_counters.cpu_hooks,
+    process_counters.cpu_hooks,
     measurement_counters.hooks,
     _series_hooks,
     thread_placement.hooks,

@@ -2,14 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 
 from millrace.collect.collectors import Edge
-from millrace.collect.server_processes import ServerProcesses, processes_of
 from millrace.databases.base import PoolStatus
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.host.cpu_clock import CpuTime, cpu_between
 from millrace.loadgen.events import LoadResult
 from millrace.model import measurements as names
 from millrace.trial import buffer_pool
@@ -22,68 +20,6 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
         for server in measurement.servers:
             session = opened.enter_context(closing(server.client.connect(limit_s=QUERY_LIMIT_S)))
             yield ServerReadings(measurement, server, session)
-
-
-def cpu_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield a hook for each driven server whose processes millrace may read."""
-    for server in measurement.servers if measurement.spec.workload.drives else ():
-        processes = processes_of(server.client)
-        if processes is not None:
-            yield ServerCpu(measurement, server.role, processes)
-
-
-class ServerCpu(WindowHook):
-    """Read one server's CPU time at both edges."""
-
-    def __init__(
-        self, measurement: MeasurementContext, role: str, processes: ServerProcesses
-    ) -> None:
-        super().__init__(measurement)
-        self._role = role
-        self._processes = processes
-        self._cpu: list[CpuTime] = []
-
-    def at_edge(self, edge: Edge) -> None:
-        # Where the server is gone, the load generator is about to report it, with more detail.
-        with suppress(OSError):
-            self._cpu.append(self._processes.cpu_time())
-
-    def contribute(self, result: LoadResult) -> None:
-        if len(self._cpu) == 2:
-            user_s, system_s = cpu_between(*self._cpu)
-            outputs = self._measurement.outputs
-            outputs.add_measurement(names.SERVER_USER_S, user_s, self._role)
-            outputs.add_measurement(names.SERVER_SYSTEM_S, system_s, self._role)
-
-
-def read_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield a hook for each server whose processes millrace may read."""
-    for server in measurement.servers:
-        processes = processes_of(server.client)
-        if processes is not None:
-            yield ServerReads(measurement, server.role, processes)
-
-
-class ServerReads(WindowHook):
-    """Read at both edges how much one server had read from the disk, where millrace may know."""
-
-    def __init__(
-        self, measurement: MeasurementContext, role: str, processes: ServerProcesses
-    ) -> None:
-        super().__init__(measurement)
-        self._role = role
-        self._processes = processes
-        self._bytes: list[int] = []
-
-    def at_edge(self, edge: Edge) -> None:
-        with suppress(OSError):
-            self._bytes.append(self._processes.read_bytes())
-
-    def contribute(self, result: LoadResult) -> None:
-        if len(self._bytes) == 2:
-            before, after = self._bytes
-            outputs = self._measurement.outputs
-            outputs.add_measurement(names.SERVER_READ_BYTES, after - before, self._role)
 
 
 class ServerReadings(WindowHook):

@@ -29,6 +29,7 @@ from millrace.trial import (
     measure,
     measurement_counters,
     phase_spec,
+    process_counters,
     thread_placement,
     time_limits,
 )
@@ -56,8 +57,8 @@ _FEWEST_TRANSACTIONS = 20
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
-    measurement_counters.cpu_hooks,
-    measurement_counters.read_hooks,
+    process_counters.cpu_hooks,
+    process_counters.read_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
     collection.hooks,
