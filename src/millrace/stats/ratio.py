@@ -54,6 +54,10 @@ class RatioEstimate:
         """Return whether the interval excludes 1; False where there is none."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
+    def is_beyond(self, margin: float) -> bool:
+        """Return whether the ratio is beyond a margin on either side of 1, for certain or not."""
+        return max(self.ratio, 1 / self.ratio) > 1 + margin
+
 
 def paired_ratio(
     base: Sequence[float],

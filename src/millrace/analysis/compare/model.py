@@ -80,8 +80,7 @@ class Comparison:
 
     def is_beyond(self, margin: float) -> bool:
         """Return whether the estimate is beyond the margin, for certain or not."""
-        found = self.estimate
-        return found is not None and max(found.ratio, 1 / found.ratio) > 1 + margin
+        return self.estimate is not None and self.estimate.is_beyond(margin)
 
 
 @dataclass(frozen=True)

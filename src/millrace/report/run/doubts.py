@@ -34,8 +34,7 @@ def is_base_doubtful(analysis: RunAnalysis) -> bool:
     found = analysis.aa_trials
     if found is None or found.estimate is None:
         return False
-    ratio = found.estimate.ratio
-    return found.excludes_1 or max(ratio, 1 / ratio) > 1 + analysis.margin
+    return found.excludes_1 or found.estimate.is_beyond(analysis.margin)
 
 
 def aa_text(found: AaTrials) -> str:
