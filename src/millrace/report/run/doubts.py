@@ -13,6 +13,7 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
 )
+from millrace.stats.ratio import RatioEstimate
 
 DOUBT = "doubtful"
 _PROCESSES = "other processes"
@@ -30,11 +31,31 @@ def doubts(analysis: RunAnalysis) -> list[str]:
 
 
 def is_base_doubtful(analysis: RunAnalysis) -> bool:
-    """Return whether the base differs from itself, for certain or by more than the margin."""
+    """Return whether the base differs from itself, for certain or by more than the margin.
+
+    Where some groups were measured in slices and others were not, each is looked at by itself.
+    """
+    return bool(_doubtful(analysis))
+
+
+def _doubtful(analysis: RunAnalysis) -> list[tuple[str, str, RatioEstimate]]:
+    """Return where the base differs from itself, the number of pairs in words, and the estimate."""
     found = analysis.aa_trials
-    if found is None or found.estimate is None:
-        return False
-    return found.excludes_1 or found.estimate.is_beyond(analysis.margin)
+    if found is None:
+        return []
+    each_by_itself = [(f" in {group.label}", group.estimate) for group in found.groups]
+    estimates = each_by_itself if _is_mixed(analysis) else [("", found.estimate)]
+    return [
+        (where, counted(estimate.n_pairs, "block") if where else _pairs(found), estimate)
+        for where, estimate in estimates
+        if estimate is not None
+        if estimate.excludes_1 or estimate.is_beyond(analysis.margin)
+    ]
+
+
+def _is_mixed(analysis: RunAnalysis) -> bool:
+    """Return whether some groups were measured in slices, with far less noise than the others."""
+    return len({each.in_slices for each in analysis.treatments if each.is_base}) > 1
 
 
 def aa_text(found: AaTrials) -> str:
@@ -75,15 +96,13 @@ def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:
 
 
 def _about_base(analysis: RunAnalysis) -> Iterator[str]:
-    found = analysis.aa_trials
-    if found is None or found.estimate is None or not is_base_doubtful(analysis):
-        return
-    apart = percent_text(abs(found.estimate.ratio - 1))
-    figures = ratio_text(found.estimate.ratio)
-    if found.excludes_1:
-        interval = interval_text(found.estimate.low, found.estimate.high)
-        figures = f"{figures}, an interval of {interval} that excludes 1"
-    yield (
-        f"the base against itself was {apart} apart ({figures}, in {_pairs(found)}): differences "
-        f"of that size may be this host's own"
-    )
+    for where, pairs, estimate in _doubtful(analysis):
+        apart = percent_text(abs(estimate.ratio - 1))
+        figures = ratio_text(estimate.ratio)
+        if estimate.excludes_1:
+            interval = interval_text(estimate.low, estimate.high)
+            figures = f"{figures}, an interval of {interval} that excludes 1"
+        yield (
+            f"the base against itself was {apart} apart{where} ({figures}, in {pairs}): "
+            f"differences of that size may be this host's own"
+        )

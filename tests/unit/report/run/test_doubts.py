@@ -71,6 +71,33 @@ def test_a_base_apart_from_itself_stands_before_the_results(
     assert json.loads(render(other, "json"))["doubts"] == [doubt]
 
 
+def test_slices_are_not_doubted_for_what_whole_trials_do() -> None:
+    found = compare_run(with_aa_trials(DECIDED, {0: 1.4, 2: 1.3}))
+    (group,), aa = found.groups, found.aa_trials
+    assert aa is not None
+    (apart,) = aa.groups
+    alike = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.001})).aa_trials
+    assert alike is not None
+    treatments = tuple(
+        replace(each, id=f"{each.id}-sliced", in_slices=True) for each in group.treatments
+    )
+    mixed = replace(
+        found,
+        groups=(group, replace(group, treatments=treatments)),
+        aa_trials=replace(
+            aa,
+            groups=(
+                replace(apart, label="update-index"),
+                replace(alike.groups[0], label="point-query", base_id=treatments[0].id),
+            ),
+        ),
+    )
+    (doubt,) = doubts(mixed)
+    assert doubt.startswith(
+        "the base against itself was 34.9 % apart in update-index (1.349, in 2 "
+    )
+
+
 def disturbed(stored: StoredRun, blocks: int, clause: str) -> StoredRun:
     """Return the run with a disturbance in the trials of its first blocks."""
     chosen = {trial.id for trial in stored.trials if trial.block < blocks}
