@@ -67,7 +67,8 @@ _HOOKS: tuple[OpenHooks, ...] = (
 """What is done around each side's measurement, in the order in which it is done."""
 
 _PARTIAL_LIMIT_S = 10.0
-_MOST_READ_BYTES, _MOST_UNLIKE_BYTES = 500_000, 300_000
+# Of a server whose clients write for 4 seconds or less.
+_MOST_READ_BYTES, _MOST_UNLIKE_BYTES, _READING_S = 500_000, 300_000, 4.0
 
 
 def execute_round(trials: Sequence[GroupTrial], base: int) -> tuple[AttemptResult, ...]:
@@ -213,14 +214,17 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
 def _read_alike(sides: Sequence[_Side]) -> bool:
     """Fail the side that read much more from the disk than another; return whether none did.
 
-    Of writes of 4 seconds, each megabyte that one server reads more makes it about 0.8 % slower.
-    Clients that only read have the bound of ``buffer_pool``, by the share of their requests.
+    Of writes of 4 seconds, each megabyte that one server reads more makes it about 0.8 % slower; of
+    longer ones, less. Clients that only read have the bound of ``buffer_pool``, by the share of
+    their requests.
     """
-    if not _writes(sides[0].trial.spec.workload):
+    workload = sides[0].trial.spec.workload
+    if not _writes(workload):
         return True
+    longer = max(1.0, float(workload.values["time_s"]) / _READING_S)
     read = [side.context.outputs.measured(names.SERVER_READ_BYTES) or 0.0 for side in sides]
     most = max(read)
-    if most < _MOST_READ_BYTES or most - min(read) < _MOST_UNLIKE_BYTES:
+    if most < longer * _MOST_READ_BYTES or most - min(read) < longer * _MOST_UNLIKE_BYTES:
         return True
 
     def refuse(_limit_s: float) -> None:

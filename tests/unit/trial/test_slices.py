@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millrace.errors import TrialFailed
 from millrace.loadgen.events import DriveResult, LoadResult, Slice, read_event
-from millrace.trial.slices import FEWEST_GROUPS, by_side, trimmed_mean
+from millrace.trial.slices import by_side, trimmed_mean
 
 MS = 1_000_000
 Speed = Callable[[int, int], float]
@@ -124,17 +124,22 @@ def test_the_ratio_to_the_base_is_right_whichever_side_stalls_in_some_groups() -
     assert found[2].trimmed_s / found[1].trimmed_s == pytest.approx(1.0, rel=0.01)
 
 
-def test_too_few_groups_are_no_measurement() -> None:
-    slices = slices_of(2, FEWEST_GROUPS - 1, lambda _side, _number: 5.0)
-    with pytest.raises(TrialFailed, match="whole groups of slices") as failed:
-        by_side(result_of(slices, 2), 2, 0)
+def test_a_single_group_of_slow_transactions_is_a_measurement() -> None:
+    slices = slices_of(2, 1, lambda side, _number: 1_000.0 + 100.0 * side)
+    found = by_side(result_of(slices, 2), 2, 0)
+    assert found[1].trimmed_s / found[0].trimmed_s == pytest.approx(1.1)
+
+
+def test_without_a_whole_group_there_is_no_measurement() -> None:
+    with pytest.raises(TrialFailed, match="before each server had had two slices") as failed:
+        by_side(result_of([], 2), 2, 0)
     assert "--interleaved" in (failed.value.hint or "")
 
 
 def test_groups_without_a_transaction_of_each_side_do_not_count() -> None:
-    slices = slices_of(2, FEWEST_GROUPS, lambda _side, _number: 5.0)
-    slices[5] = slices[5]._replace(transactions=0)
-    with pytest.raises(TrialFailed, match=f"{FEWEST_GROUPS - 1} whole groups"):
+    slices = slices_of(2, 1, lambda _side, _number: 5.0)
+    slices[1] = slices[1]._replace(transactions=0)
+    with pytest.raises(TrialFailed, match="before each server had had two slices"):
         by_side(result_of(slices, 2), 2, 0)
 
 
