@@ -16,11 +16,11 @@ from millrace.trial.trial_server import TrialContext
 from tests.unit.workloads.small import driving
 
 
-def side(test: str, read_bytes: float) -> _Side:
+def side(test: str, read_bytes: float, *, time_s: float = 4.0) -> _Side:
     spec = TrialSpec(
         name="test/0",
         servers=(),
-        workload=ResolvedWorkload(driving(), {"test": test}),
+        workload=ResolvedWorkload(driving(), {"test": test, "time_s": time_s}),
     )
     outputs = TrialOutputs()
     outputs.add_measurement(names.SERVER_READ_BYTES, read_bytes)
@@ -44,3 +44,10 @@ def test_clients_that_write_wait_alike_for_the_disk(
     assert _read_alike(sides) is counts
     assert (sides[0].cause is None) is counts
     assert sides[1].cause is None
+
+
+def test_longer_rounds_may_read_more() -> None:
+    sides = [side("pair", each, time_s=8.0) for each in (900_000, 100_000)]
+    assert _read_alike(sides)
+    sides = [side("pair", each, time_s=8.0) for each in (1_100_000, 100_000)]
+    assert not _read_alike(sides)
