@@ -57,13 +57,9 @@ demo: ## compare three real servers, loading and queried, and write two reports
 
 dev: setup $(VENV)/.dev
 
-# Rust's tests run at the same time as the others, most of which wait for servers, and end long before
-# those that need a quiet host.
 test: dev ## all tests, on real servers too
-	@mkdir -p target; cargo test --quiet --locked --workspace >target/tests.log 2>&1 & rust=$$!; \
-	trap 'kill $$rust 2>/dev/null; exit 130' INT TERM; \
-	status=0; $(BIN)/python -m tests.run -n $(WORKERS) || status=$$?; \
-	wait $$rust || status=$$?; cat target/tests.log; exit $$status
+	cargo test --quiet --locked --workspace
+	$(BIN)/python -m tests.run -n $(WORKERS)
 
 test-unit: dev ## tests that need no server and take little time
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not quiet" --hypothesis-profile=quick tests/unit

@@ -14,9 +14,10 @@ from millrace.store.store import Store
 from tests.integration.trial.command import SHORT_TRIALS, Place
 from tests.unit.cli.called import millrace
 
-# The change is in how often a log is made durable.
+# The change is in how often a log is made durable, so the disk must be that of the test alone.
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.quiet,
     pytest.mark.disk,
     pytest.mark.usefixtures("initialised_once"),
 ]
