@@ -23,6 +23,7 @@ from benchmarks import json_file
 from millrace.analysis.compare.treatments import trial_s
 from millrace.app import execution
 from millrace.app.experiments import read_experiment
+from millrace.errors import MillraceError
 from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.slowdown import AGAIN, FACTOR, NONE, Stopped
 from millrace.model.measurements import TRANSACTIONS, trimmed_s
@@ -176,4 +177,7 @@ def _arguments() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MillraceError as error:
+        raise SystemExit(f"error: {error}") from None

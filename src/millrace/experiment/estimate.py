@@ -155,8 +155,8 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
     shorter = f"a shorter time_s (now {time_s:g}), " if time_s > _SHORT_S else ""
     least = duration_in_words(found.least_time_s)
     return (
-        f"{duration_in_words(limit_s)} probably suffice for {room}; a verdict needs "
-        f"{FEWEST_BLOCKS}, which take about {least}: {shorter}fewer levels in [factors] or "
+        f"the limit of {duration_in_words(limit_s)} probably leaves time for {room}; a verdict "
+        f"needs {FEWEST_BLOCKS}, which take about {least}: {shorter}fewer levels in [factors] or "
         "a longer --max-time would do"
     )
 
