@@ -87,21 +87,24 @@ def first_causes(
 ) -> Mapping[tuple[str, str], FirstCause]:
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
-    CPU time and builds alone name nothing, and what costs the side that looks faster is no cause.
+    CPU time and builds alone name nothing, nor what could merely be a part of such a cause; what
+    costs the side that looks faster is no cause.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
     for explanation in explanations:
+        causes = explanation.likely_causes
         named = (
             each
-            for each in explanation.likely_causes
+            for each in causes
             if each.kind in _NAMED and not each.is_against
+            if each.is_likely or each.is_fact or each is causes[0]
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
         if first := next(named, None):
             sides = (explanation.a.levels, explanation.b.levels)
             a, b = (ids[frozenset(levels.items())] for levels in sides)
-            found[a, b] = FirstCause(first.about, first.settings, first.is_fact, first.shown)
+            found[a, b] = FirstCause(first.about, first.settings, first.is_likely, first.shown)
     return found
 
 

@@ -13,16 +13,25 @@ from tests.unit.report.explanation.explained import explained_study, study_run
 
 
 def cause(
-    kind: Kind, about: str, share: float | None = 0.5, *, is_against: bool = False
+    kind: Kind,
+    about: str,
+    share: float | None = 0.5,
+    *,
+    is_likely: bool = True,
+    is_against: bool = False,
 ) -> LikelyCause:
     us = None if share is None else 10.0 * share
-    fact = share is None
-    return LikelyCause(kind, about, about, (), us, share, is_fact=fact, is_against=is_against)
+    is_fact = share is None
+    return LikelyCause(
+        kind, about, about, (), us, share,
+        is_likely=is_likely and not is_fact, is_fact=is_fact, is_against=is_against,
+    )  # fmt: skip
 
 
 CPU = cause("cpu", "CPU time", 0.9)
 BUILD = cause("build", "compiler", 0.9)
 LOG = cause("option", "binary log")
+PURGE = cause("option", "purge", is_likely=False)
 FACT = cause("option", "logs of statements", None)
 
 
@@ -33,6 +42,8 @@ FACT = cause("option", "logs of statements", None)
         ((LOG, FACT), "binary log"),
         ((CPU, BUILD, LOG), "binary log"),
         ((CPU, BUILD), None),
+        ((CPU, PURGE), None),
+        ((PURGE, CPU), "purge"),
         ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
         ((cause("option", "TLS", None, is_against=True), FACT), "logs of statements"),
         ((cause("environment", "other processes", -0.4), LOG), "other processes"),
@@ -51,4 +62,4 @@ def test_it_is_that_of_the_two_treatments() -> None:
     ((ids, found),) = first_causes(stored, [explanation]).items()
     levels = {each.id: each.levels for each in stored.treatments}
     assert [levels[each] for each in ids] == [explanation.a.levels, explanation.b.levels]
-    assert found == FirstCause("logs of statements", {}, is_fact=True, shown=False)
+    assert found == FirstCause("logs of statements", {}, is_likely=False, shown=False)

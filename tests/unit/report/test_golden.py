@@ -61,7 +61,7 @@ def doubtful_run() -> str:
     settings = {"log_bin": ("OFF", "ON")}
     causes = {
         (each.base_id, each.candidate_id): FirstCause(
-            "binary log", settings, is_fact=each.undecided, shown=False
+            "binary log", settings, is_likely=not each.undecided, shown=False
         )
         for each in found.comparisons()[:2]
     }

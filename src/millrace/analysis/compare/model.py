@@ -137,12 +137,13 @@ class FirstCause:
     """The first likely cause of a comparison that its explanation names.
 
     ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate.
-    ``is_fact`` says that it differs whatever the times do, ``shown`` that an experiment showed it.
+    Where it is not ``is_likely``, it is no more than possible. ``shown`` says that an experiment
+    showed it.
     """
 
     about: str
     settings: Mapping[str, tuple[str | None, str | None]]
-    is_fact: bool
+    is_likely: bool
     shown: bool
 
 

@@ -39,10 +39,11 @@ def confirmed_by(cause: LikelyCause) -> str:
 
 
 def heading(explanation: Explanation) -> str:
-    """Return the heading of the likely causes: facts alone promise less."""
-    if all(cause.is_fact for cause in explanation.likely_causes):
+    """Return the heading of the likely causes: facts and possible ones alone promise less."""
+    causes = explanation.likely_causes
+    if all(cause.is_fact for cause in causes):
         return "Facts that may be behind it"
-    return "What is likely behind it"
+    return f"What {'is likely' if any(cause.is_likely for cause in causes) else 'may be'} behind it"
 
 
 def cause_texts(explanation: Explanation) -> tuple[CauseText, ...]:

@@ -69,7 +69,8 @@ class LikelyCausePart(Part):
 
     `us` is how much of the difference its evidence covers, `share` that as a fraction of it. Both
     are null for a fact (`is_fact`), which differs whatever the times do; it `is_against` how the
-    two look where it costs the faster side. `settings` are suspected, with their values in A and B.
+    two look where it costs the faster side. Without `is_likely` it only could act on a part that
+    moved. `settings` are suspected, with their values in A and B.
     """
 
     kind: Kind
@@ -80,6 +81,7 @@ class LikelyCausePart(Part):
     share: float | None
     settings: dict[str, tuple[str | None, str | None]]
     shown: bool
+    is_likely: bool
     is_fact: bool
     is_against: bool
     confirmed_by: Annotated[str, From(confirmed_by)]

@@ -55,7 +55,7 @@ def _cause(comparison: Comparison, analysis: RunAnalysis) -> FirstCause | None:
 def _certainty(found: FirstCause) -> str:
     if found.shown:
         return "cause shown by an experiment"
-    return "possible cause" if found.is_fact else "likely cause"
+    return "likely cause" if found.is_likely else "possible cause"
 
 
 def _settings(found: FirstCause, comparison: Comparison, analysis: RunAnalysis) -> str:

@@ -68,6 +68,11 @@ class SideEvidence:
             found |= self.instance.effective
         return found
 
+    @property
+    def clients(self) -> int:
+        """Return the number of clients at a time; loads have one."""
+        return int(self.levels.get("clients", 1))
+
     def by_block(self, ask: Ask) -> dict[int, float]:
         """Return a figure of each trial that has it."""
         values = {trial.block: ask(trial.observed) for trial in self.trials}

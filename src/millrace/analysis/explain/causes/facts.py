@@ -132,8 +132,9 @@ def _fact(
     if clause.split(maxsplit=1)[0] not in (settings or {}):  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]
     return LikelyCause(
-        kind, about, clause, tuple(evidence), None, None, settings or {}, is_fact=True
-    )
+        kind, about, clause, tuple(evidence), None, None, settings or {}, is_likely=False,
+        is_fact=True,
+    )  # fmt: skip
 
 
 def _plans(contrast: Contrast) -> Iterator[_Fact]:

@@ -63,10 +63,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """The needs of a topic: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``."""
+    """The needs of a topic: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``.
+
+    ``often`` is how often an operation counts: less than the default may be collectors' statements.
+    """
 
     counters: tuple[str, ...]
     plans: tuple[str, ...] = ()
+    often: float = 0.1
 
 
 def _with_cpu(parts: list[str]) -> list[str]:
@@ -85,6 +89,7 @@ class Topic:
     counters: tuple[str, ...] = ()
     amounts: tuple[str, ...] = ()
     only: Only | None = None
+    clients: int = 1
     by_plan: bool = False
     certainty: float = 1.0
     settings: tuple[Setting, ...] = ()

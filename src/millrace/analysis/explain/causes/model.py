@@ -30,7 +30,8 @@ class LikelyCause:
     ``us`` is how much of the difference its evidence covers, in µs of an operation and with the
     difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
     options and factors that are suspected, with their values in A and B (None: not there).
-    ``shown`` says that an experiment showed it; without one, evidence is only consistent with it.
+    ``shown`` says that an experiment showed it; without one, evidence is only consistent with it,
+    and where it is not ``is_likely``, none of it is its own: it could affect the part that moved.
     A fact (``is_fact``) differs whatever the times do: its ``us`` and ``share`` are None. It may
     cost the side that looks faster (``is_against``).
     """
@@ -43,6 +44,7 @@ class LikelyCause:
     share: float | None
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     shown: bool = False
+    is_likely: bool = True
     is_fact: bool = False
     is_against: bool = False
 
@@ -53,7 +55,7 @@ class Finding:
 
     ``clause`` begins the sentence with the fact. ``consequence`` is a further measurement.
     ``most_us`` bounds its share of the difference, with uncertain parts counted at their upper
-    limit; None where ``us`` was measured to be its own.
+    limit; None where ``us`` was measured to be its own. ``is_likely`` is that of the cause.
     """
 
     kind: Kind
@@ -65,6 +67,7 @@ class Finding:
     most_us: float | None = None
     evidence: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    is_likely: bool = True
 
 
 def us_text(us: float) -> str:

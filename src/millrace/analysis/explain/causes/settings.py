@@ -9,13 +9,12 @@ from millrace.analysis.explain.causes.model import Finding, count_text, listed, 
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.quantities import exact_size
 
-# A setting that is known to affect what grew says more than what moved; a build says as much only
-# where the functions that grew are those it would affect.
-_OPTION, _BUILD, _VAGUE_BUILD = 2.0, 1.3, 0.4
+# A setting that is known to affect what grew says more than what moved. A build, and a setting that
+# may cost CPU time like all else, say as much only where their own counters or functions grew.
+_OPTION, _VAGUE_OPTION, _BUILD, _VAGUE_BUILD = 2.0, 0.8, 1.3, 0.4
+_GREW = 1.1  # times as many of a counter, for it to be evidence of its own
 
 Values = Mapping[str, tuple[str | None, str | None]]
-
-_OFTEN = 0.1  # times an operation: what counts less may be statements of collectors
 
 _LONGEST_VALUE = 40
 _MOST_SWITCHES = 3
@@ -36,16 +35,19 @@ def options(evidence: Evidence) -> Iterator[Finding]:
         if us <= 0:
             continue
         values = values_of(evidence.a, evidence.b, dearer)
+        waits = evidence.growth_of(topic.waits) > 0
+        is_likely = topic.certainty == 1 or _is_seen(evidence, topic)
         yield Finding(
             "option",
             topic.name,
             f"{values_text(values)}: {topic.does}",
             us,
             consequence,
-            _OPTION * topic.certainty,
+            topic.certainty * (_OPTION if is_likely or waits else _VAGUE_OPTION),
             _most(evidence, topic),
             tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
             values,
+            is_likely,
         )
 
 
@@ -59,17 +61,28 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         if us <= 0:
             continue
         values: Values = {fact.name: (a, b)}
-        found_functions = any(evidence.group_growth_us.get(name) for name in fact.groups)
+        is_likely = _is_seen(evidence, fact)
         yield Finding(
             "build",
             fact.name,
             f"{values_text(values)}: {fact.does}",
             us,
             consequence,
-            _BUILD if found_functions else _VAGUE_BUILD,
+            _BUILD if is_likely else _VAGUE_BUILD,
             _most(evidence, fact),
             settings=values,
+            is_likely=is_likely,
         )
+
+
+def _is_seen(evidence: Evidence, topic: Topic) -> bool:
+    """Return whether functions or counters of a topic's own grew, not only parts of the time."""
+    if any(evidence.group_growth_us.get(name) for name in topic.groups):
+        return True
+    if not topic.counters:
+        return False
+    counts = evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
+    return counts is not None and counts[1] > _GREW * counts[0]
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
@@ -160,10 +173,12 @@ def may_matter(
         known_plans = {plan.same for plan in plans} - {None}
         if known_plans == {True}:
             return False
+    if topic.clients > max(side.clients for side in sides):
+        return False
     if topic.only is None:
         return True
     counts = [side.own_counters(*topic.only.counters) for side in sides]
-    return any(count is not None and count >= _OFTEN for count in counts) or any(
+    return any(count is not None and count >= topic.only.often for count in counts) or any(
         words in said for said in _said_by_plans(plans) for words in topic.only.plans
     )
 

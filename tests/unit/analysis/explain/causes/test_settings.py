@@ -253,3 +253,37 @@ def test_threads_that_write_the_log_are_suspected_where_only_one_server_has_them
 def test_threads_that_write_the_log_are_not_suspected_where_nothing_is_written() -> None:
     a, b = (replace(side, counted={"Innodb_log_write_requests": 0.002}) for side in LOGGED)
     assert WRITERS not in named(suspects(a, b))
+
+
+def test_a_setting_of_contention_is_not_suspected_with_a_single_client() -> None:
+    name = "innodb_spin_wait_delay"
+    a = Seen(truth(), levels={"clients": 1}, effective={name: "6"})
+    b = Seen(truth(cpu_user=40.0), levels={"clients": 1}, effective={name: "4"})
+    assert ("option", "spinning") not in named(suspects(a, b))
+    a, b = (replace(each, levels={"clients": 2}) for each in (a, b))
+    assert ("option", "spinning") in named(suspects(a, b))
+
+
+def test_what_may_cost_cpu_time_like_all_else_is_possible_and_not_likely() -> None:
+    a, b = SORTED
+    a, b = (replace(each, counted={"Sort_range": 1.0}) for each in (a, b))
+    found = suspects(a, b)
+    assert not option(found, "memory for sorting").is_likely
+    assert named(found)[0] == ("cpu", "CPU time")
+    seen = suspects(a, b, groups={"execution": (5.0, 24.0)})
+    assert option(seen, "memory for sorting").is_likely
+
+
+def test_index_dives_are_likely_where_the_dearer_side_reads_more_pages() -> None:
+    def dives(asked: float, keys: float) -> Seen:
+        counts = {"Handler_read_key": keys, "Innodb_buffer_pool_read_requests": asked}
+        limit = {"eq_range_index_dive_limit": "200" if asked > 300 else "10"}
+        return Seen(truth(cpu_user=10.0 + asked / 10), counts, effective=limit)
+
+    found = option(suspects(dives(300, 100), dives(500, 100)), "index dives")
+    assert found.is_likely
+    assert found.evidence == (
+        "Innodb_buffer_pool_read_requests per transaction: 300 in A, 500 in B",
+    )
+    single = suspects(dives(300, 1), dives(500, 1))
+    assert ("option", "index dives") not in named(single)
