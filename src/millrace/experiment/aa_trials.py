@@ -10,15 +10,15 @@ its first block. Plans of fewer than 5 blocks have none, because one more trial 
 shows little. Runs of concurrent pairs have none: a third trial would have no partner, and such a
 run starts only where a calibration has measured the base concurrently with itself.
 
-In block b an A/A trial of treatment t takes its place in the random order of its group from the
-SHA-256 of ``"{seed}:{b}:{t}:control"``; all other trials keep theirs. In a round it is one more
-server, in a slot that the same SHA-256 chooses; the slots from there on move on by one.
+In a block an A/A trial of treatment t takes its place in the random order of its group as a
+treatment with the id ``"{t}:control"`` would; all other trials keep theirs. In a round it is one
+more server, in a slot that the same key chooses; the slots from there on move on by one.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from millrace.experiment.groups import fixed_factors, group_place
+from millrace.experiment.groups import fixed_factors, group_place, trial_place
 from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.experiment.rounds import MOST_SLOTS
@@ -105,7 +105,7 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
 
 def _place_in_group(plan: Plan, trial: PlannedTrial) -> bytes:
     suffix = f":{_CONTROL}" if trial.purpose == _CONTROL else ""
-    return sort_key(f"{plan.seed}:{trial.block}:{trial.treatment.id}{suffix}")
+    return trial_place(f"{trial.treatment.id}{suffix}", str(plan.seed), trial.block)
 
 
 def _choice(seed: int, number: int, places: int) -> int:

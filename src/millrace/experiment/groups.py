@@ -1,8 +1,13 @@
-"""Order the comparison groups of a block.
+"""Order the comparison groups of a block, and the interleaved trials of a group.
 
 A group's trials are neighbours: the farther apart two trials are, the more the host's speed has
 wandered between them. In block b the groups of a plan are sorted by the SHA-256 of
 ``"{seed}:{b}:{fixed factors}:group"``, with the fixed factors as canonical JSON.
+
+Of a group's trials, an earlier one may differ from a later one: it finds another page cache, or a
+host that was at rest. So two blocks have an order and its mirror image, in which each treatment
+comes before each other once: in block b that of the SHA-256 of
+``"{seed}:{b // 2}:{treatment id}"``, backwards where b is odd.
 """
 
 import itertools
@@ -33,6 +38,12 @@ def group_place(treatment: Treatment, factor: str, seed: str, block: int) -> byt
     fixed = {name: level for name, level in treatment.levels.items() if name != factor}
     written = json.dumps(fixed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sort_key(f"{seed}:{block}:{written}:group")
+
+
+def trial_place(identity: str, seed: str, block: int) -> bytes:
+    """Return the sort key of an interleaved trial in its group: of a treatment's id, in a block."""
+    key = sort_key(f"{seed}:{block // 2}:{identity}")
+    return bytes(255 - byte for byte in key) if block % 2 else key
 
 
 def measured_together(

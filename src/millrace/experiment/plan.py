@@ -10,12 +10,11 @@ added blocks keep the finished ones, and a treatment is recognised in another ru
   for, and the definitions of the configurations it uses;
 * a trial: digest, treatment, block, and its purpose unless it is to measure.
 
-Order. Each block holds each treatment once, group by group (see millrace.experiment.groups). In
-block b the treatments of a group are sorted by the SHA-256 of ``"{seed}:{b}:{treatment id}"``, a
-random permutation that depends on nothing else, so that added blocks leave the earlier ones
-unchanged. Blocks of profiled trials come after all others and use the seed ``"{seed}:profile"``.
-Concurrent pairs and rounds have an order of their own (see millrace.experiment.concurrent_pairs and
-millrace.experiment.rounds).
+Order. Each block holds each treatment once, group by group (see millrace.experiment.groups), in a
+random order that depends on the seed and the block alone, so that added blocks leave the earlier
+ones unchanged. Blocks of profiled trials come after all others and use the seed
+``"{seed}:profile"``. Concurrent pairs and rounds have an order of their own (see
+millrace.experiment.concurrent_pairs and millrace.experiment.rounds).
 """
 
 import hashlib
@@ -28,9 +27,9 @@ from typing import Any
 
 from millrace.experiment import concurrent_pairs, rounds
 from millrace.experiment.concurrent_pairs import sides
-from millrace.experiment.groups import group_place, groups_of
+from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
-from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment, sort_key
+from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose
@@ -211,7 +210,7 @@ def _block_order(
                 yield treatment, None, slot
         else:
             for treatment in sorted(
-                group.treatments, key=lambda each: sort_key(f"{seed}:{block}:{each.id}")
+                group.treatments, key=lambda each: trial_place(each.id, seed, block)
             ):
                 yield treatment, None, None
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import workloads
+from millrace.experiment.groups import groups_of
 from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import digest, expand
 from millrace.levels import Level
@@ -124,6 +125,21 @@ def test_profiled_trials_come_last_in_complete_blocks_of_their_own(
     )
     assert len({trial.id for trial in plan.trials}) == len(plan.trials)
     assert plan.digest == without.digest
+
+
+@given(FACTORS, SEEDS)
+def test_in_two_blocks_each_trial_comes_before_each_other_of_its_group_once(
+    factors: dict[str, list[Level]], seed: int
+) -> None:
+    plan = expand(experiment(factors, blocks=2), seed=seed)
+    for group in groups_of(plan.treatments, plan.experiment.compare.factor):
+        ids = {each.id for each in group}
+        one, other = (
+            [each.treatment.id for each in plan.trials if each.block == block] for block in range(2)
+        )
+        assert [each for each in one if each in ids] == [
+            each for each in reversed(other) if each in ids
+        ]
 
 
 def test_blocks_are_in_different_orders() -> None:
