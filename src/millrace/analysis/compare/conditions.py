@@ -47,7 +47,7 @@ class DriveConditions:
 
 @dataclass(frozen=True)
 class DisturbedBlocks:
-    """The ``blocks`` of a run, of ``measured``, in which the host disturbed a trial.
+    """The ``blocks`` of a run, of ``measured``, in which the host disturbed an interleaved trial.
 
     ``by`` are the disturbances, a clause each; empty where no block was disturbed.
     """
@@ -197,12 +197,20 @@ def holds_for(stored: StoredRun) -> Looks:
 
 
 def disturbed_blocks(stored: StoredRun) -> DisturbedBlocks:
-    """Return the blocks with a trial of purpose ``measure`` that the host disturbed."""
+    """Return the blocks with a trial of purpose ``measure`` that the host disturbed.
+
+    Slices do not count: what disturbs a round meets all of its servers alike, and cancels.
+    """
     last = stored.last_attempts()
     found: dict[int, list[str]] = {}
     for trial in stored.trials:
         attempt = last.get(trial.id)
-        if trial.purpose == "measure" and attempt is not None and attempt.outcome == "finished":
+        if (
+            trial.purpose == "measure"
+            and attempt is not None
+            and attempt.outcome == "finished"
+            and measurements.SLICES not in attempt.measured
+        ):
             host = attempt.observations.host
             found.setdefault(trial.block, []).extend((host and host.disturbed) or ())
     blocks = sum(bool(clauses) for clauses in found.values())

@@ -10,11 +10,12 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.model import measurements
 from millrace.model.observations import Observations
 from millrace.report.run import notes
 from millrace.report.run.doubts import aa_text, doubts
 from millrace.report.run.formats import render
-from millrace.store.records import StoredRun
+from millrace.store.records import MeasurementRecord, StoredRun
 from tests.unit.analysis.builders import noisy
 from tests.unit.analysis.sequential_runs import BASE, run_of, with_aa_trials
 
@@ -117,6 +118,17 @@ def test_disturbed_blocks_are_counted_beside_the_answer() -> None:
     assert doubts(one) == ["1 of 6 blocks was disturbed by what else the host did"]
     for output_format in TOLD:
         assert "doubtful: 4 of 6 blocks were disturbed" in words(found, output_format)
+
+
+def test_what_disturbs_a_round_is_no_doubt() -> None:
+    slices = MeasurementRecord(measurements.SLICES, 1000.0)
+    stored = disturbed(DECIDED, 4, OTHERS)
+    attempts = (
+        replace(each, measurements=(*each.measurements, slices)) for each in stored.attempts
+    )
+    found = compare_run(replace(stored, attempts=tuple(attempts)))
+    assert found.disturbed == DisturbedBlocks(0, 0, ())
+    assert doubts(found) == []
 
 
 def test_nothing_is_doubtful_where_nothing_was_compared() -> None:
