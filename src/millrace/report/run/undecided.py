@@ -61,23 +61,24 @@ def next_step(analysis: RunAnalysis) -> str:
         return ""
     units = {unit_of_evidence(each, analysis) for each in undecided}
     blocks = counted(steps[0], f"more {units.pop() if len(units) == 1 else 'block'}")
-    which = _which(steps, len(undecided))
-    return f"{blocks} would settle {which} not beyond doubt, as they look now: `{command}`"
+    settled = _settled(steps, len(undecided))
+    return f"{blocks} would settle {settled}, as they look now: `{command}`"
 
 
-def _which(steps: Sequence[int], n_undecided: int) -> str:
-    """Return text such as ``1 of the 2 (9: all) that are``: what the fewest of ``steps`` settle.
+def _settled(steps: Sequence[int], n_undecided: int) -> str:
+    """Return text such as ``1 of the 2 that are not beyond doubt, 9 all of them``.
 
     The ``steps`` are further blocks, in order, one for each comparison that some can settle.
     """
     if n_undecided == 1:
-        return "what is"
+        return "what is not beyond doubt"
     settled = steps.count(steps[0])
     which = f"{'all' if settled == n_undecided else f'{settled} of the'} {n_undecided}"
+    more = ""
     if settled < len(steps):
         of_them = "all" if len(steps) == n_undecided else f"{len(steps)}"
-        which = f"{which} ({steps[-1]:,}: {of_them})"
-    return f"{which} that are"
+        more = f", {steps[-1]:,} {of_them} of them"
+    return f"{which} that are not beyond doubt{more}"
 
 
 def _first_verdicts(analysis: RunAnalysis) -> str:
