@@ -67,12 +67,13 @@ def execute_trials(
     *,
     retry_failed: bool,
     stop_at_host_errors: bool,
-) -> None:
-    """Execute the trials of a plan that have no end yet; they are rows in the store.
+) -> bool:
+    """Execute the trials of a plan that have no end yet; return whether there were any.
 
-    With ``stop_at_host_errors`` a transient failure raises HostError instead of being a result.
+    They are rows in the store. With ``stop_at_host_errors`` a transient failure raises HostError
+    instead of being a result.
     """
-    compare = plan.experiment.compare
+    compare, ran = plan.experiment.compare, False
     for together in measured_together(plan.trials, compare.factor):
         claimed = []
         for trial in together:
@@ -86,6 +87,8 @@ def execute_trials(
                 claimed.append(Claimed(attempt, trial, spec, len(together), is_base))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
+            ran = True
+    return ran
 
 
 def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:

@@ -1,9 +1,13 @@
-"""Query a run that grows block by block: its blocks, its open block, and their time."""
+"""Query a run that grows block by block: its blocks, what it shows so far, and its time."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import ComparisonStatus
 from millrace.analysis.compare.treatments import trial_s
+from millrace.model.events import SeenComparison
 from millrace.store.records import StoredRun
 
 
@@ -38,3 +42,18 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
         return False
     spent_s = math.fsum(trial_s(attempt) for attempt in stored.attempts)
     return spent_s + spent_s / max(1, n_blocks(stored)) > limit_s
+
+
+def seen_so_far(stored: StoredRun) -> tuple[SeenComparison, ...]:
+    """Return what the comparisons of a run look like, with intervals for any number of looks."""
+    return seen(compare_run(stored, looks="any").status.comparisons)
+
+
+def seen(comparisons: Iterable[ComparisonStatus]) -> tuple[SeenComparison, ...]:
+    """Return what comparisons look like, the largest differences first."""
+    found = [
+        SeenComparison(label=each.label, ratio=estimate.ratio, low=estimate.low, high=estimate.high)
+        for each in comparisons
+        if (estimate := each.comparison.estimate) is not None
+    ]
+    return tuple(sorted(found, key=lambda each: -abs(math.log(each.ratio))))

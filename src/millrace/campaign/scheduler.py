@@ -7,13 +7,14 @@ run resumes: open attempts are ended, their trials run again, finished ones neve
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
 from millrace.campaign.attempts import execute_trials, record_failure
-from millrace.campaign.blocks import joined, would_be_late
+from millrace.campaign.blocks import joined, seen_so_far, would_be_late
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
@@ -26,6 +27,7 @@ from millrace.errors import (
 from millrace.experiment.model import Plan
 from millrace.model.events import (
     Announcement,
+    BlockEnded,
     Emitted,
     Event,
     OnEvent,
@@ -190,15 +192,28 @@ class _Execution:
             record_failure(self._store, self._run, batch.plan, failed)
             return
         self._emit(_scheduled(self.stored, batch, prepared))
-        execute_trials(
-            self._store,
-            self._run,
-            batch.plan,
-            prepared,
-            self._emit,
-            retry_failed=batch.retry_failed,
-            stop_at_host_errors=self._rules.stop_at_host_errors,
-        )
+        blocks = list(_by_block(batch.plan))
+        for plan in blocks:
+            ran = execute_trials(
+                self._store,
+                self._run,
+                plan,
+                prepared,
+                self._emit,
+                retry_failed=batch.retry_failed,
+                stop_at_host_errors=self._rules.stop_at_host_errors,
+            )
+            if ran and plan is not blocks[-1]:
+                self._tell_what_is_seen(plan, batch.total_blocks)
+
+    def _tell_what_is_seen(self, plan: Plan, total: int) -> None:
+        """Tell what the comparisons look like after a block that is not the last of its batch."""
+        block, purpose = plan.trials[0].block, plan.trials[0].purpose
+        if purpose == "profile":
+            return
+        self.load(from_block=block)
+        if self.stored is not None and (found := seen_so_far(self.stored)):
+            self._emit(BlockEnded(block + 1, total, found))
 
 
 class _Emitter:
@@ -244,6 +259,12 @@ def _input_or_error(
         if is_last_try or not isinstance(error, PermanentHostError):
             return error
     return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
+
+
+def _by_block(plan: Plan) -> Iterator[Plan]:
+    """Yield the plans of single blocks; profiled trials have blocks of their own."""
+    for _, trials in groupby(plan.trials, lambda each: (each.purpose == "profile", each.block)):
+        yield replace(plan, trials=tuple(trials))
 
 
 def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> TrialsScheduled:

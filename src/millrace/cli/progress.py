@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -22,6 +22,7 @@ from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
 from millrace.quantities import duration_in_words
+from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.store.records import TrialRecord
 
 _NAMED = 4  # comparisons in a line; more are counted
@@ -143,6 +144,8 @@ class TrialBar:
                 self._show()
             case events.StepBegan():
                 self._show(event.trial, event.name)
+            case events.BlockEnded():
+                err.print(block_end_text(event))
             case events.IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
             case events.TrialEnded():
@@ -251,8 +254,25 @@ def review_text(event: events.RunAssessed) -> str:
     if len(closed) > _NAMED:
         counts = Counter(_closed_text(each) for each in event.closed)
         closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
+    seen = [_seen_text(event.seen[:_NAMED])] if event.seen else []
     left = f"{event.open or 'no'} comparison{'' if event.open == 1 else 's'} undecided"
-    return f"after block {event.blocks}: {'; '.join([*closed, left])}"
+    return f"after block {event.blocks}: {'; '.join([*closed, *seen, left])}"
+
+
+def block_end_text(event: events.BlockEnded) -> str:
+    """Return ``after block 2 of 4: mysql-5.7.22 at 0.903 (0.850 to 0.959)``."""
+    more = len(event.seen) - _NAMED
+    others = f", and {counted(more, 'other')}" if more > 0 else ""
+    return f"after block {event.blocks} of {event.total}: {_seen_text(event.seen[:_NAMED])}{others}"
+
+
+def _seen_text(seen: Sequence[events.SeenComparison]) -> str:
+    """Return the ratios so far, candidate / base, with intervals where there are any."""
+    texts = []
+    for each in seen:
+        interval = f" ({interval_text(each.low, each.high)})" if each.low is not None else ""
+        texts.append(f"{each.label} at {ratio_text(each.ratio)}{interval}")
+    return ", ".join(texts)
 
 
 def _closed_text(closed: events.ClosedComparison) -> str:

@@ -140,12 +140,31 @@ class ClosedComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SeenComparison:
+    """What a comparison looks like so far: candidate / base, and an interval where there is one."""
+
+    label: str
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class BlockEnded(Announcement):
+    """The first ``blocks`` of ``total`` blocks that were fixed beforehand are over."""
+
+    blocks: int
+    total: int
+    seen: tuple[SeenComparison, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunAssessed:
     """A sequential run was analyzed after ``blocks`` blocks, with ``ended_trials``.
 
     ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
-    need more blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
-    ``at_most_trials``.
+    need more blocks, and ``seen`` what these look like. The rest takes about ``about_s``, and at
+    most ``at_most_s`` and ``at_most_trials``.
     """
 
     blocks: int
@@ -155,6 +174,7 @@ class RunAssessed:
     at_most_s: float
     at_most_trials: int
     ended_trials: int = 0
+    seen: tuple[SeenComparison, ...] = ()
     event: Literal["look"] = "look"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -11,14 +12,16 @@ from rich.console import Console
 
 from millrace.cli import progress
 from millrace.cli.console import err
-from millrace.cli.progress import Forecast, Listener, review_text
+from millrace.cli.progress import Forecast, Listener, block_end_text, review_text
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.model.events import (
+    BlockEnded,
     ClosedComparison,
     IntervalEnded,
     RunAssessed,
     ScheduledTrial,
+    SeenComparison,
     StepBegan,
     TrialBegan,
     TrialEnded,
@@ -41,6 +44,13 @@ def look(
     )  # fmt: skip
 
 
+SEEN = (
+    SeenComparison(label="b", ratio=0.9, low=0.85, high=0.953),
+    SeenComparison(label="c", ratio=1.01),
+    *[SeenComparison(label="d", ratio=1.0)] * 4,
+)
+
+
 def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
     return TrialsScheduled(
         trials=tuple(
@@ -57,6 +67,10 @@ def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
     ("event", "text"),
     [
         (look(1, n_open=2), "after block 1: 2 comparisons undecided"),
+        (
+            replace(look(2, n_open=2), seen=SEEN[:2]),
+            "after block 2: b at 0.900 (0.850 to 0.953), c at 1.010; 2 comparisons undecided",
+        ),
         (
             look(5, closed("b", "regression"), n_open=1),
             "after block 5: b: regression; 1 comparison undecided",
@@ -77,6 +91,15 @@ def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
 )  # fmt: skip
 def test_a_look_in_words(event: RunAssessed, text: str) -> None:
     assert review_text(event) == text
+
+
+def test_the_end_of_a_block_in_words() -> None:
+    assert block_end_text(BlockEnded(2, 4, SEEN)) == (
+        "after block 2 of 4: b at 0.900 (0.850 to 0.953), c at 1.010, d at 1.000, d at 1.000, and "
+        "2 others"
+    )
+    with Listener() as watch:
+        watch(BlockEnded(2, 4, SEEN))
 
 
 def test_the_time_left_runs_down_from_the_last_look() -> None:

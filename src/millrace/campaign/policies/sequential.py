@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
+from millrace.campaign.blocks import seen
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
@@ -117,6 +118,7 @@ class Sequential:
             at_most_s=now.at_most_s,
             at_most_trials=now.at_most_trials,
             ended_trials=len(now.begun) - len(now.waiting),
+            seen=seen(each for each in comparisons if each.state == "open"),
         )
 
 
