@@ -49,13 +49,15 @@ def configuration_of(
     experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
 ) -> Configuration:
     """Return the treatment's configuration, scaled to the data and its share of this host."""
+    # A round may have one more server, for its A/A trial.
+    servers_at_once = experiment.servers_at_once + int(experiment.slices)
     resolved = configurations.resolve(
         str(treatment.resolved["configuration"]),
         family=family,
         version=version,
         definitions=experiment.configurations,
         data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
-        host_memory_bytes=psutil.virtual_memory().total // experiment.servers_at_once,
+        host_memory_bytes=psutil.virtual_memory().total // servers_at_once,
     )
     return configurations.laid_over(resolved, varied_options(treatment))
 
