@@ -129,8 +129,8 @@ def _refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
     experiment = plan.experiment
     if not experiment.concurrent:
         return
-    factor = experiment.compare.factor
-    fixed = {fixed_factors(each, factor): None for each in plan.treatments}
+    compared = experiment.compared_factors
+    fixed = {fixed_factors(each, compared): None for each in plan.treatments}
     runs = of_experiment(run, store.calibrations_of(run))
     found = (calibration(store.load_run(each.id)) for each in runs)
     why = objection(run, list(map(dict, fixed)), found, datetime.now(UTC))

@@ -74,7 +74,7 @@ def execute_trials(
     instead of being a result.
     """
     compare, ran = plan.experiment.compare, False
-    for together in measured_together(plan.trials, compare.factor):
+    for together in measured_together(plan.trials, plan.experiment.compared_factors):
         claimed = []
         for trial in together:
             attempt = claim(store, run, trial, retry_failed=retry_failed)
@@ -155,7 +155,7 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     if first.slot is None:
         return joined(trials, list(map(_readable, execute_pair(trials))), of="pair")
     base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
-    return joined(trials, list(map(_readable, execute_round(trials, base))), of="round")
+    return execute_round(trials, base, _readable)
 
 
 def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
+from millrace.levels import Level
 from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
 from millrace.quantities import utc_now
 from millrace.servers.instances import processes
@@ -79,6 +80,7 @@ def experiment_of_run(
     margin: float,
     campaign: CampaignPart,
     slices: bool = False,
+    only: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
     """Return an experiment that measures a run's workload at its scale with other factors.
 
@@ -103,6 +105,7 @@ def experiment_of_run(
         source=f"run {run.id}",
         text=run.experiment_text,
         slices=slices,
+        only=only,
         campaign=campaign,
     )
 

@@ -120,12 +120,12 @@ def _design(plan: Plan) -> str:
 
 def _slices(plan: Plan) -> str:
     """Return which groups take turns in slices; empty for none."""
-    factor = plan.experiment.compare.factor
+    compared = plan.experiment.compared_factors
     ids = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
     sliced = [treatment for treatment in plan.treatments if treatment.id in ids]
     if not sliced:
         return ""
-    n_sliced, n_groups = (len(groups_of(of, factor)) for of in (sliced, plan.treatments))
+    n_sliced, n_groups = (len(groups_of(of, compared)) for of in (sliced, plan.treatments))
     whose = "" if n_sliced == n_groups else f" of {n_sliced} of {n_groups} groups"
     return f"the servers{whose} in slices of some milliseconds"
 

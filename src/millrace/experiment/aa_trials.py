@@ -69,15 +69,15 @@ def _with_aa_trial(
     trials: Sequence[PlannedTrial], plan: Plan, base: Treatment, block: int
 ) -> list[PlannedTrial]:
     """Return the trials with one of the base in its group's block; as they are in a full round."""
-    factor = plan.experiment.compare.factor
+    compared = plan.experiment.compared_factors
     control = PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
-    fixed = fixed_factors(base, factor)
+    fixed = fixed_factors(base, compared)
     in_round = {
         each.id
         for each in trials
         if each.slot is not None
         and each.block == block
-        and fixed_factors(each.treatment, factor) == fixed
+        and fixed_factors(each.treatment, compared) == fixed
     }
     if not in_round:
         return [*trials, control]
@@ -97,8 +97,8 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
     """Return the sort key of a plan's trials; profiled trials stay in their order."""
     if trial.purpose == "profile":
         return True, trial.position, b"", b""
-    factor = plan.experiment.compare.factor
-    of_group = group_place(trial.treatment, factor, str(plan.seed), trial.block)
+    compared = plan.experiment.compared_factors
+    of_group = group_place(trial.treatment, compared, str(plan.seed), trial.block)
     in_group = _place_in_group(plan, trial) if trial.slot is None else bytes([trial.slot])
     return False, trial.block, of_group, in_group
 

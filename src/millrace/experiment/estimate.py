@@ -129,7 +129,7 @@ def _peak(
     }
     largest: list[Treatment] = []
     peak_bytes = 0
-    for trials in measured_together(plan.trials, plan.experiment.compare.factor):
+    for trials in measured_together(plan.trials, plan.experiment.compared_factors):
         needed = sum(disks[trial.treatment.id] for trial in trials)
         if needed > peak_bytes:
             largest, peak_bytes = [trial.treatment for trial in trials], needed

@@ -12,7 +12,7 @@ comes before each other once: in block b that of the SHA-256 of
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from millrace.experiment.model import PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
@@ -20,22 +20,22 @@ from millrace.levels import Level
 FixedFactors = frozenset[tuple[str, Level]]
 
 
-def fixed_factors(treatment: Treatment, factor: str) -> FixedFactors:
-    """Return the fixed factors of a treatment: all levels but that of the compared factor."""
-    return frozenset((name, level) for name, level in treatment.levels.items() if name != factor)
+def fixed_factors(treatment: Treatment, compared: Collection[str]) -> FixedFactors:
+    """Return the fixed factors of a treatment: all levels but those of the compared factors."""
+    return frozenset(each for each in treatment.levels.items() if each[0] not in compared)
 
 
-def groups_of(treatments: Iterable[Treatment], factor: str) -> list[list[Treatment]]:
-    """Return the groups of treatments that differ in the compared factor alone."""
+def groups_of(treatments: Iterable[Treatment], compared: Collection[str]) -> list[list[Treatment]]:
+    """Return the groups of treatments that differ in the compared factors alone."""
     groups: dict[FixedFactors, list[Treatment]] = {}
     for treatment in treatments:
-        groups.setdefault(fixed_factors(treatment, factor), []).append(treatment)
+        groups.setdefault(fixed_factors(treatment, compared), []).append(treatment)
     return list(groups.values())
 
 
-def group_place(treatment: Treatment, factor: str, seed: str, block: int) -> bytes:
+def group_place(treatment: Treatment, compared: Collection[str], seed: str, block: int) -> bytes:
     """Return the sort key of a treatment's group in a block."""
-    fixed = {name: level for name, level in treatment.levels.items() if name != factor}
+    fixed = dict(fixed_factors(treatment, compared))
     written = json.dumps(fixed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sort_key(f"{seed}:{block}:{written}:group")
 
@@ -47,13 +47,13 @@ def trial_place(identity: str, seed: str, block: int) -> bytes:
 
 
 def measured_together(
-    trials: Iterable[PlannedTrial], factor: str
+    trials: Iterable[PlannedTrial], compared: Collection[str]
 ) -> Iterator[tuple[PlannedTrial, ...]]:
     """Yield the trials of a plan, those of a concurrent pair or a round together."""
 
     def key(trial: PlannedTrial) -> object:
         is_single = trial.side is None and trial.slot is None
-        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, factor))
+        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, compared))
 
     for _, together in itertools.groupby(trials, key):
         yield tuple(together)

@@ -86,6 +86,9 @@ class Experiment:
     the trials of a group and block are a round, wherever that measures what it should: their
     clients take turns every few milliseconds (see millrace.experiment.rounds). An experiment that
     ``requires_slices`` is refused where that is not so.
+
+    ``only`` are the combinations of levels that are measured, where these are not all: they are one
+    group, whatever they differ in.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Experiment:
     concurrent: bool = False
     slices: bool = False
     requires_slices: bool = False
+    only: tuple[Mapping[str, Level], ...] = ()
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 
@@ -122,7 +126,16 @@ class Experiment:
         """The number of treatments whose servers are on the host at the same time, at most."""
         if not self.slices:
             return 2 if self.concurrent else 1
+        if self.only:
+            return len(self.only)
         return next(len(each.levels) for each in self.factors if each.name == self.compare.factor)
+
+    @property
+    def compared_factors(self) -> frozenset[str]:
+        """The factors in which the treatments of a group differ."""
+        if self.only:
+            return frozenset(each.name for each in self.factors)
+        return frozenset((self.compare.factor,))
 
 
 def nothing_compared(experiment: Experiment) -> str | None:

@@ -51,7 +51,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     identity = digest(experiment)
     groups = [
         _Group(tuple(each), in_slices=_is_in_slices(experiment, each))
-        for each in groups_of(treatments, experiment.compare.factor)
+        for each in groups_of(treatments, experiment.compared_factors)
     ]
     blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
     profiled = (
@@ -75,7 +75,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 def with_slices(experiment: Experiment) -> Experiment:
     """Return the experiment with slices for the groups where they are valid, if there are any."""
     sliced = replace(experiment, slices=True, workload=in_slices(experiment.workload))
-    groups = groups_of(_treatments(experiment), experiment.compare.factor)
+    groups = groups_of(_treatments(experiment), experiment.compared_factors)
     return sliced if any(_is_in_slices(sliced, each) for each in groups) else experiment
 
 
@@ -157,7 +157,8 @@ def _is_in_slices(experiment: Experiment, group: Iterable[Treatment]) -> bool:
 
 def _treatments(experiment: Experiment) -> tuple[Treatment, ...]:
     levels = product(*(factor.levels for factor in experiment.factors))
-    return tuple(_treatment(experiment, each) for each in levels)
+    every = (_treatment(experiment, each) for each in levels)
+    return tuple(each for each in every if not experiment.only or each.levels in experiment.only)
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
@@ -199,7 +200,7 @@ def _block_order(
     compare, measures = experiment.compare, purpose == _MEASURE
 
     def place(group: _Group) -> bytes:
-        return group_place(group.treatments[0], compare.factor, seed, block)
+        return group_place(group.treatments[0], experiment.compared_factors, seed, block)
 
     for group in sorted(groups, key=place):
         if experiment.concurrent and measures:

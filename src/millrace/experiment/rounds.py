@@ -66,12 +66,14 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
             f"{experiment.servers_at_once} levels: a round has 2 to {MOST_SLOTS} servers at once",
             "fewer levels; --candidate LEVEL takes one of several",
         )
-    if name not in _OF_SERVERS and not name.startswith(OPTION):
-        yield Diagnostic(
-            "compare.factor",
-            f"{name} is of the clients, which are the same for all servers of a round",
-            "compare server, configuration or an option",
-        )
+    differs = (each.name for each in experiment.factors if len(each.levels) > 1)
+    for each in experiment.compared_factors.intersection((name, *differs)):
+        if each not in _OF_SERVERS and not each.startswith(OPTION):
+            yield Diagnostic(
+                "compare.factor",
+                f"{each} is of the clients, which are the same for all servers of a round",
+                "compare server, configuration or an option",
+            )
 
 
 def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:

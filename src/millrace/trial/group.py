@@ -1,6 +1,6 @@
 """Trials that are measured together, and count together or not at all."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.store.records import PAIR_FAILED, AttemptResult
@@ -18,15 +18,26 @@ class GroupTrial:
 
 
 def joined(
-    trials: Sequence[GroupTrial], results: Sequence[AttemptResult | None], *, of: str
+    trials: Sequence[GroupTrial],
+    results: Sequence[AttemptResult | None],
+    *,
+    of: str,
+    apart: Collection[int] = (),
 ) -> tuple[AttemptResult, ...]:
     """Return the results of all trials; where one failed, those that did not are left out.
 
     A result is None where another trial ended this one. ``of`` is what the trials are to users: a
-    pair or a round.
+    pair or a round. Those ``apart``, by number, failed before the others were measured.
     """
-    ended = zip(trials, results, strict=True)
-    failed = next(((t, r) for t, r in ended if r is not None and r.outcome == "failed"), None)
+    ended = enumerate(zip(trials, results, strict=True))
+    failed = next(
+        (
+            (trial, result)
+            for number, (trial, result) in ended
+            if result is not None and result.outcome == "failed" and number not in apart
+        ),
+        None,
+    )
     if failed is None:
         return tuple(result for result in results if result is not None)
     trial, cause = failed

@@ -5,7 +5,7 @@ generator drives one of them at a time, and changes every few milliseconds. The 
 together or not at all, because each has its share of the same time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -71,21 +71,27 @@ _PARTIAL_LIMIT_S = 10.0
 _MOST_READ_BYTES, _MOST_UNLIKE_BYTES, _READING_S = 500_000, 300_000, 4.0
 
 
-def execute_round(trials: Sequence[GroupTrial], base: int) -> tuple[AttemptResult, ...]:
+def execute_round(
+    trials: Sequence[GroupTrial], base: int, checked: Callable[[AttemptResult], AttemptResult]
+) -> tuple[AttemptResult, ...]:
     """Execute the trials of a round, of which ``base`` is the one that all are compared with.
 
-    All finish, or none counts. Raise Interrupted, after everything was closed, when the user stops
-    the run.
+    A server that cannot be prepared fails alone, unless it is the base or leaves this alone. Of the
+    others all finish, or none counts. ``checked`` may refuse a result. Raise Interrupted, after
+    everything was closed, when the user stops the run.
     """
     with ExitStack() as opened:
         sides = [
             _Side(trial, _context(trial, opened)) for trial in map(_warm_where_it_writes, trials)
         ]
-        if all(side.prepare() for side in sides) and _settle(sides) and _measure(sides, base):
-            for side in reversed(sides):
+        ready = _prepared(sides, base)
+        if ready and _settle(ready) and _measure(ready, ready.index(sides[base])):
+            for side in reversed(ready):
                 side.end()
         results = [side.result() for side in sides]
-    return joined(trials, results, of="round")
+    apart = [number for number, side in enumerate(sides) if side not in ready] if ready else ()
+    checked_results = [None if each is None else checked(each) for each in results]
+    return joined(trials, checked_results, of="round", apart=apart)
 
 
 def _warm_where_it_writes(trial: GroupTrial) -> GroupTrial:
@@ -165,6 +171,17 @@ class _Side:
 
     def _steps_before(self) -> Iterable[Step]:
         self.preparations = yield from warming_steps(self.context, self.servers)
+
+
+def _prepared(sides: Sequence[_Side], base: int) -> list[_Side]:
+    """Prepare the servers; return those that can be measured together, none without the base."""
+    ready: list[_Side] = []
+    for side in sides:
+        if side.prepare():
+            ready.append(side)
+        elif side is sides[base]:
+            return []
+    return ready if len(ready) > 1 else []
 
 
 def _settle(sides: Sequence[_Side]) -> bool:

@@ -92,6 +92,7 @@ def round_of(
             for slot, name in enumerate(servers)
         ],
         base=0,
+        checked=lambda result: result,
     )
 
 
@@ -163,9 +164,18 @@ def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf
     assert snapshots[0] == snapshots[1]
 
 
-def test_where_a_server_does_not_start_the_others_are_left_out(server_of: ServerOf) -> None:
-    wrong = FittedOptions("test", (Option("no_such_option", "1", False, "test"),))
-    left_out, failed = round_of(server_of, SERVERS[:2], last_options=wrong)
+WRONG = FittedOptions("test", (Option("no_such_option", "1", False, "test"),))
+
+
+def test_where_a_server_does_not_start_the_others_are_measured(server_of: ServerOf) -> None:
+    *others, failed = round_of(server_of, SERVERS[:3], last_options=WRONG)
+    assert (failed.outcome, failed.failed_step) == ("failed", "start")
+    assert [result.outcome for result in others] == ["finished", "finished"], others
+    assert ownership.running() == []
+
+
+def test_where_a_server_does_not_start_a_single_other_is_left_out(server_of: ServerOf) -> None:
+    left_out, failed = round_of(server_of, SERVERS[:2], last_options=WRONG)
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
     assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
     assert f"{SERVERS[1]}, failed at step start" in str(left_out.reason)

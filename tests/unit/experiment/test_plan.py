@@ -132,7 +132,7 @@ def test_in_two_blocks_each_trial_comes_before_each_other_of_its_group_once(
     factors: dict[str, list[Level]], seed: int
 ) -> None:
     plan = expand(experiment(factors, blocks=2), seed=seed)
-    for group in groups_of(plan.treatments, plan.experiment.compare.factor):
+    for group in groups_of(plan.treatments, plan.experiment.compared_factors):
         ids = {each.id for each in group}
         one, other = (
             [each.treatment.id for each in plan.trials if each.block == block] for block in range(2)

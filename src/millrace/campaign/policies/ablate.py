@@ -13,7 +13,7 @@ left out.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from millrace.analysis.explain.ablation import ALL
@@ -23,7 +23,7 @@ from millrace.campaign.run_records import experiment_of_run
 from millrace.errors import UserError
 from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Factor, Plan, short_name
-from millrace.experiment.plan import expand
+from millrace.experiment.plan import expand, without_slices
 from millrace.levels import Level
 from millrace.model.run_spec import Ablates, Aligned, CampaignPart, FactorSpec
 from millrace.store.records import StoredRun, TreatmentRecord
@@ -161,8 +161,12 @@ def ablation_plan(
         blocks=blocks,
         margin=run.margin,
         campaign=CampaignPart(),
+        slices=run.design.slices,
+        only=tuple(every),
     )
-    plan = _only(expand(experiment, seed=seed), every)
+    plan = expand(experiment, seed=seed)
+    if all(trial.slot is None for trial in plan.trials):
+        plan = expand(without_slices(experiment), seed=seed)
     ids = {_key(treatment.levels): treatment.id for treatment in plan.treatments}
     ablates = Ablates(
         run=run.id,
@@ -217,14 +221,6 @@ def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
     levels = tuple(dict.fromkeys(of[name] for of in every))
     aliases = {level: of for level, of in factor.aliases.items() if level in levels}
     return Factor(name, levels, aliases)
-
-
-def _only(plan: Plan, every: Sequence[Mapping[str, Level]]) -> Plan:
-    """Return the plan reduced to these treatments, out of all combinations of their levels."""
-    wanted = {_key(levels) for levels in every}
-    treatments = tuple(each for each in plan.treatments if _key(each.levels) in wanted)
-    trials = [trial for trial in plan.trials if _key(trial.treatment.levels) in wanted]
-    return replace(plan.only(trials), treatments=treatments)
 
 
 def _key(levels: Mapping[str, Level]) -> frozenset[tuple[str, Level]]:

@@ -12,6 +12,7 @@ from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.campaign.policies.ablate import Alignment, Alignments, ablation_plan, alignments
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
+from millrace.experiment.groups import measured_together
 from millrace.experiment.plan import expand
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
@@ -235,3 +236,58 @@ def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
         ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
+
+
+READS = """
+name = "small"
+workload = "sysbench"
+blocks = 3
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["point-query"]
+protocol = ["prepared", "text"]
+[compare]
+base = "mysql-5.6.24"
+[parameters]
+table_size = 1000
+cache_mode = "cached"
+"""
+
+
+def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) -> None:
+    run = stored(tmp_path, READS)
+    base, candidate = (
+        next(each for each in run.treatments if each.levels == {**each.levels, **levels})
+        for levels in (
+            {"server": server, "protocol": "prepared"}
+            for server in ("mysql-5.6.24", "mysql-5.7.22")
+        )
+    )
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
+    assert made.plan.experiment.servers_at_once == 4
+    for block in range(4):
+        trials = [each for each in made.plan.trials if each.block == block]
+        assert [each.slot for each in trials] == [0, 1, 2, 3]
+    (together, *_) = measured_together(made.plan.trials, made.plan.experiment.compared_factors)
+    assert len(together) == 4
+    slots = {(each.treatment.id, each.slot) for each in made.plan.trials}
+    assert len(slots) == 16  # each has each slot once
+    assert {each.id for each in made.plan.treatments} >= {base.id, candidate.id}
+
+
+def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials(tmp_path: Path) -> None:
+    run = stored(tmp_path, READS)
+    base = next(
+        each
+        for each in run.treatments
+        if each.levels["server"] == "mysql-5.6.24" and each.levels["protocol"] == "text"
+    )
+    candidate = next(
+        each
+        for each in run.treatments
+        if each.levels["server"] == "mysql-5.7.22" and each.levels["protocol"] == "prepared"
+    )
+    wanted = Alignments((Alignment("protocol", {"protocol": "text"}),), ())
+    made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=9)
+    assert {each.slot for each in made.plan.trials} == {None}
+    assert made.plan.experiment.servers_at_once == 1
