@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 import pytest
 
-from millrace.analysis.compare import applicable_calibration, calibration_model, concurrency
+from millrace.analysis.compare import applicable_calibration, calibration_model
 from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
@@ -138,8 +138,6 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     assert f"| `{options['injected'].default}` (if nothing is said) |" in page
     *shorter, longest = calibration_model.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
-    assert f"has at least {concurrency.ENOUGH} verdicts" in page
-    assert f"at the claimed {concurrency.CLAIMED:.0%}:".replace("%", " %") in page
     assert f"more than {applicable_calibration.MOST_DAYS} days apart" in page
 
 

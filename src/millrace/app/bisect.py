@@ -89,7 +89,7 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
     """Return the experiment of the workload's file, or one made of a built-in workload."""
     around = validation_context()
     # Each block is one trial of one server.
-    overrides = Overrides(margin_percent=request.margin_percent, concurrent=False)
+    overrides = Overrides(margin_percent=request.margin_percent, interleaved=True)
     workload, scale = request.workload, request.scale
     if workload.endswith(".toml"):
         return read(Path(workload), scale=scale, context=around, overrides=overrides)

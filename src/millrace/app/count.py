@@ -84,9 +84,7 @@ def comparisons(experiment: Experiment) -> int:
 
 def _alone(experiment: Experiment) -> Experiment:
     """Return the experiment with one server on the host at a time."""
-    return replace(
-        experiment, slices=False, requires_slices=False, concurrent=False, profile_blocks=0
-    )
+    return replace(experiment, slices=False, requires_slices=False, profile_blocks=0)
 
 
 def _plan(experiment: Experiment) -> Plan:

@@ -1,17 +1,11 @@
 """Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
 
-import functools
-import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from millrace import __version__, paths
-from millrace.analysis.compare.applicable_calibration import of_experiment
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.concurrency import objection
 from millrace.app import doctor
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
@@ -23,15 +17,13 @@ from millrace.campaign.preparation import Preparation
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
-from millrace.errors import HostError, Interrupted, PermanentHostError, UserError
+from millrace.errors import HostError, Interrupted, PermanentHostError
 from millrace.experiment.estimate import shortfall
-from millrace.experiment.groups import fixed_factors
 from millrace.experiment.model import Experiment, Plan
-from millrace.experiment.read import AS_WRITTEN
 from millrace.host import facts as host
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent, ignore
-from millrace.store.records import HostRecord, RunRecord
+from millrace.store.records import HostRecord
 from millrace.store.store import Store
 
 RESUMES = "the same command resumes where it stopped"
@@ -108,40 +100,15 @@ def execute_run(
         forecast = forecast_here(plan, store)
         if selection.is_new and (note := shortfall(plan, forecast)) is not None:
             caller.on_event(Notice(note))
-        trial_s = forecast.time_s / sum(trial.time_weight for trial in plan.trials)
+        trial_s = forecast.time_s / len(plan.trials)
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
         rules = replace(rules, delete_unstarted_blocks=True, with_observations=True)
-    check = functools.partial(_refuse_uncalibrated, store, selection.run)
-    prepare = Preparation(stack, store, caller.on_event, check=check)
+    prepare = Preparation(stack, store, caller.on_event)
     with _resumable():
         return scheduler.execute(
             store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new,
             rules=rules,
         )  # fmt: skip
-
-
-def _refuse_uncalibrated(store: Store, run: RunRecord, plan: Plan) -> None:
-    """Raise UserError unless a calibration shows that concurrent pairs do not disturb each other.
-
-    The calibration must be of this host and have concurrent pairs, and no more false differences
-    than verdicts claim. Interleaved runs need none.
-    """
-    experiment = plan.experiment
-    if not experiment.concurrent:
-        return
-    compared = experiment.compared_factors
-    fixed = {fixed_factors(each, compared): None for each in plan.treatments}
-    runs = of_experiment(run, store.calibrations_of(run))
-    found = (calibration(store.load_run(each.id)) for each in runs)
-    why = objection(run, list(map(dict, fixed)), found, datetime.now(UTC))
-    if why is not None:
-        words = ["millrace", "calibrate", experiment.source, "--concurrent"]
-        if experiment.scale != AS_WRITTEN:
-            words[3:3] = ["--scale", experiment.scale]
-        raise UserError(
-            f"{experiment.source}: not concurrent: {why}",
-            hint=f"measure that with `{shlex.join(words)}`, or run with --interleaved",
-        )
 
 
 def execute_campaign(

@@ -1,7 +1,7 @@
 """Attempt trials: claim them for this process, execute them, and store their results.
 
-The two trials of a concurrent pair stay together, and those of a round, so that none counts without
-the others. While a trial measures, nothing is written to the store.
+The trials of a round stay together, so that none counts without the others. While a trial measures,
+nothing is written to the store.
 """
 
 import contextlib
@@ -22,9 +22,8 @@ from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
-from millrace.trial.concurrent_pair import execute_pair
 from millrace.trial.execute import execute_trial
-from millrace.trial.group import GroupTrial, joined
+from millrace.trial.group import GroupTrial
 from millrace.trial.round import execute_round
 from millrace.trial.spec import TrialSpec
 
@@ -142,18 +141,16 @@ def _attempt(
 
 
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
-    """Measure a trial, or those of a pair or a round together, and return their results."""
+    """Measure a trial, or those of a round together, and return their results."""
     first_claimed, first = claimed[0], claimed[0].trial
     trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
-    if first.side is None and first.slot is None:
+    if first.slot is None:
         (only,) = trials
         return (execute_trial(only.spec, only.emit),)
     if len(claimed) != first_claimed.together:
         reason = "others that are measured together with it have a result already"
         left_out = AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason)
         return (left_out,) * len(claimed)
-    if first.slot is None:
-        return joined(trials, list(map(_readable, execute_pair(trials))), of="pair")
     base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
     return execute_round(trials, base, _readable)
 

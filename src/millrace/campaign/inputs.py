@@ -1,7 +1,7 @@
 """Derive the input of a run's trials: the options of a treatment's servers, the spec of a trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -11,7 +11,6 @@ from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import OptionGiven, slowdown_of
-from millrace.host.cpuset import CpuPartition
 from millrace.levels import Level
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model.servers import Configuration
@@ -33,15 +32,14 @@ class PreparedTreatment:
 class RunInput:
     """The input that the trials of a run share; ``treatments`` are by id.
 
-    ``cpu_idle`` is None where no workload has ``connections``, ``cpu_partitions`` where trials are
-    interleaved. ``estimate_s`` is the expected time of all trials of the plan.
+    ``cpu_idle`` is None where no workload has ``connections``. ``estimate_s`` is the expected time
+    of all trials of the plan.
     """
 
     treatments: Mapping[str, PreparedTreatment]
     expected: DataChecksum | None
     data_file: Path | None
     cpu_idle: CpuIdlePolicy | None = None
-    cpu_partitions: tuple[CpuPartition, CpuPartition] | None = None
     estimate_s: float = 0.0
 
 
@@ -76,29 +74,21 @@ def varied_options(treatment: Treatment) -> dict[str, Level]:
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
-    partition, collectors = None, plan.experiment.collectors
-    if trial.side is not None:
-        assert inputs.cpu_partitions is not None  # The preparation of such a run provides them.
-        partition = inputs.cpu_partitions[trial.side]
+    collectors = plan.experiment.collectors
     return TrialSpec(
         name=name,
         servers=treatment.servers,
         workload=treatment.workload,
         expected=inputs.expected,
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
-        cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, partition),
+        cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload),
         collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
-        cpu_partition=partition,
         # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
         stops_cleanly=trial.block == 0,
     )
 
 
-def _cpu_idle(
-    policy: CpuIdlePolicy | None, workload: ResolvedWorkload, partition: CpuPartition | None
-) -> CpuIdleSettings | None:
+def _cpu_idle(policy: CpuIdlePolicy | None, workload: ResolvedWorkload) -> CpuIdleSettings | None:
     if policy is None or workload.connections is None:
         return None
-    if partition is not None:
-        policy = replace(policy, cpus=partition.cpus)
     return policy.settings(workload.connections)

@@ -5,7 +5,7 @@ All errors that can be found beforehand are reported together, before anything i
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
-from millrace.host import cpuset
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
@@ -99,9 +98,7 @@ def _known_names(server: Server) -> Collection[str]:
 
 
 def refuse_missing_cpus(experiment: Experiment) -> None:
-    """Raise ValidationError for missing client CPUs, UserError for a pair on a single CPU."""
-    if experiment.concurrent:
-        cpuset.cpu_partitions()
+    """Raise ValidationError for client CPUs that this process may not use."""
     wanted = cpu_numbers(str(experiment.parameters.get("client_cpus", ""))) or ()
     here = os.sched_getaffinity(0)
     if missing := sorted(set(wanted) - here):
@@ -118,12 +115,10 @@ def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
     attached_ones = (row.name for row in install.list_servers() if row.state == "attached")
     others = {name: install.find(name) for name in attached_ones}
-    together = plan.experiment.concurrent or plan.experiment.slices
-    cannot = "start it for each round" if plan.experiment.slices else "give it half of the CPUs"
-    for each in plan.treatments if together else ():
+    for each in plan.treatments if plan.experiment.slices else ():
         if (name := str(each.resolved["server"])) in others:
             raise UserError(
-                f"{name} is attached: millrace cannot {cannot}",
+                f"{name} is attached: millrace cannot start it for each round",
                 hint="measure in turns (--interleaved), or servers that millrace starts",
             )
     on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
@@ -199,22 +194,13 @@ def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
 class Preparation:
     """Prepare the plans of one run, each set of treatments once, until ``stack`` ends.
 
-    All errors are raised before anything is measured, also those of ``check``. All share one data
-    file.
+    All errors are raised before anything is measured. All share one data file.
     """
 
-    def __init__(
-        self,
-        stack: ExitStack,
-        store: Store,
-        on_event: OnEvent,
-        *,
-        check: Callable[[Plan], None] | None = None,
-    ) -> None:
+    def __init__(self, stack: ExitStack, store: Store, on_event: OnEvent) -> None:
         self._stack = stack
         self._store = store
         self._on_event = on_event
-        self._check = check
         self._inputs: dict[tuple[str, ...], RunInput] = {}
         self._data_file: Path | None = None
 
@@ -224,8 +210,6 @@ class Preparation:
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
             refuse_attached(plan)
-            if self._check is not None:
-                self._check(plan)
             estimate = forecast_here(plan, self._store)
             refuse_without_space(estimate)
             inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
@@ -257,7 +241,6 @@ def run_input(
         expected,
         data_file,
         _cpu_idle_policy(plan, treatments.values(), earlier),
-        cpuset.cpu_partitions() if plan.experiment.concurrent else None,
     )
 
 

@@ -111,12 +111,11 @@ def experiment_of_run(
 
 
 def design_of(experiment: Experiment) -> Design:
-    """Return the design of a run of the experiment: its blocks, limits and concurrency."""
+    """Return the design of a run of the experiment: its blocks, limits and slices."""
     return Design(
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
-        concurrent=experiment.concurrent,
         slices=experiment.slices,
     )
 

@@ -14,7 +14,7 @@ from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
-from millrace.experiment.validation import MAX_SEED
+from millrace.experiment.validation import MAX_SEED, NO_PAIRS
 
 
 def collectors(text: str) -> tuple[str, ...]:
@@ -89,10 +89,18 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
     options = (
         *_SELECTORS,
         click.option(
-            "--concurrent/--interleaved",
+            "--interleaved",
+            is_flag=True,
             default=None,
-            help="Measure base and candidate at the same time, each on half of the CPUs; or whole "
-            "trials one after the other.",
+            help="Measure whole trials one after the other, in random order.",
+        ),
+        click.option(
+            "--concurrent",
+            "--side-by-side",
+            is_flag=True,
+            hidden=True,
+            expose_value=False,
+            callback=_refuse_pairs,
         ),
         click.option(
             "--slices",
@@ -127,6 +135,11 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
         ),
     )
     return _with_options(command, options, blocks_are_exact=_BLOCKS in of_blocks)
+
+
+def _refuse_pairs(_context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        raise UserError(NO_PAIRS, hint="leave out the option, or use --slices")
 
 
 def _with_options(

@@ -20,8 +20,6 @@ from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_c
 from millrace.quantities import duration_in_words, readable_size
 from millrace.report.common.formatting import percent_text
 
-_HALVES = ("first half", "second half")
-
 
 @click.command()
 @experiment_options
@@ -80,15 +78,13 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
-    sides = ("CPUs",) if plan.experiment.concurrent else ()
-    for heading in (*varied, *sides, "id"):
+    for heading in (*varied, "id"):
         table.add_column(heading, overflow="fold")
     for trial in plan.trials:
         levels = [str(trial.treatment.levels[name]) for name in varied]
         purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
         block = f"{purpose}{trial.block + 1}"
-        half = ("all" if trial.side is None else _HALVES[trial.side],) if sides else ()
-        table.add_row(str(trial.position + 1), block, *levels, *half, trial.id)
+        table.add_row(str(trial.position + 1), block, *levels, trial.id)
     return table
 
 
@@ -107,8 +103,6 @@ def _design(plan: Plan) -> str:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
         ends += f", for {duration_in_words(experiment.max_time_s)} at most"
-    if experiment.concurrent:
-        return f"{ends}; base and candidate side by side, each on half of the CPUs"
     if in_slices := _slices(plan):
         ends += f"; {in_slices}"
     having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
@@ -210,7 +204,6 @@ def _as_data(planned: use_case.PlannedRun) -> dict[str, Any]:
                 "position": trial.position,
                 "block": trial.block,
                 "purpose": trial.purpose,
-                "side": trial.side,
                 "slot": trial.slot,
                 "treatment": trial.treatment.id,
                 "levels": dict(trial.treatment.levels),

@@ -113,7 +113,7 @@ class TrialBar:
         self._total = self._ended = 0
         self._waiting: dict[str, str] = {}  # treatments by trial
         self._weights: dict[str, float] = {}
-        # Label and activity of what is measured now, by its trial: one, or the two of a pair.
+        # Label and activity of what is measured now, by its trial: one, or those of a round.
         self._now: dict[str, tuple[str, str]] = {}
         self._forecast: Forecast | None = None
         self._guess_s = 0.0

@@ -103,7 +103,7 @@ def activity(before: Reading, after: Reading, target: Target, root: Path) -> Hos
     found = others(
         _parsed(before.processes),
         _parsed(after.processes),
-        own_pid=target.own_pid,
+        own_pid=os.getpid(),
         server_pid=target.pid,
     )
     sizes = text.sizes(after.meminfo)

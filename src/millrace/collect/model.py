@@ -1,8 +1,7 @@
 """Define the protocol of collectors, which observe a server at both ends of the measured part."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -22,8 +21,7 @@ class Target:
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
     them. ``connections`` is the number of clients that work at the same time, ``servers`` the
-    number of servers whose clients take turns in slices (1: no slices). ``own_pid`` is the
-    millrace process that started the trial; its descendants are not other processes of the host.
+    number of servers whose clients take turns in slices (1: no slices).
     """
 
     client: ServerClient
@@ -35,7 +33,6 @@ class Target:
     statement_activity: StatementActivity | None = None
     connections: int = 1
     servers: int = 1
-    own_pid: int = field(default_factory=os.getpid)
 
     def session(self, database: str | None = None) -> Session:
         """Open a session that the caller closes, before the clients work; raise Unavailable.

@@ -7,8 +7,7 @@ is called ``control``, in the store too. It enters no verdict. At least a tenth 
 one, for every group: the first is in one of the first two blocks, and the *k*-th after it 10 k - 5
 to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
 its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
-shows little. Runs of concurrent pairs have none: a third trial would have no partner, and such a
-run starts only where a calibration has measured the base concurrently with itself.
+shows little.
 
 In a block an A/A trial of treatment t takes its place in the random order of its group as a
 treatment with the id ``"{t}:control"`` would; all other trials keep theirs. In a round it is one
@@ -54,7 +53,7 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
     """Return the plan with A/A trials of each group's base; see ``aa_blocks``."""
     compare = plan.experiment.compare
     is_base = {each.id: each.levels[compare.factor] == compare.base for each in plan.treatments}
-    if all(is_base.values()) or plan.experiment.concurrent:
+    if all(is_base.values()):
         return plan
     bases = [each for each in plan.treatments if is_base[each.id]]
     having = aa_blocks(plan.seed, plan.experiment.blocks, begun=begun, first=first)

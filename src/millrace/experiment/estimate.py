@@ -1,8 +1,8 @@
 """Estimate the time, disk space and downloads of a plan, roughly, or from earlier measurements.
 
-Disk is the peak of one trial (or a concurrent pair, or a round), because each trial removes its
-files: what the server needs (redo log, system tables) + table + undo + binary log (twice: the
-transaction is cached in a file first). A data file that the server reads exists during all trials.
+Disk is the peak of one trial (or a round), because each trial removes its files: what the server
+needs (redo log, system tables) + table + undo + binary log (twice: the transaction is cached in a
+file first). A data file that the server reads exists during all trials.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -182,7 +182,7 @@ def require_space(estimate: Estimate, where: str) -> None:
 
 
 def _sum_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    return sum(times[trial.treatment.id] * trial.time_weight for trial in trials)
+    return sum(times[trial.treatment.id] for trial in trials)
 
 
 def _trial_s(workload: Workload, values: Mapping[str, Any], *, settle_s: float) -> float:

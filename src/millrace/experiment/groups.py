@@ -49,11 +49,12 @@ def trial_place(identity: str, seed: str, block: int) -> bytes:
 def measured_together(
     trials: Iterable[PlannedTrial], compared: Collection[str]
 ) -> Iterator[tuple[PlannedTrial, ...]]:
-    """Yield the trials of a plan, those of a concurrent pair or a round together."""
+    """Yield the trials of a plan, those of a round together."""
 
     def key(trial: PlannedTrial) -> object:
-        is_single = trial.side is None and trial.slot is None
-        return trial.id if is_single else (trial.block, fixed_factors(trial.treatment, compared))
+        if trial.slot is None:
+            return trial.id
+        return trial.block, fixed_factors(trial.treatment, compared)
 
     for _, together in itertools.groupby(trials, key):
         yield tuple(together)

@@ -81,11 +81,9 @@ class Experiment:
 
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
-    ``concurrent``, base and candidate of a block are measured at the same time, each on its half
-    of the CPUs (see millrace.experiment.concurrent_pairs), instead of in turns. With ``slices``,
-    the trials of a group and block are a round, wherever that measures what it should: their
-    clients take turns every few milliseconds (see millrace.experiment.rounds). An experiment that
-    ``requires_slices`` is refused where that is not so.
+    ``slices``, the trials of a group and block are a round, wherever that measures what it should:
+    their clients take turns every few milliseconds (see millrace.experiment.rounds). An experiment
+    that ``requires_slices`` is refused where that is not so.
 
     ``only`` are the combinations of levels that are measured, where these are not all: they are one
     group, whatever they differ in.
@@ -109,7 +107,6 @@ class Experiment:
     text: str
     sequential: bool = False
     max_time_s: float | None = None
-    concurrent: bool = False
     slices: bool = False
     requires_slices: bool = False
     only: tuple[Mapping[str, Level], ...] = ()
@@ -125,7 +122,7 @@ class Experiment:
     def servers_at_once(self) -> int:
         """The number of treatments whose servers are on the host at the same time, at most."""
         if not self.slices:
-            return 2 if self.concurrent else 1
+            return 1
         if self.only:
             return len(self.only)
         return next(len(each.levels) for each in self.factors if each.name == self.compare.factor)
@@ -170,9 +167,8 @@ class PlannedTrial:
 
     ``block`` counts from 0; ``position`` is the place in the whole order. Profiled trials are in
     blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one more trial of
-    the base in a block. ``side`` is the half of the CPUs (0 or 1) of a trial of a concurrent pair,
-    whose other trial is next to it; None where the trial has the whole host. ``slot`` is the place
-    of a trial in its round of slices, whose other trials are next to it; None where it has none.
+    the base in a block. ``slot`` is the place of a trial in its round of slices, whose other
+    trials are next to it; None where it has none.
     """
 
     id: str
@@ -180,13 +176,7 @@ class PlannedTrial:
     block: int
     position: int
     purpose: Purpose = "measure"
-    side: int | None = None
     slot: int | None = None
-
-    @property
-    def time_weight(self) -> float:
-        """The share of the host that the trial takes, and of the run's time: a pair makes one."""
-        return 1.0 if self.side is None else 0.5
 
 
 @dataclass(frozen=True)
@@ -201,7 +191,7 @@ class Plan:
 
     def share_of_time(self, trial: PlannedTrial) -> float:
         """Return a trial's share of the time until it ends: those of a round end together."""
-        return trial.time_weight if trial.slot is None else 1 / self.experiment.servers_at_once
+        return 1.0 if trial.slot is None else 1 / self.experiment.servers_at_once
 
     def only(self, trials: Iterable[PlannedTrial], *, after: int = 0) -> Plan:
         """Return the plan with these trials alone, at the positions from ``after`` on."""

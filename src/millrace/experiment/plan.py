@@ -5,7 +5,7 @@ it identifies, so that it means the same in every plan: an interrupted run finds
 added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether pairs are concurrent or groups are measured in slices where these are valid;
+  whether groups are measured in slices where these are valid;
 * a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
   for, and the definitions of the configurations it uses;
 * a trial: digest, treatment, block, and its purpose unless it is to measure.
@@ -13,8 +13,7 @@ added blocks keep the finished ones, and a treatment is recognised in another ru
 Order. Each block holds each treatment once, group by group (see millrace.experiment.groups), in a
 random order that depends on the seed and the block alone, so that added blocks leave the earlier
 ones unchanged. Blocks of profiled trials come after all others and use the seed
-``"{seed}:profile"``. Concurrent pairs and rounds have an order of their own (see
-millrace.experiment.concurrent_pairs and millrace.experiment.rounds).
+``"{seed}:profile"``. Rounds have an order of their own (see millrace.experiment.rounds).
 """
 
 import hashlib
@@ -25,8 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from millrace.experiment import concurrent_pairs, rounds
-from millrace.experiment.concurrent_pairs import sides
+from millrace.experiment import rounds
 from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
@@ -46,8 +44,6 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     treatments = _treatments(experiment)
     if experiment.requires_slices:
         rounds.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
-    if experiment.concurrent:
-        concurrent_pairs.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
     groups = [
         _Group(tuple(each), in_slices=_is_in_slices(experiment, each))
@@ -57,18 +53,17 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     profiled = (
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
-    ordered = [
-        (block, purpose, treatment, side, slot)
+    ordered = (
+        (block, purpose, treatment, slot)
         for block, of_purpose, purpose in (*blocks, *profiled)
-        for treatment, side, slot in _block_order(experiment, groups, purpose, of_purpose, block)
-    ]
+        for treatment, slot in _block_order(experiment, groups, purpose, of_purpose, block)
+    )
     trials = tuple(
         PlannedTrial(
-            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose,
-            side=side, slot=slot,
+            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose, slot
         )
-        for position, (block, purpose, treatment, side, slot) in enumerate(ordered)
-    )  # fmt: skip
+        for position, (block, purpose, treatment, slot) in enumerate(ordered)
+    )
     return Plan(experiment, identity, seed, treatments, trials)
 
 
@@ -123,8 +118,6 @@ def digest(experiment: Experiment) -> str:
             "scale": experiment.scale,
             "workload": identify_workload(experiment.workload),
             "parameters": identify_parameters(experiment.parameters),
-            # The name that earlier versions gave it: their runs keep their digests.
-            **({"side_by_side": True} if experiment.concurrent else {}),
             **({"slices": True} if experiment.slices else {}),
         }
     )
@@ -195,25 +188,20 @@ def _definitions(
 
 def _block_order(
     experiment: Experiment, groups: Sequence[_Group], purpose: Purpose, seed: str, block: int
-) -> Iterator[tuple[Treatment, int | None, int | None]]:
-    """Yield the treatments of a block, each with its half of the CPUs and its slot of a round."""
-    compare, measures = experiment.compare, purpose == _MEASURE
+) -> Iterator[tuple[Treatment, int | None]]:
+    """Yield the treatments of a block, each with its slot of a round."""
 
     def place(group: _Group) -> bytes:
         return group_place(group.treatments[0], experiment.compared_factors, seed, block)
 
     for group in sorted(groups, key=place):
-        if experiment.concurrent and measures:
-            for treatment, side in sides(group.treatments, compare, seed, block):
-                yield treatment, side, None
-        elif group.in_slices and measures:
-            for treatment, slot in rounds.slots(group.treatments, seed, block):
-                yield treatment, None, slot
+        if group.in_slices and purpose == _MEASURE:
+            yield from rounds.slots(group.treatments, seed, block)
         else:
             for treatment in sorted(
                 group.treatments, key=lambda each: trial_place(each.id, seed, block)
             ):
-                yield treatment, None, None
+                yield treatment, None
 
 
 def _id(identity: object) -> str:

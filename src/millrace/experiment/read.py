@@ -44,7 +44,7 @@ class Overrides:
     seed: int | None = None
     base: Level | None = None
     candidate: str | None = None
-    concurrent: bool | None = None
+    interleaved: bool | None = None
     slices: bool | None = None
 
 
@@ -118,7 +118,6 @@ def parse(
         sequential=is_sequential,
         max_time_s=settings.max_time_s if is_sequential else None,
         tls=checked.tls,
-        concurrent=design == "concurrent",
         slices=requires_slices,
         requires_slices=requires_slices,
     )
@@ -208,16 +207,13 @@ def _overridden(settings: Settings, overrides: Overrides) -> Settings:
 
 def _design(checked: Checked, overrides: Overrides) -> Design | None:
     """Return the design that the request or else the file says; None where millrace chooses it."""
-    if overrides.slices and overrides.concurrent is not None:
+    if overrides.slices and overrides.interleaved:
         raise UserError(
-            f"slices and {'concurrent' if overrides.concurrent else 'interleaved'} are two designs",
-            hint="leave out one of the two options",
+            "slices and interleaved are two designs", hint="leave out one of the two options"
         )
     if overrides.slices:
         return "slices"
-    if overrides.concurrent is not None:
-        return "concurrent" if overrides.concurrent else "interleaved"
-    return checked.design
+    return "interleaved" if overrides.interleaved else checked.design
 
 
 def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:

@@ -29,18 +29,20 @@ from millrace.levels import Level
 from millrace.tls import InvalidTls, Tls, tls_settings
 from millrace.workloads import Workload
 
-Design = Literal["interleaved", "concurrent", "slices"]
+Design = Literal["interleaved", "slices"]
 
+NO_PAIRS = "millrace no longer measures pairs at the same time: slices are more accurate"
 MAX_SEED = 2**63 - 1
 DEFAULT_BLOCKS = 10
 DEFAULT_MARGIN_PERCENT = 2.0
 
 _TOP_KEYS = (
     "name", "title", "workload", "published", "seed", "blocks", "max_time", "profile_blocks",
-    "margin_percent", "collectors", "concurrent", "design", "default_scale", "factors",
-    "compare", "parameters", "configurations", "scales", "tls",
+    "margin_percent", "collectors", "design", "default_scale", "factors", "compare",
+    "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
 _DESIGNS: tuple[Design, ...] = ("interleaved", "slices")
+_REMOVED_KEYS = ("concurrent", "side_by_side")
 _TLS_KEYS = ("mode", "ca", "allow_unverified")
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 
@@ -107,6 +109,9 @@ class Checked:
 def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnostics]:
     """Check a parsed file at all its scales, not only at the requested one."""
     errors = Diagnostics()
+    for key in document.keys() & _REMOVED_KEYS:
+        errors.add(key, NO_PAIRS, 'design = "slices", or neither key')
+    document = {key: of for key, of in document.items() if key not in _REMOVED_KEYS}
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(errors, document)
     own = _own_configurations(errors, document, context)
@@ -132,7 +137,6 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
     for scale in () if scales_are_unread else scales.values() or (Settings(),):
         require_complete(errors, root.under(scale), vocabulary)
         _base(errors, root, scale, compared, vocabulary)
-    errors.boolean("concurrent", document.get("concurrent", False))
     checked = Checked(
         name=_name(errors, document),
         title=_optional_text(errors, document, "title") or str(document.get("name", "")),
@@ -157,9 +161,7 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
 
 def _design(errors: Diagnostics, document: Table) -> Design | None:
     if "design" not in document:
-        return "concurrent" if document.get("concurrent") is True else None
-    if document.get("concurrent") is True:
-        errors.add("concurrent", "is another design", "leave out this key or design")
+        return None
     for design in _DESIGNS:
         if document["design"] == design:
             return design

@@ -28,7 +28,7 @@ class CpuIdleFact(OpenDocument):
 
 
 class ConcurrentFact(OpenDocument):
-    """The time at which a trial of a concurrent pair was measured.
+    """The time at which a trial of a concurrent pair was measured, which earlier versions made.
 
     It is in seconds of the monotonic clock that all processes of a host share. ``side`` is the
     trial's half of the CPUs, ``cpus`` these.

@@ -111,8 +111,9 @@ class Design(ExactDocument):
 
     A ``fixed`` run has ``blocks``. A ``sequential`` one has as many as it takes to decide each
     comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
-    turns, or the two of a pair are ``concurrent``, each on half of the CPUs (stored as
-    ``side_by_side`` by earlier versions), or those of a group take turns in ``slices``.
+    turns, or those of a group take turns in ``slices``. Earlier versions also measured the two
+    trials of a pair at the same time, each on half of the CPUs (``concurrent``, once
+    ``side_by_side``).
     """
 
     kind: Literal["fixed", "sequential"]

@@ -35,16 +35,6 @@ def proportion_limits(events: int, trials: int, *, confidence: float = 0.95) -> 
     return low, high
 
 
-def binomial_upper_tail(events: int, trials: int, rate: float) -> float:
-    """Return the probability of ``events`` or more of ``trials`` that happen at this ``rate``.
-
-    Raises ValueError for more events than trials.
-    """
-    if not 0 <= events <= trials:
-        raise ValueError(f"{events} events of {trials} trials")
-    return float(scipy.special.bdtrc(events - 1, trials, rate))
-
-
 def sign_test(heads: int, tosses: int) -> float:
     """Return the p-value of the two-sided exact sign test for fair tosses; 1 without a toss.
 

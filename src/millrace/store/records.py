@@ -22,7 +22,8 @@ from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 
 PAIR_FAILED = "pair_failed"
-"""The step of a trial that is left out because the other trial of its concurrent pair failed."""
+"""The step of a trial that is left out because another one failed: of its round, or, in earlier
+versions, of its concurrent pair."""
 
 _ENVIRONMENT = (
     "kernel.release", "libc", "memory.total_bytes", "frequency.governor", "frequency.turbo",

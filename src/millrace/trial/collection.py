@@ -1,6 +1,5 @@
 """Run the collectors of a trial over the measured part, one set for each of its servers."""
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -37,9 +36,6 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             server.client, server.database, statements, activity, workload.connections or 1
         )
         target = replace(target, servers=1 + len(measurement.load_spec.against))
-        if spec.cpu_partition is not None:
-            # Both trials of a pair are millrace's own work, whose parent is the same process.
-            target = replace(target, own_pid=os.getppid())
         collectors = opened.enter_context(
             collecting(COLLECTORS, spec.collectors, target, measurement.window)
         )

@@ -22,12 +22,11 @@ from millrace.errors import HostError, MillraceError, PermanentHostError, TrialF
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult, StepRecord
-from millrace.trial import barrier, collection, measure, phase_spec, time_limits
-from millrace.trial.barrier import no_barrier
+from millrace.trial import collection, measure, phase_spec, time_limits
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
-from millrace.trial.hooks import LiveServer, MeasurementContext, Wait
+from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
@@ -41,16 +40,15 @@ _OF_THE_HOST = frozenset(
 )
 
 
-def execute_trial(spec: TrialSpec, emit: Emit, wait: Wait = no_barrier) -> AttemptResult:
+def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
     """Execute the trial and return its result; a failure is a result.
 
     ``emit`` gets an event before each step, and once a second while the load generator works.
-    ``wait`` synchronises the trials of a concurrent pair. Raise Interrupted, after everything was
-    closed, when the user stops the run.
+    Raise Interrupted, after everything was closed, when the user stops the run.
     """
     outputs = TrialOutputs()
     with ExitStack() as opened:
-        steps = _steps(TrialContext(spec, outputs, opened, emit), wait)
+        steps = _steps(TrialContext(spec, outputs, opened, emit))
         ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
         return attempt_result(outputs, ended)
 
@@ -76,7 +74,7 @@ def attempt_result(outputs: TrialOutputs, ended: StepsOutcome) -> AttemptResult:
     )
 
 
-def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
+def _steps(trial: TrialContext) -> Iterator[Step]:
     spec = trial.spec
     servers = servers_of(trial)
     if spec.workload.drives:
@@ -87,9 +85,7 @@ def _steps(trial: TrialContext, wait: Wait) -> Iterator[Step]:
         live = [server.live() for server in servers]
         data_file = live[0].data_file
         yield Step("settle", lambda _limit_s: sync_and_cache(data_file), _WRITE_BACK_LIMIT_S)
-    if spec.cpu_partition is not None:
-        yield _barrier_step(live, wait)
-    yield _measure_step(trial, tuple(live), wait)
+    yield _measure_step(trial, tuple(live))
     for server in reversed(servers):
         yield from server.end_steps()
 
@@ -130,16 +126,7 @@ def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:
     return ManagedServer(spec, spec.server, trial)
 
 
-def _barrier_step(servers: Sequence[LiveServer], wait: Wait) -> Step:
-    def synchronise(_limit_s: float) -> None:
-        wait(barrier.READY)
-        for server in servers:
-            server.check()
-
-    return Step("barrier", synchronise, barrier.LIMIT_S)
-
-
-def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wait) -> Step:
+def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...]) -> Step:
     spec, driven = trial.spec, servers[0]
     load_limit_s = time_limits.limit_s(spec.workload.measuring_phases, spec.workload)
 
@@ -152,7 +139,7 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...], wait: Wa
             driven.data_file,
         )
         window = collection.window(spec.workload)
-        measurement = MeasurementContext(spec, servers, load_spec, window, trial.outputs, wait)
+        measurement = MeasurementContext(spec, servers, load_spec, window, trial.outputs)
         return measure.measure(measurement, trial.emit, load_limit_s)
 
     return Step("measure", run, load_limit_s + collection.RESULT_LIMIT_S)

@@ -21,13 +21,12 @@ def joined(
     trials: Sequence[GroupTrial],
     results: Sequence[AttemptResult | None],
     *,
-    of: str,
     apart: Collection[int] = (),
 ) -> tuple[AttemptResult, ...]:
-    """Return the results of all trials; where one failed, those that did not are left out.
+    """Return the results of a round's trials; where one failed, those that did not are left out.
 
-    A result is None where another trial ended this one. ``of`` is what the trials are to users: a
-    pair or a round. Those ``apart``, by number, failed before the others were measured.
+    A result is None where another trial ended this one. Those ``apart``, by number, failed before
+    the others were measured.
     """
     ended = enumerate(zip(trials, results, strict=True))
     failed = next(
@@ -45,7 +44,7 @@ def joined(
     left_out = AttemptResult(
         "failed",
         failed_step=PAIR_FAILED,
-        reason=f"the other trial of the {of}, {trial.label}, failed at step {cause.failed_step}: "
+        reason=f"the other trial of the round, {trial.label}, failed at step {cause.failed_step}: "
         f"{first_line}",
     )
     return tuple(

@@ -18,9 +18,6 @@ from millrace.loadgen.spec import Connection, Drive, LoadSpec
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import TrialSpec
 
-Wait = Callable[[str], None]
-"""Return when the other trial of a concurrent pair has reached the named point, too."""
-
 
 @dataclass(frozen=True)
 class LiveServer:
@@ -50,7 +47,6 @@ class MeasurementContext:
     load_spec: LoadSpec
     window: Window  # the part that counts
     outputs: TrialOutputs
-    wait: Wait  # synchronises the trials of a concurrent pair
 
     def check(self) -> None:
         """Raise TrialFailed where a server itself knows why it is in trouble."""

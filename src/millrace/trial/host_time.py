@@ -53,8 +53,7 @@ class HostTime(WindowHook):
 
     def __init__(self, measurement: MeasurementContext) -> None:
         super().__init__(measurement)
-        partition = measurement.spec.cpu_partition
-        self._cpus = os.sched_getaffinity(0) if partition is None else partition.cpus
+        self._cpus = os.sched_getaffinity(0)
         self._at: dict[Edge, Moment] = {}
 
     def at_edge(self, edge: Edge) -> None:

@@ -11,7 +11,6 @@ from millrace.loadgen.spec import LoadSpec
 from millrace.model import measurements as names
 from millrace.store.records import StepRecord
 from millrace.trial import (
-    barrier,
     collection,
     cpu_idle_hook,
     fault_injection,
@@ -60,7 +59,6 @@ def _series_hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterato
 
 HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
-    barrier.window_hooks,
     fault_injection.hooks,
     process_counters.cpu_hooks,
     measurement_counters.hooks,
@@ -68,12 +66,10 @@ HOOKS: tuple[OpenHooks, ...] = (
     thread_placement.hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
-    barrier.hooks,
 )
 """The hooks of a measurement, in the order in which they act; when the load ends, in reverse.
 
-The collectors' queries come after the counters are read. CPUs are kept awake for the load alone,
-and the barrier opens right before the load.
+The collectors' queries come after the counters are read. CPUs are kept awake for the load alone.
 """
 
 _PARTIAL_LIMIT_S = 10.0

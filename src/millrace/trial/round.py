@@ -33,7 +33,6 @@ from millrace.trial import (
     thread_placement,
     time_limits,
 )
-from millrace.trial.barrier import no_barrier
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.execute import attempt_result, servers_of, warming_steps
 from millrace.trial.group import GroupTrial, joined
@@ -91,7 +90,7 @@ def execute_round(
         results = [side.result() for side in sides]
     apart = [number for number, side in enumerate(sides) if side not in ready] if ready else ()
     checked_results = [None if each is None else checked(each) for each in results]
-    return joined(trials, checked_results, of="round", apart=apart)
+    return joined(trials, checked_results, apart=apart)
 
 
 def _warm_where_it_writes(trial: GroupTrial) -> GroupTrial:
@@ -276,7 +275,6 @@ def _drive(
             load_spec=load_spec,
             window=collection.window(side.trial.spec.workload),
             outputs=side.context.outputs,
-            wait=no_barrier,
         )
         for side in sides
     ]

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.experiment.slowdown import Slowdown
-from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model.servers import FittedOptions, Server
 from millrace.trial.cpu_idle import CpuIdleSettings
@@ -35,5 +34,4 @@ class TrialSpec:
     data_file: Path | None = None  # of the data set, where a server reads it
     cpu_idle: CpuIdleSettings | None = None
     collectors: tuple[str, ...] = ()
-    cpu_partition: CpuPartition | None = None  # of a concurrent trial; None: all CPUs
     stops_cleanly: bool = True  # and measures files; else kills, seconds sooner

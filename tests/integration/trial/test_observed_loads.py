@@ -18,7 +18,6 @@ from millrace.loadgen.spec import Connection
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances.instance import Instance
 from millrace.trial import phase_spec
-from millrace.trial.barrier import no_barrier
 from millrace.trial.collection import window
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.measure import measure
@@ -86,7 +85,6 @@ def loaded(instance: Instance, *observers: str, **given_to_work: Any) -> Loaded:
             ),
             window(workload),
             outputs,
-            no_barrier,
         )
         steps = measure(measurement, lambda _event: None, LIMIT_S)
         ((rows,),) = instance.query(f"SELECT count(*) FROM {DATABASE}.sales")

@@ -22,7 +22,6 @@ from millrace.campaign.scheduler import Rules
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
-from millrace.host.cpuset import CpuPartition
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import (
@@ -43,17 +42,17 @@ TRIAL_S = 10.0
 FILE = """
 name = "lab"
 workload = "{workload}"
-concurrent = {concurrent}
+design = "{design}"
 seed = {seed}
 profile_blocks = {profile_blocks}
 [factors]
 server = {servers}
+{test}
 [compare]
 base = "mysql-5.6.24"
 [parameters]
 {size} = 1000
 """
-HALVES = (CpuPartition(0, (0,)), CpuPartition(1, (1,)))
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""
@@ -71,7 +70,7 @@ class Laboratory:
     spread: float = 0.005
     seed: int = 1
     profile_blocks: int = 0
-    concurrent: bool = False
+    slices: bool = False
     fails: Fate = lambda _server, _block, _attempt: False
     events: list[Emitted] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)
@@ -114,9 +113,10 @@ class Laboratory:
             servers=list(self.ratios),
             seed=self.seed,
             profile_blocks=self.profile_blocks,
-            concurrent=str(self.concurrent).lower(),
-            workload="sysbench" if self.concurrent else "load-data",
-            size="table_size" if self.concurrent else "rows",
+            design="slices" if self.slices else "interleaved",
+            workload="sysbench" if self.slices else "load-data",
+            size="table_size" if self.slices else "rows",
+            test='test = ["point-query"]' if self.slices else "",
         )
         experiment = read_text(self.directory, text, overrides=overrides)
         return select_run(
@@ -165,17 +165,17 @@ class Laboratory:
                     MeasurementRecord("finish_duration_s", 0.01),
                     MeasurementRecord("transactions", 1000.0),
                     MeasurementRecord("measure_duration_s", load_s),
+                    MeasurementRecord("measure_trimmed_s", load_s),
                 ),
             )
 
         real = attempts.execute_claimed
 
         def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
-            if claimed[0].trial.side is None:
+            if claimed[0].trial.slot is None:
                 return [measure(each) for each in claimed]
             if len(claimed) == 1:
                 return real(claimed, emit)
-            assert [each.spec.cpu_partition for each in claimed] == list(HALVES)
             results = [measure(each) for each in claimed]
             if {each.outcome for each in results} == {"finished"}:
                 return results
@@ -191,7 +191,7 @@ def inputs_of(plan: Plan) -> RunInput:
     """Return inputs of trials that no server runs."""
     work = SimpleNamespace(reads_a_file=False, connections=None)
     treatments = {each.id: PreparedTreatment((), cast(Any, work)) for each in plan.treatments}
-    return RunInput(treatments, None, None, cpu_partitions=HALVES)
+    return RunInput(treatments, None, None)
 
 
 def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from millrace.campaign.preparation import refuse_attached, refuse_missing_cpus
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Plan
-from millrace.experiment.plan import expand
+from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
 from millrace.servers import added, configurations, install
@@ -95,36 +95,23 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     assert f"expected some of {here}" in said
 
 
-BESIDE = """
-name = "beside"
+SLICES = """
+name = "slices"
 workload = "sysbench"
-concurrent = true
+design = "slices"
 [factors]
 server = ["mysql-5.6.24", "theirs"]
+test = ["point-query"]
 [compare]
 base = "mysql-5.6.24"
 """
 
 
-def test_an_attached_server_cannot_have_half_of_the_cpus(tmp_path: Path) -> None:
-    path = tmp_path / "beside.toml"
-    path.write_text(BESIDE, encoding="utf-8")
+def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> None:
+    path = tmp_path / "slices.toml"
+    path.write_text(SLICES, encoding="utf-8")
     made = read(path, scale=None, context=context())
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))
     assert "--interleaved" in (refused.value.hint or "")
-    refuse_attached(expand(replace(made, concurrent=False), seed=1))
-
-
-def test_concurrent_needs_two_cpus(tmp_path: Path) -> None:
-    path = tmp_path / "beside.toml"
-    path.write_text(BESIDE, encoding="utf-8")
-    made = read(path, scale=None, context=context())
-    here = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(here)})
-    try:
-        with pytest.raises(UserError, match="only one CPU"):
-            refuse_missing_cpus(made)
-        refuse_missing_cpus(replace(made, concurrent=False))
-    finally:
-        os.sched_setaffinity(0, here)
+    refuse_attached(expand(without_slices(made), seed=1))

@@ -27,7 +27,7 @@ from millrace.model.events import (
     TrialEnded,
     TrialsScheduled,
 )
-from tests.unit.experiment import test_concurrent_pairs
+from tests.unit.experiment import test_rounds
 from tests.unit.experiment.test_plan import experiment
 
 
@@ -54,7 +54,9 @@ SEEN = (
 def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
     return TrialsScheduled(
         trials=tuple(
-            ScheduledTrial(id=each.id, treatment_id=each.treatment.id, time_weight=each.time_weight)
+            ScheduledTrial(
+                id=each.id, treatment_id=each.treatment.id, time_weight=plan.share_of_time(each)
+            )
             for each in plan.trials
         ),
         waiting=tuple(each.id for each in plan.trials),
@@ -134,12 +136,12 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
     assert said[2].startswith("after block 2: b: equivalent")
 
 
-def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    plan = expand(test_concurrent_pairs.experiment(blocks=2), seed=1)
-    pair = plan.trials[:2]
+def test_all_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = expand(test_rounds.experiment(blocks=2), seed=1)
+    one_round = plan.trials[:2]
     with Listener() as watch:
         watch(scheduled(plan, 40.0))
-        for trial in pair:
+        for trial in one_round:
             watch(
                 TrialBegan(
                     trial=trial.id, treatment=trial.treatment.label,
@@ -147,15 +149,15 @@ def test_both_of_a_pair_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
                     purpose="measure",
                 )
             )  # fmt: skip
-        watch(StepBegan(name="restore", trial=pair[1].id))
-        watch(IntervalEnded(trial=pair[0].id, kind="drive", phase="measure", t_s=3.0, rows=0))
+        watch(StepBegan(name="restore", trial=one_round[1].id))
+        watch(IntervalEnded(trial=one_round[0].id, kind="drive", phase="measure", t_s=3.0, rows=0))
         (task,) = watch._trials.bar.tasks
-        one, other = (trial.treatment.label for trial in pair)
+        one, other = (trial.treatment.label for trial in one_round)
         shown = f"block 1 · {one} · measure 3 s | block 1 · {other} · restore"
         assert task.fields["now"] == shown
         # 4 trials of 20 s each, two at a time.
         assert task.fields["left"] in ("0:40", "0:39")
-        for trial in pair:
+        for trial in one_round:
             watch(
                 TrialEnded(
                     trial=trial.id, treatment=trial.treatment.label,

@@ -213,8 +213,10 @@ LATER = replace(
 
 
 def activity(before: Reading, after: Reading) -> Any:
-    target = Target(cast(Any, None), None, None, "d", {}, 1.0, own_pid=OWN)
-    return as_json(host.activity(before, after, target, Path("/")))
+    target = Target(cast(Any, None), None, None, "d", {}, 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: OWN)
+        return as_json(host.activity(before, after, target, Path("/")))
 
 
 def test_the_section() -> None:

@@ -42,6 +42,16 @@ def test_mistakes_are_told_all_at_once_with_exit_status_2(tmp_path: Path) -> Non
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--concurrent", "--side-by-side"])
+@pytest.mark.parametrize("command", ["plan", "run", "calibrate"])
+def test_pairs_at_the_same_time_are_refused_and_slices_are_named(command: str, option: str) -> None:
+    done = millrace(command, SHIPPED, option)
+    assert done.returncode == 2
+    assert "no longer measures pairs" in done.stderr
+    assert "--slices" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("margin", ["nan", "inf", "-inf", "0", "50.1", "x"])
 def test_a_margin_is_a_number_of_percent(margin: str) -> None:
     for command in (("plan", SHIPPED), ("report",)):
@@ -95,7 +105,7 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
     path.write_text(SMALL, "utf-8")
     plan = json.loads(millrace("plan", path, "--max-time", "1h", "--json").stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
-    assert plan["design"] == {"kind": "sequential", **limits, "concurrent": False, "slices": False}
+    assert plan["design"] == {"kind": "sequential", **limits, "slices": False}
     assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]
     purposes = [trial["purpose"] for trial in plan["trials"]]
     assert purposes.count("measure") == 20

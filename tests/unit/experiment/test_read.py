@@ -68,6 +68,27 @@ def test_a_requested_base_that_is_no_level_is_refused(tmp_path: Path) -> None:
         read_text(tmp_path, SMALL, overrides=Overrides(base="mysql-8.0.12"))
 
 
+def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
+    text = SMALL.replace('"mysql-5.7.22"]', '"mysql-5.7.22", "mysql-8.0.12"]')
+    one = read_text(tmp_path, text, overrides=Overrides(candidate="mysql-8.0.12"))
+    assert one.factors[0].levels == ("mysql-5.6.24", "mysql-8.0.12")
+    for wrong in ("mysql-5.6.24", "mysql-9"):
+        with pytest.raises(UserError, match="no level of server") as unknown:
+            read_text(tmp_path, text, overrides=Overrides(candidate=wrong))
+        assert unknown.value.hint == "one of: mysql-5.7.22, mysql-8.0.12"
+
+
+@pytest.mark.parametrize("key", ["concurrent", "side_by_side"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_file_of_pairs_is_refused_and_slices_are_named(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    (mistake,) = mistakes_of(tmp_path, f"{key} = {value}\n{SMALL}")
+    assert (mistake.where, mistake.line) == (key, 1)
+    assert "no longer measures pairs" in mistake.message
+    assert 'design = "slices"' in (mistake.expected or "")
+
+
 def test_a_scale_overrides_levels_base_blocks_and_parameters(tmp_path: Path) -> None:
     text = SMALL + (
         '[scales.other]\nrows = 5\nblocks = 9\nmargin_percent = 3.5\nbase = "mysql-5.7.22"\n'

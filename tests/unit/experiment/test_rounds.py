@@ -76,7 +76,6 @@ def test_a_round_has_each_server_of_a_group_once(
     for first in range(0, len(plan.trials), servers):
         one_round = plan.trials[first : first + servers]
         assert [trial.slot for trial in one_round] == list(range(servers))
-        assert {trial.side for trial in one_round} == {None}
         assert len({trial.block for trial in one_round}) == 1
         for name in fixed:
             assert len({trial.treatment.levels[name] for trial in one_round}) == 1
@@ -168,7 +167,6 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
         ('cache_mode = "cached"\n', ""),  # nobody says that no client waits for the disk
         ('"point-query"', '"update-index"'),
         ('"point-query"]\nclients = [1, 4]', '"insert"]\nengine = ["RocksDB"]'),
-        ("seed = 1", "concurrent = true"),
         ("seed = 1", 'design = "interleaved"'),
         (', "mysql-5.7.22"]', "]"),
     ],
@@ -177,7 +175,7 @@ def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: s
     made = read_text(tmp_path, BY_DEFAULT.replace(old, new))
     assert not made.slices
     assert "throughput_with_stalls" not in made.checked_workload.metrics
-    assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(concurrent=False)).slices
+    assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(interleaved=True)).slices
 
 
 @pytest.mark.parametrize(
@@ -205,14 +203,10 @@ def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
 
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
     assert read_text(tmp_path, FILE).slices
-    assert not read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).slices
-    concurrent = read_text(tmp_path, FILE, overrides=Overrides(concurrent=True))
-    assert (concurrent.concurrent, concurrent.slices) == (True, False)
+    assert not read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).slices
     assert not read_text(tmp_path, SMALL).slices
-    with pytest.raises(ValidationError, match="concurrent: is another design"):
-        read_text(tmp_path, FILE.replace("seed = 1", "concurrent = true"))
-    with pytest.raises(UserError, match="slices and concurrent are two designs"):
-        read_text(tmp_path, FILE, overrides=Overrides(slices=True, concurrent=True))
+    with pytest.raises(UserError, match="slices and interleaved are two designs"):
+        read_text(tmp_path, FILE, overrides=Overrides(slices=True, interleaved=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
         read_text(tmp_path, FILE.replace('"slices"', '"slice"'))
 
@@ -229,7 +223,7 @@ def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: 
 def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
     in_slices = read_text(tmp_path, FILE)
     turns = replace(in_slices, workload=interleaved(in_slices.workload)).checked_workload
-    before = read_text(tmp_path, FILE, overrides=Overrides(concurrent=False)).checked_workload
+    before = read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).checked_workload
     assert turns.metrics == {
         name: metric for name, metric in before.metrics.items() if name != "client_cpu"
     }

@@ -12,7 +12,6 @@ from scipy.stats import binom, binomtest
 
 from millrace.stats.proportions import (
     against_at_most_half,
-    binomial_upper_tail,
     fair_coin_e_value,
     proportion_limits,
     sign_test,
@@ -119,14 +118,3 @@ def test_evidence_is_as_strong_for_tails_and_says_nothing_without_a_toss() -> No
     assert fair_coin_e_value(5000, 5000) > 1e300
     with pytest.raises(ValueError, match="heads"):
         fair_coin_e_value(3, 2)
-
-
-@given(st.integers(0, 60), st.sampled_from([0.01, 0.05, 0.5]), st.data())
-def test_as_many_or_more_is_the_one_sided_binomial_test(
-    trials: int, rate: float, data: st.DataObject
-) -> None:
-    events = data.draw(st.integers(0, trials))
-    known = sum(float(binom.pmf(each, trials, rate)) for each in range(events, trials + 1))
-    assert binomial_upper_tail(events, trials, rate) == pytest.approx(known, abs=1e-12)
-    with pytest.raises(ValueError, match="events"):
-        binomial_upper_tail(trials + 1, trials, rate)

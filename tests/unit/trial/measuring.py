@@ -6,7 +6,6 @@ from typing import Any, cast
 
 from millrace.collect.collectors import Window
 from millrace.databases.base import ServerClient
-from millrace.host.cpuset import CpuPartition
 from millrace.loadgen.events import LoadResult
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.outputs import TrialOutputs
@@ -29,21 +28,18 @@ def live(client: object, role: str = "server") -> LiveServer:
     )
 
 
-def measurement(
-    *servers: LiveServer, cpu_partition: CpuPartition | None = None, **chosen: Any
-) -> MeasurementContext:
+def measurement(*servers: LiveServer, **chosen: Any) -> MeasurementContext:
     """Return a measurement of driven clients, whose outputs have a record for each role."""
     outputs = TrialOutputs()
     for role in [each.role for each in servers] or ["server"]:
         (outputs.instances[role],) = result().instances
     workload = ResolvedWorkload(driving(), chosen)
     return MeasurementContext(
-        TrialSpec("test/1", (), workload, cpu_partition=cpu_partition),
+        TrialSpec("test/1", (), workload),
         servers,
         cast(Any, None),
         Window("measure", "measure", drives=True),
         outputs,
-        lambda _point: None,
     )
 
 

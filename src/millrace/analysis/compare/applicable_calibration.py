@@ -26,13 +26,6 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
     return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
 
 
-def of_experiment(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return those for the experiment of ``run`` and its base, measured as it is."""
-    return [
-        each for each in calibrations if _is_like(run, each) and _is_of(run, each.spec.calibrates)
-    ]
-
-
 def _is_like(run: RunRecord, other: RunRecord) -> bool:
     ours, theirs = run.design, other.design
     return (ours.concurrent, ours.slices) == (theirs.concurrent, theirs.slices)

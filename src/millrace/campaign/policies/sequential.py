@@ -217,7 +217,7 @@ def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, .
 
 
 def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    return sum(times[trial.treatment.id] * trial.time_weight for trial in trials)
+    return sum(times[trial.treatment.id] for trial in trials)
 
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:

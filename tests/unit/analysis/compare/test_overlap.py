@@ -1,17 +1,24 @@
-"""Test the share of time for which the two trials of a pair were measured together."""
+"""Test runs whose pairs an earlier version measured at the same time, each on half of the CPUs."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sqlite3
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.cli.main import cli
 from millrace.model.run_spec import Design
 from millrace.report.run import notes
 from millrace.store.records import StoredRun
 from tests.unit.analysis.query_runs import QueryRun
 from tests.unit.analysis.sequential_runs import designed
+from tests.unit.cli.observed_store import keep
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 STORED = designed(
@@ -55,3 +62,25 @@ def test_a_pair_that_lost_one_is_none() -> None:
     stored = began(STORED, 20.0)
     lost = [replace(each, outcome="failed") for each in stored.attempts]
     assert compare_run(replace(stored, attempts=tuple(lost))).overlap is None
+
+
+@pytest.mark.parametrize("key", ["concurrent", "side_by_side"])
+def test_a_stored_run_of_pairs_is_reported_as_it_was_recorded(tmp_path: Path, key: str) -> None:
+    path = keep(began(STORED, 0.1), tmp_path / "results.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        for table, column in (("runs", "spec"), ("instances", "facts")):
+            renamed = f"UPDATE {table} SET {column} = replace({column}, '\"concurrent\"', ?)"
+            connection.execute(renamed, (f'"{key}"',))
+
+    def report(*arguments: str) -> str:
+        given = ["report", "--store", str(path), *arguments]
+        return CliRunner().invoke(cli, given, catch_exceptions=False).stdout
+
+    shown = " ".join(report().split())
+    assert "side by side, 2 blocks" in shown
+    assert "measured at the same time for at least 99.0 % of it" in shown
+    document = json.loads(report("--format", "json"))
+    assert document["design"]["concurrent"] is True
+    assert len(document["comparisons"]) == len(compare_run(STORED).groups) * len(
+        document["metrics"]
+    )

@@ -1,4 +1,4 @@
-"""Test runs with concurrent pairs: block by block, interrupted, with failures."""
+"""Test runs in slices: rounds that are interrupted, and with failures."""
 
 from __future__ import annotations
 
@@ -8,40 +8,20 @@ import pytest
 
 from millrace.model.events import TrialBegan, TrialEnded
 from millrace.store.records import PAIR_FAILED, StoredRun
-from tests.unit.campaign.laboratory import BASE, SLOW, TRIAL_S, Laboratory, without_instants
+from tests.unit.campaign.laboratory import SLOW, Laboratory, without_instants
 
 
 @pytest.fixture
 def laboratory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
-    return Laboratory(tmp_path, monkeypatch, concurrent=True)
+    return Laboratory(tmp_path, monkeypatch, slices=True)
 
 
 def outcomes(stored: StoredRun) -> list[str | None]:
     return [attempt.outcome for attempt in stored.attempts]
 
 
-def test_a_run_goes_on_until_it_is_decided_a_pair_a_block(laboratory: Laboratory) -> None:
-    stored = laboratory.run()
-    assert 3 <= stored.run.blocks <= 6
-    assert {trial.purpose for trial in stored.trials} == {"measure"}
-    assert len(stored.trials) == len(stored.attempts) == 2 * stored.run.blocks
-    begun = [event.trial for event in laboratory.events if isinstance(event, TrialBegan)]
-    ended = [event.trial for event in laboratory.events if isinstance(event, TrialEnded)]
-    assert begun == ended
-    kinds = trial_events(laboratory)
-    assert kinds == ["trial", "trial", "end", "end"] * stored.run.blocks
-
-
-def test_two_at_a_time_take_half_the_time(laboratory: Laboratory) -> None:
-    laboratory.ratios = {BASE: 1.0, SLOW: 1.005}
-    laboratory.spread = 0.05
-    laboratory.run(max_time_s=7 * TRIAL_S)
-    stored = laboratory.run(max_time_s=7 * TRIAL_S)
-    assert stored.run.blocks == 7
-
-
 @pytest.mark.parametrize("stop_after", [0, 1, 2, 3])
-def test_an_interrupted_pair_is_measured_again_as_a_whole(
+def test_an_interrupted_round_is_measured_again_as_a_whole(
     laboratory: Laboratory, tmp_path: Path, stop_after: int
 ) -> None:
     stopped = laboratory.run(blocks=2, stop_after=stop_after)
@@ -52,11 +32,11 @@ def test_an_interrupted_pair_is_measured_again_as_a_whole(
     assert outcomes(stored).count("finished") == 4
     other = tmp_path / "at-once"
     other.mkdir()
-    at_once = Laboratory(other, laboratory.patch, concurrent=True).run(blocks=2)
+    at_once = Laboratory(other, laboratory.patch, slices=True).run(blocks=2)
     assert without_instants(stored).trials == without_instants(at_once).trials
 
 
-def test_both_of_a_pair_are_tried_again(laboratory: Laboratory) -> None:
+def test_all_of_a_round_are_tried_again(laboratory: Laboratory) -> None:
     laboratory.fails = lambda server, block, attempt: server == SLOW and block == 1 and attempt == 1
     failed = laboratory.run(blocks=3)
     steps = {attempt.failed_step for attempt in failed.attempts if attempt.outcome == "failed"}
