@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page
 
-from millrace.report.explanation.flame_graph import as_svg, flame_graph
+from millrace.report.common.flame_graph import as_svg, flame_graph
 from tests.browser.looking import (
     contrast,
     luminance,
@@ -16,7 +16,7 @@ from tests.browser.looking import (
     said_and_requested,
     shared_tab,
 )
-from tests.unit.report.explanation.flame_trees import tree
+from tests.unit.report.common.flame_trees import tree
 
 pytestmark = pytest.mark.browser
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millrace.analysis.compare.bisection import Bisection, bisection, is_reversed
@@ -15,11 +15,14 @@ from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse, read
+from millrace.host import valgrind
 from millrace.levels import Level
 from millrace.model.events import Announcement
 from millrace.report.common.formatting import value_text
 from millrace.servers import install
 from millrace.store.store import Store
+
+_MARGIN_OF_INSTRUCTIONS = 0.2  # percent; starts of a server spread by some hundredths
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class BisectionRequest:
 
     ``workload`` is a built-in workload, a test of one, or an experiment file. ``options`` are
     server options for all. ``confidence`` is a fraction, ``margin_percent`` None for the default.
+    The search is by the workload's primary metric or ``by_instructions``.
     """
 
     good: str
@@ -38,6 +42,7 @@ class BisectionRequest:
     options: Mapping[str, Level]
     margin_percent: float | None
     confidence: float
+    by_instructions: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,11 @@ def bisect(
 ) -> BisectionReport:
     """Measure one server at a time until the change is found, or ``limit_s`` has passed.
 
-    Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured.
+    Raise UserError where the ends are swapped, TrialFailed where an end cannot be measured, and
+    PermanentHostError where instructions cannot be counted here.
     """
+    if request.by_instructions:
+        valgrind.find()
     servers = policy.servers_between(request.good, request.bad, request.among)
     policy.refuse_unknown(servers, [row.name for row in install.list_servers()])
     experiment = policy.bisection_experiment(
@@ -68,6 +76,7 @@ def bisect(
         workload=request.workload,
         options=request.options,
         confidence=request.confidence,
+        by_instructions=request.by_instructions,
     )
     with ExitStack() as stack:
         purpose = f"bisect {servers[0]} to {servers[-1]}"
@@ -79,7 +88,7 @@ def bisect(
         prepare = Preparation(stack, store, caller.on_event)
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # before any measurement, there is an end to measure
-        found = bisection(executed.stored)
+        found = bisection(store.load_run(selection.run.id, observations_too=True))
         if is_reversed(found):
             raise _reversed(found)
         return BisectionReport(found, store.report_path(found.run.id))
@@ -90,6 +99,9 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
     around = validation_context()
     # Each block is one trial of one server.
     overrides = Overrides(margin_percent=request.margin_percent, interleaved=True)
+    if request.by_instructions:
+        margin = request.margin_percent or _MARGIN_OF_INSTRUCTIONS
+        overrides = replace(overrides, margin_percent=margin, collectors=())
     workload, scale = request.workload, request.scale
     if workload.endswith(".toml"):
         return read(Path(workload), scale=scale, context=around, overrides=overrides)

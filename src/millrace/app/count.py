@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from elftools.common.exceptions import ELFError
-
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.counts.model import CountGroup
 from millrace.app.execution import Caller
@@ -19,20 +17,16 @@ from millrace.campaign.forecast import forecast_here, refuse_without_space
 from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.preparation import refuse_missing_cpus, run_input
 from millrace.errors import TrialFailed, UserError
-from millrace.experiment.model import Experiment, Plan, Treatment
-from millrace.experiment.plan import expand, seed_of
-from millrace.host import elf, valgrind
+from millrace.experiment.model import COUNTED_STARTS, Experiment, Plan, Treatment
+from millrace.experiment.plan import CLIENTS, expand, one_of_clients, seed_of
+from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
 from millrace.model.events import Notice, OnEvent
-from millrace.model.instruction_counts import CountedStart, Program, TreatmentStarts
-from millrace.model.servers import AttachedServer, InstalledServer
+from millrace.model.instruction_counts import CountedStart, TreatmentStarts
 from millrace.trial import counting
 from millrace.trial.counting import Extent
 from millrace.trial.spec import TrialSpec
-
-STARTS = 4
-CLIENTS = "clients"
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class CountReport:
     groups: tuple[CountGroup, ...]
 
 
-def count(experiment: Experiment, caller: Caller, *, starts: int = STARTS) -> CountReport:
+def count(experiment: Experiment, caller: Caller, *, starts: int = COUNTED_STARTS) -> CountReport:
     """Count the instructions of an experiment's statements on each of its servers.
 
     Clients are one at a time, whatever the experiment says. Raise PermanentHostError without
@@ -84,7 +78,9 @@ def comparisons(experiment: Experiment) -> int:
 
 def _alone(experiment: Experiment) -> Experiment:
     """Return the experiment with one server on the host at a time."""
-    return replace(experiment, slices=False, requires_slices=False, profile_blocks=0)
+    return replace(
+        experiment, slices=False, requires_slices=False, profile_blocks=0, counted_starts=0
+    )
 
 
 def _plan(experiment: Experiment) -> Plan:
@@ -96,10 +92,7 @@ def _plan(experiment: Experiment) -> Plan:
             "same instructions whatever other clients do",
             hint="compare servers or options",
         )
-    first: dict[tuple[tuple[str, Level], ...], Treatment] = {}
-    for treatment in plan.treatments:
-        first.setdefault(tuple(_levels(treatment).items()), treatment)
-    kept = tuple(first.values())
+    kept = one_of_clients(plan.treatments)
     of_kept = plan.only(trial for trial in plan.trials if trial.treatment in kept)
     return replace(of_kept, treatments=kept)
 
@@ -110,18 +103,17 @@ def _levels(treatment: Treatment) -> dict[str, Level]:
 
 def _refuse(experiment: Experiment, treatment: Treatment, prepared: PreparedTreatment) -> None:
     """Raise UserError for a treatment whose instructions cannot be counted."""
-    if any(isinstance(each.server, AttachedServer) for each in prepared.servers):
+    why = counting.refusal(_trial_spec(treatment, prepared))
+    if why is not None:
         raise UserError(
-            f"{treatment.label}: the server is attached, and millrace cannot start it in valgrind",
-            hint="count servers that millrace starts",
+            f"{experiment.source}: {treatment.label}: {why}",
+            hint="count servers that millrace starts, with a workload that drives clients on "
+            'tables of a lasting engine, with snapshot = "on"',
         )
-    if not prepared.workload.is_restorable:
-        raise UserError(
-            f"{experiment.source}: {treatment.label} has no statements of clients on tables that "
-            "are kept as a snapshot",
-            hint="count a workload that drives clients on tables of a lasting engine, with "
-            'snapshot = "on"',
-        )
+
+
+def _trial_spec(treatment: Treatment, prepared: PreparedTreatment) -> TrialSpec:
+    return TrialSpec(treatment.id, prepared.servers, prepared.workload, stops_cleanly=False)
 
 
 @dataclass
@@ -138,7 +130,7 @@ class _Counting:
         """Start each treatment's server in turn, again and again; return all counts."""
         found: dict[str, list[CountedStart]] = {each.id: [] for each in self.plan.treatments}
         failures: dict[str, str] = {}
-        extents: dict[tuple[tuple[str, Level], ...], Extent] = {}
+        extents: dict[tuple[tuple[str, Level], ...], Extent | None] = {}
         for number in range(self.starts):
             for treatment in self.plan.treatments:
                 if treatment.id in failures:
@@ -157,7 +149,7 @@ class _Counting:
             TreatmentStarts(
                 levels=_levels(each),
                 starts=tuple(found[each.id]),
-                program=_program(self.prepared[each.id]),
+                program=counting.program_of(_trial_spec(each, self.prepared[each.id])),
                 failure=failures.get(each.id),
             )
             for each in self.plan.treatments
@@ -173,8 +165,7 @@ class _Counting:
             return self._start(treatment, extent)
 
     def _start(self, treatment: Treatment, extent: Extent | None) -> CountedStart:
-        prepared = self.prepared[treatment.id]
-        spec = TrialSpec(treatment.id, prepared.servers, prepared.workload, stops_cleanly=False)
+        spec = _trial_spec(treatment, self.prepared[treatment.id])
         return counting.count(spec, self.valgrind, extent, lambda _event: None)
 
     def _fixed(self, treatment: Treatment) -> Iterator[tuple[str, Level]]:
@@ -188,14 +179,3 @@ class _Counting:
 
 def _label(treatment: Treatment) -> str:
     return replace(treatment, levels=_levels(treatment)).label
-
-
-def _program(prepared: PreparedTreatment) -> Program | None:
-    """Return what the server's program says of how it was made."""
-    (server,) = (each.server for each in prepared.servers)
-    assert isinstance(server, InstalledServer)
-    try:
-        read = elf.read(server.program)
-    except (ELFError, OSError):
-        return None
-    return Program(read.comment, read.is_position_independent)

@@ -17,7 +17,17 @@ from millrace.store.store import Store
 _SHOWN = 8
 _LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
 _NAMED = frozenset(
-    ("environment", "plan", "option", "work", "compression", "lock", "storage", "client")
+    (
+        "environment",
+        "plan",
+        "option",
+        "work",
+        "compression",
+        "lock",
+        "storage",
+        "client",
+        "instructions",
+    )
 )
 
 

@@ -58,7 +58,15 @@ def report_of(
     analysis = with_calibration(store, compare_run(stored, margin=margin, base=base))
     ablations = ablations_of(store, stored.run.id)
     explanations = explanations_of_report(stored, analysis.base, ablations)
-    analysis = replace(analysis, causes=first_causes(stored, explanations))
+    analysis = replace(
+        analysis,
+        causes=first_causes(stored, explanations),
+        instructions=tuple(
+            (each.group, each.instructions)
+            for each in explanations
+            if each.instructions is not None
+        ),
+    )
     return RunReport(analysis, explanations, store.report_path(stored.run.id))
 
 

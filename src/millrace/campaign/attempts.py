@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millrace.campaign.counting import HowToCount, how_to_count
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
 from millrace.errors import HostError, MillraceError
@@ -22,6 +23,7 @@ from millrace.store import database, observations
 from millrace.store.checked import to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
+from millrace.trial.counting import count_trial
 from millrace.trial.execute import execute_trial
 from millrace.trial.group import GroupTrial
 from millrace.trial.round import execute_round
@@ -36,6 +38,7 @@ class Claimed:
     """A trial that this process executes now, and the id of its attempt.
 
     ``together`` trials are measured together; ``is_base`` is what candidates are compared with.
+    ``how_to_count`` is None where no instructions are counted.
     """
 
     attempt: int
@@ -43,6 +46,7 @@ class Claimed:
     spec: TrialSpec
     together: int = 1
     is_base: bool = False
+    how_to_count: HowToCount | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the trial's events."""
@@ -83,7 +87,8 @@ def execute_trials(
                     trial.purpose == "measure"
                     and trial.treatment.levels[compare.factor] == compare.base
                 )
-                claimed.append(Claimed(attempt, trial, spec, len(together), is_base))
+                how = None if trial.purpose != "count" else how_to_count(store, run, trial, compare)
+                claimed.append(Claimed(attempt, trial, spec, len(together), is_base, how))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
             ran = True
@@ -143,6 +148,8 @@ def _attempt(
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
     """Measure a trial, or those of a round together, and return their results."""
     first_claimed, first = claimed[0], claimed[0].trial
+    if first_claimed.how_to_count is not None:
+        return (_count(first_claimed, first_claimed.how_to_count, emit),)
     trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
     if first.slot is None:
         (only,) = trials
@@ -153,6 +160,12 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
         return (left_out,) * len(claimed)
     base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
     return execute_round(trials, base, _readable)
+
+
+def _count(claimed: Claimed, how: HowToCount, emit: OnEvent) -> AttemptResult:
+    if how.failed_before is not None:
+        return AttemptResult("failed", failed_step="prepare", reason=how.failed_before)
+    return count_trial(claimed.spec, how.extent, _listener(claimed, emit))
 
 
 def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:

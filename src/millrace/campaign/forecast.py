@@ -89,10 +89,12 @@ def _measured_trial_s(plan: Plan, store: Store) -> dict[str, float] | None:
     stored = _earlier(plan, store)
     if stored is None:
         return None
-    treatment_of = {trial.id: trial.treatment_id for trial in stored.trials}
+    treatment_of = {
+        trial.id: trial.treatment_id for trial in stored.trials if trial.purpose != "count"
+    }
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:
-        if attempt.outcome == "finished":
+        if attempt.outcome == "finished" and attempt.trial_id in treatment_of:
             last = attempt.steps[-1]
             took_s = last.started_s + last.duration_s
             durations.setdefault(treatment_of[attempt.trial_id], []).append(took_s)

@@ -84,7 +84,7 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload),
         collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
         # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
-        stops_cleanly=trial.block == 0,
+        stops_cleanly=trial.block == 0 and trial.purpose != "count",
     )
 
 

@@ -20,6 +20,7 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.model.servers import InstalledServer, build_facts
+from millrace.model.trials import Purpose, kind_of_block
 from millrace.quantities import utc_now
 from millrace.servers import install
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
@@ -79,7 +80,9 @@ def select_run(
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
-    blocks = len({trial.block for trial in stored.trials if trial.purpose != "profile"})
+    blocks = len(
+        {trial.block for trial in stored.trials if kind_of_block(trial.purpose) == "measure"}
+    )
     extension = Extension(
         blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
     )
@@ -104,8 +107,8 @@ def only_begun(stored: StoredRun) -> StoredRun:
     return replace(stored, trials=trials)
 
 
-def _block(trial: TrialRecord | PlannedTrial) -> tuple[bool, int]:
-    return trial.purpose == "profile", trial.block
+def _block(trial: TrialRecord | PlannedTrial) -> tuple[Purpose, int]:
+    return kind_of_block(trial.purpose), trial.block
 
 
 def _with_aa_trials(plan: Plan, stored: StoredRun, blocks: int) -> Plan:

@@ -35,6 +35,7 @@ from millrace.model.events import (
     TrialsScheduled,
 )
 from millrace.model.run_spec import Extension
+from millrace.model.trials import kind_of_block
 from millrace.store.events import EventLog
 from millrace.store.records import AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
@@ -208,8 +209,8 @@ class _Execution:
 
     def _tell_what_is_seen(self, plan: Plan, total: int) -> None:
         """Tell what the comparisons look like after a block that is not the last of its batch."""
-        block, purpose = plan.trials[0].block, plan.trials[0].purpose
-        if purpose == "profile":
+        block = plan.trials[0].block
+        if kind_of_block(plan.trials[0].purpose) != "measure":
             return
         self.load(from_block=block)
         if self.stored is not None and (found := seen_so_far(self.stored)):
@@ -262,8 +263,8 @@ def _input_or_error(
 
 
 def _by_block(plan: Plan) -> Iterator[Plan]:
-    """Yield the plans of single blocks; profiled trials have blocks of their own."""
-    for _, trials in groupby(plan.trials, lambda each: (each.purpose == "profile", each.block)):
+    """Yield the plans of single blocks; profiled and counted trials have blocks of their own."""
+    for _, trials in groupby(plan.trials, lambda each: (kind_of_block(each.purpose), each.block)):
         yield replace(plan, trials=tuple(trials))
 
 

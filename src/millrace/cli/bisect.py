@@ -82,6 +82,11 @@ def option_value(text: str) -> tuple[str, Level]:
     help="A server option for all servers; may be repeated.",
 )
 @click.option(
+    "--by",
+    type=click.Choice(["instructions"]),
+    help="Search by the instructions of a statement, counted by valgrind, not by speed.",
+)
+@click.option(
     "--margin",
     type=Percent(0, MAX_MARGIN_PERCENT, min_open=True),
     metavar="PERCENT",
@@ -112,6 +117,7 @@ def command(
     workload: str,
     scale: str | None,
     options: tuple[tuple[str, Level], ...],
+    by: str | None,
     margin: float | None,
     confidence: float,
     max_time: float | None,
@@ -133,6 +139,7 @@ def command(
         options=dict(options),
         margin_percent=margin,
         confidence=confidence / 100,
+        by_instructions=by is not None,
     )
     with calling() as caller:
         found = use_case.bisect(store, request, caller, limit_s=max_time, fresh=fresh)

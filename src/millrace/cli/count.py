@@ -12,12 +12,12 @@ from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, count_options
 from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed, UserError
-from millrace.experiment.model import Experiment
+from millrace.experiment.model import COUNTED_STARTS, Experiment
+from millrace.report.common.flame_graph import as_svg
 from millrace.report.common.output_files import FLAME_GRAPH, refuse_place, write_text
 from millrace.report.counts import json as report_json
 from millrace.report.counts import terminal
 from millrace.report.counts.flame import count_graph
-from millrace.report.explanation.flame_graph import as_svg
 
 _MOST_STARTS = 100
 _GRAPH = "--flame-graph"
@@ -28,7 +28,7 @@ _GRAPH = "--flame-graph"
 @click.option(
     "--starts",
     type=click.IntRange(1, _MOST_STARTS),
-    default=use_case.STARTS,
+    default=COUNTED_STARTS,
     show_default=True,
     help="Number of starts of each server.",
 )

@@ -14,19 +14,25 @@ from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
-from millrace.experiment.validation import MAX_SEED, NO_PAIRS
+from millrace.experiment.validation import (
+    ALL,
+    INSTRUCTIONS,
+    MAX_SEED,
+    NO_PAIRS,
+    chosen_collectors,
+)
 
 
 def collectors(text: str) -> tuple[str, ...]:
     """Return names of collectors, in the order in which they start."""
-    if text in ("all", "none"):
-        return CHOOSABLE if text == "all" else ()
+    if text == "none":
+        return ()
     names = [name.strip() for name in text.split(",")]
     for name in names:
-        if name not in CHOOSABLE:
-            known = ", ".join(CHOOSABLE)
+        if name not in (*CHOOSABLE, INSTRUCTIONS, ALL):
+            known = ", ".join((*CHOOSABLE, INSTRUCTIONS))
             raise click.BadParameter(f"there is no collector {name!r}; there are: {known}.")
-    return tuple(name for name in CHOOSABLE if name in names)
+    return chosen_collectors(names, CHOOSABLE)
 
 
 @dataclass(frozen=True)
@@ -121,7 +127,8 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             "--collectors",
             type=collectors,
             metavar="NAMES",
-            help="The collectors that sample trials, separated by commas; `all` or `none`.",
+            help="The collectors of trials, separated by commas; `all` (that sample) or `none`; "
+            "`instructions` counts those of each treatment after the trials.",
         ),
         click.option(
             "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the order of the trials."

@@ -15,9 +15,9 @@ from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common import output_files
+from millrace.report.common.flame_graph import as_svg
 from millrace.report.explanation import html as explain_html
 from millrace.report.explanation import terminal as explain_terminal
-from millrace.report.explanation.flame_graph import as_svg
 from millrace.report.explanation.folded_stacks import as_differential, as_folded, as_speedscope
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import title

@@ -90,9 +90,9 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
 
 def _blocks(experiment: Experiment) -> str:
     blocks = f"{'at most ' if experiment.sequential else ''}{experiment.blocks} blocks"
-    if not experiment.profile_blocks:
-        return blocks
-    return f"({blocks} + {experiment.profile_blocks} that are profiled)"
+    apart = ((experiment.profile_blocks, "profiled"), (experiment.counted_starts, "counted"))
+    more = "".join(f" + {number} that are {what}" for number, what in apart if number)
+    return f"({blocks}{more})" if more else blocks
 
 
 def _design(plan: Plan) -> str:
@@ -194,6 +194,7 @@ def _as_data(planned: use_case.PlannedRun) -> dict[str, Any]:
         "blocks": experiment.blocks,
         "design": design_of(experiment).to_json(),
         "profile_blocks": experiment.profile_blocks,
+        "counted_starts": experiment.counted_starts,
         "collectors": list(experiment.collectors),
         "margin": experiment.margin,
         "parameters": dict(experiment.parameters),

@@ -21,6 +21,7 @@ from rich.progress import (
 from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
+from millrace.model.trials import kind_of_block
 from millrace.quantities import duration_in_words
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.store.records import TrialRecord
@@ -285,6 +286,7 @@ def _closed_text(closed: events.ClosedComparison) -> str:
 
 
 def block_text(trial: events.TrialBegan | events.TrialEnded | TrialRecord) -> str:
-    """Return ``block 3``, or ``profile 1``; an A/A trial says so."""
-    block = f"{'profile' if trial.purpose == 'profile' else 'block'} {trial.block + 1}"
+    """Return ``block 3``, ``profile 1`` or ``count 1``; an A/A trial says so."""
+    kind = kind_of_block(trial.purpose)
+    block = f"{'block' if kind == 'measure' else kind} {trial.block + 1}"
     return f"{block}, control" if trial.purpose == "control" else block

@@ -21,7 +21,7 @@ from millrace.experiment.groups import fixed_factors, group_place, trial_place
 from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.experiment.rounds import MOST_SLOTS
-from millrace.model.trials import Purpose
+from millrace.model.trials import Purpose, kind_of_block
 
 FEWEST_BLOCKS_WITH_AA_TRIALS = 5
 _EVERY = 10
@@ -93,8 +93,8 @@ def _with_aa_trial(
 
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
-    """Return the sort key of a plan's trials; profiled trials stay in their order."""
-    if trial.purpose == "profile":
+    """Return the sort key of a plan's trials; profiled and counted ones stay in their order."""
+    if kind_of_block(trial.purpose) != "measure":
         return True, trial.position, b"", b""
     compared = plan.experiment.compared_factors
     of_group = group_place(trial.treatment, compared, str(plan.seed), trial.block)

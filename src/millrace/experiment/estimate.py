@@ -13,6 +13,7 @@ from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
+from millrace.model.trials import kind_of_block
 from millrace.quantities import duration_in_words, readable_size
 from millrace.workloads import Workload
 from millrace.workloads.tables import Volume
@@ -30,6 +31,7 @@ UNDO_ROW_BYTES = 25
 TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
+COUNT_S = 15.0  # a start in valgrind (measured: 8 to 20 s)
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
 # Factors whose levels share the loaded tables.
 _OF_CLIENTS = {"test", "clients", "protocol", "rate", "arrivals", "transport", "tls"}
@@ -106,8 +108,8 @@ def estimate(
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
-        time_s=once_s + _sum_s(plan.trials, times),
-        least_time_s=once_s + _sum_s(_fewest(plan), times),
+        time_s=once_s + trials_s(plan.trials, times),
+        least_time_s=once_s + trials_s(_fewest(plan), times),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
         peak_treatment=_labels(largest),
@@ -164,7 +166,9 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
 def _fewest(plan: Plan) -> list[PlannedTrial]:
     if not plan.experiment.sequential:
         return list(plan.trials)
-    return [t for t in plan.trials if t.purpose == "profile" or t.block < FEWEST_BLOCKS]
+    return [
+        t for t in plan.trials if kind_of_block(t.purpose) != "measure" or t.block < FEWEST_BLOCKS
+    ]
 
 
 def require_space(estimate: Estimate, where: str) -> None:
@@ -181,8 +185,11 @@ def require_space(estimate: Estimate, where: str) -> None:
         )
 
 
-def _sum_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    return sum(times[trial.treatment.id] for trial in trials)
+def trials_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
+    """Return the seconds of trials; ``times`` are those of a measured one, by treatment id."""
+    return sum(
+        COUNT_S if trial.purpose == "count" else times[trial.treatment.id] for trial in trials
+    )
 
 
 def _trial_s(workload: Workload, values: Mapping[str, Any], *, settle_s: float) -> float:

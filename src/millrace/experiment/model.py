@@ -28,6 +28,9 @@ from millrace.workloads import Workload, parse_workload
 # for one look is half as wide.
 MOST_FIXED_BLOCKS = 5
 
+# Starts of a server differ in what they execute, and their spread makes the interval.
+COUNTED_STARTS = 4
+
 # No comparison is decided with fewer blocks: they do not determine their own spread.
 FEWEST_BLOCKS = 3
 
@@ -75,9 +78,10 @@ class Experiment:
     ``published`` names the published study whose figures a report compares with the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
     ``collectors`` sample its trials; ``profile_blocks`` is the number of blocks whose trials are
-    profiled, after all that measure. ``campaign`` is the purpose of an experiment that a
-    campaign created. ``tls`` is the encryption of sessions with attached servers, by name, where it
-    differs from their addresses.
+    profiled, after all that measure, ``counted_starts`` the number of trials in which each
+    treatment's instructions are counted, at the very end. ``campaign`` is the purpose of an
+    experiment that a campaign created. ``tls`` is the encryption of sessions with attached servers,
+    by name, where it differs from their addresses.
 
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
@@ -110,6 +114,7 @@ class Experiment:
     slices: bool = False
     requires_slices: bool = False
     only: tuple[Mapping[str, Level], ...] = ()
+    counted_starts: int = 0
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 
@@ -165,10 +170,10 @@ class Treatment:
 class PlannedTrial:
     """A planned run of one treatment.
 
-    ``block`` counts from 0; ``position`` is the place in the whole order. Profiled trials are in
-    blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one more trial of
-    the base in a block. ``slot`` is the place of a trial in its round of slices, whose other
-    trials are next to it; None where it has none.
+    ``block`` counts from 0; ``position`` is the place in the whole order. Profiled and counted
+    trials are in blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one
+    more trial of the base in a block. ``slot`` is the place of a trial in its round of slices,
+    whose other trials are next to it; None where it has none.
     """
 
     id: str

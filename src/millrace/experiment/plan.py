@@ -13,7 +13,8 @@ added blocks keep the finished ones, and a treatment is recognised in another ru
 Order. Each block holds each treatment once, group by group (see millrace.experiment.groups), in a
 random order that depends on the seed and the block alone, so that added blocks leave the earlier
 ones unchanged. Blocks of profiled trials come after all others and use the seed
-``"{seed}:profile"``. Rounds have an order of their own (see millrace.experiment.rounds).
+``"{seed}:profile"``, then those of counted trials with ``"{seed}:count"``. Rounds have an order of
+their own (see millrace.experiment.rounds).
 """
 
 import hashlib
@@ -30,13 +31,17 @@ from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level
 from millrace.model.renamed_keys import identify_parameters, identify_workload
-from millrace.model.trials import Purpose
+from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
 
 _FORMAT = 1
 
 _MEASURE: Purpose = "measure"
 _PROFILE: Purpose = "profile"
+_COUNT: Purpose = "count"
+
+CLIENTS = "clients"
+"""The factor that changes nothing about the instructions of a statement."""
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
@@ -53,10 +58,13 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
     profiled = (
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
+    counted = ((block, f"{seed}:{_COUNT}", _COUNT) for block in range(experiment.counted_starts))
+    one_client = one_of_clients(treatments)
     ordered = (
         (block, purpose, treatment, slot)
-        for block, of_purpose, purpose in (*blocks, *profiled)
+        for block, of_purpose, purpose in (*blocks, *profiled, *counted)
         for treatment, slot in _block_order(experiment, groups, purpose, of_purpose, block)
+        if purpose != _COUNT or treatment in one_client
     )
     trials = tuple(
         PlannedTrial(
@@ -84,15 +92,30 @@ def without_slices(experiment: Experiment) -> Experiment:
     )
 
 
+def one_of_clients(treatments: Iterable[Treatment]) -> tuple[Treatment, ...]:
+    """Return one treatment of those that differ in their number of clients alone."""
+    first: dict[tuple[tuple[str, Level], ...], Treatment] = {}
+    for treatment in treatments:
+        levels = ((name, level) for name, level in treatment.levels.items() if name != CLIENTS)
+        first.setdefault(tuple(levels), treatment)
+    return tuple(first.values())
+
+
 def block_of(
     experiment: Experiment, factor: str, levels: tuple[Level, ...], *, seed: int, block: int
 ) -> Plan:
-    """Return the plan of one block of the experiment, with these levels of a factor."""
+    """Return the plan of one block of the experiment, with these levels of a factor.
+
+    Where instructions are counted, it is a block of counted trials.
+    """
     factors = tuple(
         replace(each, levels=levels) if each.name == factor else each for each in experiment.factors
     )
-    plan = expand(replace(experiment, factors=factors, blocks=block + 1), seed=seed)
-    return replace(plan, trials=tuple(trial for trial in plan.trials if trial.block == block))
+    counted = block + 1 if experiment.counted_starts else 0
+    of_block = replace(experiment, factors=factors, blocks=block + 1, counted_starts=counted)
+    plan, kind = expand(of_block, seed=seed), _COUNT if counted else _MEASURE
+    trials = (each for each in plan.trials if each.block == block)
+    return replace(plan, trials=tuple(t for t in trials if kind_of_block(t.purpose) == kind))
 
 
 def seed_of(experiment: Experiment) -> int:

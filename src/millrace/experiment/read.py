@@ -9,11 +9,12 @@ from typing import Any
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
-from millrace.experiment.model import MOST_FIXED_BLOCKS, Compare, Experiment, Factor
-from millrace.experiment.plan import with_slices
+from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
+from millrace.experiment.plan import CLIENTS, with_slices
 from millrace.experiment.settings import Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
+    INSTRUCTIONS,
     Checked,
     Definitions,
     Design,
@@ -97,6 +98,7 @@ def parse(
         and len(compared.levels) > 1
     )
     design = _design(checked, overrides)
+    collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
     experiment = Experiment(
         name=checked.name,
@@ -109,7 +111,7 @@ def parse(
         parameters=settings.parameters,
         blocks=settings.blocks,
         margin=settings.margin_percent / 100,
-        collectors=checked.collectors if overrides.collectors is None else overrides.collectors,
+        collectors=tuple(name for name in collectors if name != INSTRUCTIONS),
         profile_blocks=settings.profile_blocks,
         seed=checked.seed if overrides.seed is None else overrides.seed,
         published=checked.published,
@@ -120,10 +122,31 @@ def parse(
         tls=checked.tls,
         slices=requires_slices,
         requires_slices=requires_slices,
+        counted_starts=COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
     )
+    _refuse_counts(experiment)
     if design is not None or _has_attached(experiment, context):
         return experiment
     return with_slices(experiment)
+
+
+def _refuse_counts(experiment: Experiment) -> None:
+    """Raise ValidationError where no treatment has instructions to compare."""
+    if not experiment.counted_starts:
+        return
+    why = None
+    if not experiment.checked_workload.drives:
+        why = "the workload drives no clients, and it is their statements that count"
+    elif experiment.compare.factor == CLIENTS:
+        why = "a client's statements have the same instructions whatever other clients do"
+    if why is not None:
+        mistake = Diagnostic(
+            "collectors",
+            f"instructions cannot be compared: {why}",
+            f"a list without {INSTRUCTIONS!r}",
+            line=line_of("collectors", key_lines(experiment.text)),
+        )
+        raise ValidationError(experiment.source, [mistake], hint=_REFERENCE)
 
 
 def _text(path: Path) -> str:

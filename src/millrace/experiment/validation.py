@@ -33,6 +33,8 @@ Design = Literal["interleaved", "slices"]
 
 NO_PAIRS = "millrace no longer measures pairs at the same time: slices are more accurate"
 MAX_SEED = 2**63 - 1
+ALL, INSTRUCTIONS = "all", "instructions"
+"""Names in a list of collectors: all that sample trials; counts, in trials of their own."""
 DEFAULT_BLOCKS = 10
 DEFAULT_MARGIN_PERCENT = 2.0
 
@@ -213,7 +215,7 @@ def _published(errors: Diagnostics, document: Table, studies: Collection[str]) -
 
 
 def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) -> tuple[str, ...]:
-    """Return the collectors of all trials: all that exist, unless the file lists them."""
+    """Return the collectors of all trials: all that sample, unless the file lists them."""
     if "collectors" not in document:
         return tuple(known)
     names = document["collectors"]
@@ -221,9 +223,18 @@ def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) ->
         errors.add("collectors", f"{shown(names)} is no list", "a list of collectors, or []")
         return ()
     for name in names:
-        if name not in known:
-            errors.unknown("collectors", "collector", name, known)
-    return tuple(name for name in known if name in names)
+        if name not in (*known, INSTRUCTIONS, ALL):
+            errors.unknown("collectors", "collector", name, (*known, INSTRUCTIONS))
+    return chosen_collectors(names, known)
+
+
+def chosen_collectors(names: Collection[str], known: Collection[str]) -> tuple[str, ...]:
+    """Return the named collectors in their order; ``all`` are the known ones, which sample."""
+    return tuple(
+        name
+        for name in (*known, INSTRUCTIONS)
+        if name in names or (name != INSTRUCTIONS and ALL in names)
+    )
 
 
 def _default_scale(

@@ -101,6 +101,10 @@ BUFFER_POOL_READ_REQUESTS = _measured(
     "buffer_pool_read_requests", "", None, "Pages asked of the buffer pool."
 )
 
+INSTRUCTIONS = _measured(
+    "instructions", "", "lower", "Instructions of a statement, the median of a start's repetitions."
+)
+
 SETTLED = _measured("settled", "", "higher", "1 if the server was idle before measuring, else 0.")
 SETTLE_DURATION_S = _measured(
     "settle_duration_s", "s", "lower", "Time until the server was idle, or the limit."

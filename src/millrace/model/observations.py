@@ -20,6 +20,7 @@ from millrace.model.documents import (
     Positive,
     SignedAmount,
 )
+from millrace.model.instruction_counts import StoredCounts
 from millrace.model.sampled_threads import SchedEvents, States
 
 VERSION = 1
@@ -272,6 +273,7 @@ class Observations(Document):
     plans: dict[str, QueryPlan] | None = None
     host: HostActivity | None = None
     profile: ProfileSamples | None = None
+    instructions: StoredCounts | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -185,12 +185,17 @@ class Calibrates(ExactDocument):
 
 
 class Bisects(ExactDocument):
-    """A search of ``members``, from good to bad, for a new level beyond ``margin`` (a fraction)."""
+    """A search of ``members``, from good to bad, for a new level beyond ``margin`` (a fraction).
+
+    The level is that of counted instructions, or of the workload's primary metric where ``by`` is
+    None.
+    """
 
     members: Annotated[Items[str], Field(min_length=2, max_length=10_000)]
     workload: str
     confidence: Annotated[Number, Field(gt=0, lt=1)]
     margin: Annotated[Number, Field(gt=0, lt=1)]
+    by: Literal["instructions"] | None = None
 
 
 def _parameters(value: object) -> object:

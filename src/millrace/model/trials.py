@@ -2,8 +2,20 @@
 
 from typing import Literal
 
-Purpose = Literal["measure", "control", "profile"]
-"""A trial measures for verdicts, is one more trial of the base (control), or is profiled."""
+Purpose = Literal["measure", "control", "profile", "count"]
+"""The purpose of a trial.
+
+It measures for verdicts, is one more trial of the base (control), is profiled, or has its
+instructions counted.
+"""
 
 Outcome = Literal["finished", "failed", "interrupted"]
 """An attempt finished, failed, or was stopped before it could do either."""
+
+
+def kind_of_block(purpose: Purpose) -> Purpose:
+    """Return the kind of blocks that trials are in.
+
+    Profiled and counted trials have blocks of their own, after all others.
+    """
+    return purpose if purpose in ("profile", "count") else "measure"

@@ -2,7 +2,7 @@
 
 A zip archive, the same bytes for the same runs:
 
-    manifest.json        {"format": "millrace.results", "version": 4,
+    manifest.json        {"format": "millrace.results", "version": 5,
                           "runs": [{"id", "file", "sha256"}],
                           "artefacts": [{"sha256", "size_bytes"}],
                           "history": {"file", "sha256"} or null}
@@ -32,7 +32,7 @@ from millrace.store.history_records import HistoryPart
 from millrace.store.records import StoredRun
 
 FORMAT = "millrace.results"
-VERSION = 4
+VERSION = 5
 
 MANIFEST = "manifest.json"
 _HISTORY = "history.json"

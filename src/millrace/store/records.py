@@ -108,8 +108,8 @@ class TreatmentRecord:
 class TrialRecord:
     """A planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Profiled trials have blocks of their own. Neither they nor A/A trials (``control``, one more
-    trial of the base) enter a verdict.
+    Profiled and counted trials have blocks of their own. Neither they nor A/A trials (``control``,
+    one more trial of the base) enter a verdict.
     """
 
     id: str

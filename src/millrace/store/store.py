@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, se
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
 from millrace.model.run_spec import Extension, RunSpec
+from millrace.model.trials import kind_of_block
 from millrace.store import (
     archive_writer,
     database,
@@ -124,13 +125,15 @@ class Store(StoreReader):
                 .where(trials.c.run_id == run_id)
             ).all()
             begun = {
-                (row.purpose == "profile", row.block) for row in mine if row.attempt is not None
+                (kind_of_block(row.purpose), row.block) for row in mine if row.attempt is not None
             }
-            unbegun = [row.id for row in mine if (row.purpose == "profile", row.block) not in begun]
+            unbegun = [
+                row.id for row in mine if (kind_of_block(row.purpose), row.block) not in begun
+            ]
             if unbegun:
                 one = delete(trials).where(trials.c.id == bindparam("unbegun"))
                 connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
-            left = max((block + 1 for is_profile, block in begun if not is_profile), default=0)
+            left = max((block + 1 for kind, block in begun if kind == "measure"), default=0)
             connection.execute(update(runs).where(runs.c.id == run_id).values(blocks=left))
 
     def claim(

@@ -13,6 +13,7 @@ The dumps are files of the server, so millrace reads them once the server has en
 
 import os
 import stat
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -20,29 +21,35 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from elftools.common.exceptions import ELFError
+
 from millrace.collect.counting import callgrind
 from millrace.collect.counting.callgrind import ThreadDump
 from millrace.collect.counting.statements import ClientSession, StatementCount, repetitions
 from millrace.databases.client import QUERY_LIMIT_S, Session
-from millrace.errors import TrialFailed
-from millrace.host import valgrind
+from millrace.errors import HostError, TrialFailed
+from millrace.host import elf, valgrind
 from millrace.host.valgrind import Valgrind
 from millrace.loadgen.events import DriveResult
 from millrace.loadgen.spec import Closed, Drive, LoadSpec
 from millrace.model.events import StepBegan
-from millrace.model.instruction_counts import CallPath, CountedStart
-from millrace.model.servers import InstalledServer
+from millrace.model.instruction_counts import CallPath, CountedStart, Program, stored_counts
+from millrace.model.measurements import INSTRUCTIONS
+from millrace.model.observations import VERSION
+from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers.instances.closing import close_tree, open_without_links
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
+from millrace.store.records import AttemptResult
 from millrace.trial import phase_spec
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_directory import DATABASE
+from millrace.trial.execute import attempt_result, reason_of
 from millrace.trial.load_run import Emit, run_load
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
-from millrace.trial.spec import TrialSpec
-from millrace.trial.steps import Step, execute_steps
+from millrace.trial.spec import SERVER, TrialSpec
+from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext
 
 _MOST_FILES = 100_000
@@ -76,9 +83,18 @@ def extent_for(transaction_s: float) -> Extent:
     return next(short, EXTENTS[-1])
 
 
-def extent_of(transactions: int) -> Extent:
-    """Return the extent whose longer sessions have this number of transactions."""
-    return next(each for each in EXTENTS if each.many == transactions)
+def extent_of(transactions: int) -> Extent | None:
+    """Return the extent whose longer sessions have this number of transactions, if any."""
+    return next((each for each in EXTENTS if each.many == transactions), None)
+
+
+def refusal(spec: TrialSpec) -> str | None:
+    """Return why no instructions of a trial can be counted; None where they can."""
+    if any(isinstance(each.server, AttachedServer) for each in spec.servers):
+        return "the server is attached, and millrace cannot start it in valgrind"
+    if not spec.workload.is_restorable:
+        return "it has no statements of clients on tables that are kept as a snapshot"
+    return None
 
 
 def count(spec: TrialSpec, counting: Valgrind, extent: Extent | None, emit: Emit) -> CountedStart:
@@ -87,14 +103,57 @@ def count(spec: TrialSpec, counting: Valgrind, extent: Extent | None, emit: Emit
     Without an ``extent``, choose one by the time of the first transactions. Raise TrialFailed or
     HostError where a step fails, and Interrupted when the user stops millrace.
     """
-    outputs = TrialOutputs()
     with ExitStack() as opened:
-        start = _Start(TrialContext(spec, outputs, opened, emit), counting, extent)
-        ended = execute_steps(start.steps(), lambda step: emit(StepBegan(name=step)))
+        start = _Start(TrialContext(spec, TrialOutputs(), opened, emit), counting, extent)
+        ended = start.execute()
         if ended.cause is not None:
             raise ended.cause
         assert start.found is not None
         return start.found
+
+
+def count_trial(spec: TrialSpec, extent: Extent | None, emit: Emit) -> AttemptResult:
+    """Count the statements of a trial and return its result, with a failure as one.
+
+    It starts the server once more where that fails, as it may on a busy host.
+    """
+    why = refusal(spec)
+    if why is not None:
+        return AttemptResult("failed", failed_step="prepare", reason=why)
+    try:
+        program = valgrind.find()
+    except HostError as error:
+        return AttemptResult("failed", failed_step="prepare", reason=reason_of(error))
+    first = _count_trial(spec, program, extent, emit)
+    if first.outcome == "finished" or first.is_transient:
+        return first
+    return _count_trial(spec, program, extent, emit)
+
+
+def _count_trial(
+    spec: TrialSpec, counting: Valgrind, extent: Extent | None, emit: Emit
+) -> AttemptResult:
+    outputs = TrialOutputs()
+    with ExitStack() as opened:
+        start = _Start(TrialContext(spec, outputs, opened, emit), counting, extent)
+        ended = start.execute()
+        if start.found is not None:
+            repetitions = [each.instructions for each in start.found.repetitions]
+            outputs.add_measurement(INSTRUCTIONS, statistics.median(repetitions))
+            counts = stored_counts(start.found, program_of(spec), counting.version)
+            outputs.observations[SERVER] = {"version": VERSION, "instructions": counts}
+        return attempt_result(outputs, ended)
+
+
+def program_of(spec: TrialSpec) -> Program | None:
+    """Return what the program of a trial's server says of how it was made."""
+    (server,) = (each.server for each in spec.servers)
+    assert isinstance(server, InstalledServer)  # others are refused
+    try:
+        read = elf.read(server.program)
+    except (ELFError, OSError):
+        return None
+    return Program(read.comment, read.is_position_independent)
 
 
 @dataclass
@@ -109,6 +168,10 @@ class _Start:
     _extent: Extent = field(init=False)
     _driven: list[int] = field(default_factory=list)  # statements of each dump
     _sessions: int = 0  # so far
+
+    def execute(self) -> StepsOutcome:
+        """Execute the steps of the start."""
+        return execute_steps(self.steps(), lambda step: self.trial.emit(StepBegan(name=step)))
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps from the server's start to the result."""

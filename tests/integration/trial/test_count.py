@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import HostError
+from millrace.experiment import read
 from millrace.host import valgrind
 from millrace.paths import work_dir
 from millrace.servers.instances import ownership
@@ -69,6 +70,33 @@ def test_a_server_executes_as_many_instructions_as_itself(tmp_path: Path, file: 
     assert base["program"]["position_independent"] is False
     (comparison,) = group["comparisons"]
     assert "in a single start" in comparison["sentence"]
+    assert not ownership.running()
+    assert not list(work_dir().iterdir())
+
+
+def test_a_run_counts_after_its_trials_and_explains_them(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "COUNTED_STARTS", 2)
+    head = 'design = "interleaved"\nblocks = 1\ncollectors = ["instructions"]\n'
+    text = FILE.replace("clients = [1, 8]", "clients = [1]")
+    file.write_text(f"{head}{text}time_s = 0.5\nwarmup_s = 0.1\nsettle_s = 0.3\n")
+    place = Place(tmp_path, {"MILLRACE_SNAPSHOTS": str(tmp_path / "snapshots")})
+    run = place.millrace("run", file)
+    assert run.returncode == 0, run.stderr
+    assert "count 2" in run.stderr
+    stored = place.latest()
+    assert [each.purpose for each in stored.trials] == ["measure"] * 2 + ["count"] * 4
+    assert place.millrace("run", file).returncode == 0
+    assert len(place.latest().attempts) == 6  # nothing is counted again
+    explained = place.millrace("explain", "--json")
+    assert explained.returncode == 0, explained.stderr
+    (explanation,) = json.loads(explained.stdout)["explanations"]
+    found = explanation["instructions"]
+    assert found["ratio"] == pytest.approx(1.0, rel=0.005)
+    assert [len(each["starts"]) for each in found["treatments"]] == [2, 2]
+    assert all(20_000 < each["instructions"] < 80_000 for each in found["treatments"])
+    assert found["treatments"][0]["program"]["position_independent"] is False
     assert not ownership.running()
     assert not list(work_dir().iterdir())
 

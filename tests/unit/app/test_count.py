@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from millrace.app import count
 from millrace.campaign import preparation
 from millrace.errors import PermanentHostError, TrialFailed
 from millrace.host import valgrind
@@ -73,7 +72,7 @@ def counter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counter:
     monkeypatch.setattr(preparation, "installed_servers", installed)
     counter = Counter()
     monkeypatch.setattr(counting, "count", counter)
-    monkeypatch.setattr(count, "_program", lambda _prepared: OLD)
+    monkeypatch.setattr(counting, "program_of", lambda _spec: OLD)
     monkeypatch.setattr(valgrind, "find", lambda: Valgrind("valgrind", "vgdb", "3.19.0"))
     return counter
 
@@ -175,7 +174,7 @@ def test_what_has_no_count_is_refused(
 
 def test_attached_servers_are_refused(counter: Counter, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count, "AttachedServer", SimpleNamespace)
+        patch.setattr(counting, "AttachedServer", SimpleNamespace)
         done = counted(tmp_path)
     assert done.returncode == 2
     assert "is attached" in done.stderr

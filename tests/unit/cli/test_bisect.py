@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,18 @@ from click.testing import CliRunner, Result
 
 from millrace.analysis.compare.bisection import bisection
 from millrace.app.execution import RESUMES
-from millrace.campaign import preparation
+from millrace.campaign import attempts, preparation
+from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import RunInput
 from millrace.cli import bisect
 from millrace.cli.main import cli
 from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFailed, UserError
+from millrace.host import valgrind
+from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
+from millrace.model.instruction_counts import stored_counts
+from millrace.store.records import AttemptResult, MeasurementRecord
+from tests.unit.analysis.counts.counted import OLD, start
 from tests.unit.campaign.laboratory import inputs_of
 from tests.unit.campaign.measured import (
     Speed,
@@ -84,6 +90,90 @@ def test_the_change_is_told_with_levels_and_a_page(
     # One trial a block; the ends come first.
     assert [block for block, _ in stand_in.trials] == list(range(len(stand_in.trials)))
     assert {levels["server"] for _, levels in stand_in.trials[:8]} == {SERVERS[0], SERVERS[-1]}
+
+
+DRIVEN = """\
+name = "small"
+workload = "sysbench"
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["point-query"]
+[compare]
+base = "mysql-5.6.24"
+[parameters]
+table_size = 100
+"""
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Count instructions without servers from now on; return the servers that are counted."""
+    carried(monkeypatch, speed)
+    servers: list[str] = []
+
+    def execute_claimed(claimed: Sequence[Claimed], _emit: object) -> list[AttemptResult]:
+        (only,) = claimed
+        assert only.trial.purpose == "count"
+        server = str(only.trial.treatment.levels["server"])
+        servers.append(server)
+        wobble = 1.0 + 1e-4 * (len(servers) % 3)
+        found = start(
+            (1010.0 if server in SLOW else 1000.0) * wobble, extra=10.0 * (server in SLOW)
+        )
+        document = {"version": 1, "instructions": stored_counts(found, OLD, "3.19.0")}
+        return [
+            AttemptResult(
+                "finished",
+                measurements=(
+                    MeasurementRecord("instructions", found.repetitions[0].instructions),
+                ),
+                observations={"server": document},
+            )
+        ]
+
+    monkeypatch.setattr(attempts, "execute_claimed", execute_claimed)
+    monkeypatch.setattr(valgrind, "find", lambda: Valgrind("valgrind", "vgdb", "3.19.0"))
+    return servers
+
+
+def test_a_change_of_instructions_takes_few_starts_and_names_the_function(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = counted(monkeypatch)
+    file = store.parent / "driven.toml"
+    file.write_text(DRIVEN, encoding="utf-8")
+    result = search(store, "--by", "instructions", workload=str(file))
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert (
+        "the change is between mysql-5.7.22 and mysql-8.0.33: instruction count is 1.0 % higher"
+        in said
+    )
+    assert "+10" in said
+    assert "in extra with all that it calls" in said
+    assert "Instructions are not speed" in said
+    assert 8 <= len(servers) <= 16
+    again = search(store, "--by", "instructions", "--json", workload=str(file))
+    assert json.loads(again.stdout)["metric"] == "instructions"
+    assert len(servers) == len(newest(store).trials)
+    by_speed = newest(store).run.spec.bisects
+    assert by_speed is not None
+    assert by_speed.by == "instructions"
+
+
+def test_instructions_need_valgrind_and_clients(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = counted(monkeypatch)
+    with pytest.raises(UserError, match="--by instructions: the workload drives no clients"):
+        search(store, "--by", "instructions")
+
+    def missing() -> Valgrind:
+        raise PermanentHostError("valgrind is not installed")
+
+    monkeypatch.setattr(valgrind, "find", missing)
+    with pytest.raises(PermanentHostError):
+        search(store, "--by", "instructions")
+    assert servers == []
 
 
 def test_json_and_later_reports_tell_the_same(

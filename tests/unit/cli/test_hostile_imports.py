@@ -46,7 +46,7 @@ JUNK: tuple[Any, ...] = (
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Members:
     """Return an export of a run in which everything was observed, and of one in a history."""
     place = tmp_path_factory.mktemp("exported")
-    keep(study_run(profiled=1), place / "results.sqlite")
+    keep(study_run(profiled=1, counted=True), place / "results.sqlite")
     recorded = run_of("recorded")
     keep(recorded, place / "results.sqlite")
     with Store.open(place / "results.sqlite") as store:

@@ -21,6 +21,42 @@ def test_all_collectors_look_on_unless_the_file_lists_them(tmp_path: Path) -> No
     )
 
 
+DRIVEN = SMALL.replace("load-data", "sysbench").replace("rows =", "table_size =")
+
+
+def test_instructions_are_counted_where_the_file_or_the_command_says_so(tmp_path: Path) -> None:
+    assert read_text(tmp_path, DRIVEN).counted_starts == 0
+    counted = read_text(tmp_path, f'collectors = ["instructions", "disk"]\n{DRIVEN}')
+    assert (counted.collectors, counted.counted_starts) == (("disk",), 4)
+    counted = read_text(tmp_path, f'collectors = ["all", "instructions"]\n{DRIVEN}')
+    assert (counted.collectors, counted.counted_starts) == (("threads", "disk"), 4)
+    asked = Overrides(collectors=("threads", "instructions"))
+    counted = read_text(tmp_path, DRIVEN, overrides=asked)
+    assert (counted.collectors, counted.counted_starts) == (("threads",), 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (SMALL, "the workload drives no clients"),
+        (
+            DRIVEN.replace("[compare]", "clients = [1, 8]\n[compare]").replace(
+                'base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1'
+            ),
+            "the same instructions whatever other clients do",
+        ),
+    ],
+)
+def test_what_has_no_instructions_to_compare_is_refused(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        read_text(tmp_path, f'collectors = ["instructions"]\n{text}')
+    (mistake,) = caught.value.diagnostics
+    assert (mistake.where, mistake.line) == ("collectors", 1)
+    assert why in mistake.message
+
+
 @pytest.mark.parametrize(
     ("line", "where", "message"),
     [

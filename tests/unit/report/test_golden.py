@@ -23,6 +23,7 @@ from millrace import __version__
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import FirstCause
+from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.html import as_html as explanation_html
 from millrace.report.explanation.json import as_json as explanation_json
 from millrace.report.history.html import as_html as history_html
@@ -47,6 +48,10 @@ _DIGITS = 6  # of a float: further digits may differ between platforms
 
 def run_report(output_format: str) -> Callable[[], str]:
     return lambda: render(compare_run(study()), output_format)
+
+
+def counted_study() -> Explanation:
+    return explained_study(counted=True)
 
 
 def doubtful_run() -> str:
@@ -83,9 +88,13 @@ def history_document() -> str:
 REPORTS: Mapping[str, Callable[[], str]] = {
     **{f"run.{_SUFFIXES[each]}": run_report(each) for each in FORMATS},
     "doubtful-run.txt": doubtful_run,
-    "explanation.txt": lambda: explained_text([explained_study()]),
-    "explanation.html.txt": lambda: explanation_html([explained_study()], explained_study().run),
-    "explanation.json.txt": lambda: explanation_json([explained_study()], explained_study().run),
+    "explanation.txt": lambda: explained_text([counted_study()]),
+    "explanation.html.txt": lambda: explanation_html(
+        [explained_study(counted=True)], explained_study().run
+    ),
+    "explanation.json.txt": lambda: explanation_json(
+        [explained_study(counted=True)], explained_study().run
+    ),
     "history.html.txt": history_page,
     "history.json.txt": history_document,
 }

@@ -12,8 +12,11 @@ from statistics import fmean, median
 import numpy as np
 
 from millrace.analysis.compare.metrics import Metric, read_metrics
+from millrace.analysis.counts.model import CountComparison
+from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
+from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.run_spec import Bisects, Direction
 from millrace.stats.bisection import FIRST_RUNS, next_step, posterior
 from millrace.stats.bisection_model import (
@@ -36,6 +39,13 @@ _TRIES = 2
 _SIMULATIONS = 5
 _MOST_SIMULATED = 100
 _REVERSED_P = 1e-3
+_INSTRUCTIONS = Metric(
+    name=INSTRUCTIONS,
+    title="instruction count",
+    unit="instructions per statement",
+    direction="lower",
+    numerator=(INSTRUCTIONS,),
+)
 
 Seen = tuple[Measured | Skipped, ...]
 
@@ -73,7 +83,8 @@ class Bisection:
 
     ``step`` is what comes next or what was found; ``open`` is a trial that comes before;
     ``lost_end`` says why an end could not be measured, ``unsteady`` why levels are not compared
-    because of unsteady trials; both are empty without a reason.
+    because of unsteady trials; both are empty without a reason. ``counts`` compares the servers on
+    either side of a change that was found by instructions.
     """
 
     run: RunRecord
@@ -86,6 +97,7 @@ class Bisection:
     open: OpenTrial | None
     lost_end: str
     unsteady: str = ""
+    counts: CountComparison | None = None
 
     @property
     def trials(self) -> int:
@@ -110,7 +122,7 @@ def bisection(stored: StoredRun) -> Bisection:
     asked = stored.run.spec.bisects
     if asked is None:
         raise ValueError(f"run {stored.run.id} searches no change")
-    metric = read_metrics(stored.run.spec.workload)[0]
+    metric = read_metrics(stored.run.spec.workload)[0] if asked.by is None else _INSTRUCTIONS
     places = {name: place for place, name in enumerate(asked.members)}
     member_of = {each.id: places[str(each.levels["server"])] for each in stored.treatments}
     attempts = _by_trial(stored)
@@ -146,7 +158,14 @@ def bisection(stored: StoredRun) -> Bisection:
         open=waiting,
         lost_end=lost,
         unsteady=_unsteady(stored, asked, _first_new(step, where)) if is_settled else "",
+        counts=_counts(stored, member_of, step) if isinstance(step, Found) else None,
     )
+
+
+def _counts(stored: StoredRun, member_of: Mapping[str, int], step: Found) -> CountComparison | None:
+    """Compare the instructions on either side of a change, where these were counted."""
+    treatments = {member_of[each.id]: each for each in stored.treatments}
+    return compare_stored(stored, "server", treatments[step.first - 1], treatments[step.last])
 
 
 def _first_new(step: Next | Found | NoChange, where: Posterior | None) -> int | None:

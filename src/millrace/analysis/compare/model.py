@@ -9,6 +9,7 @@ from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.stalls import UnequalStalls
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
+from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
 from millrace.stats.effects import Effect
@@ -280,8 +281,9 @@ class RunAnalysis:
     ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
     comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
     that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
-    ids of base and candidate. ``overlap`` is the least share of a pair's measured time in which
-    both were measured, None where trials took turns.
+    ids of base and candidate. ``instructions`` are compared counts, each with its group's label.
+    ``overlap`` is the least share of a pair's measured time in which both were measured, None where
+    trials took turns.
     """
 
     run: RunRecord
@@ -307,6 +309,7 @@ class RunAnalysis:
     disturbed: DisturbedBlocks | None = None
     stalls: tuple[UnequalStalls, ...] = ()
     causes: Mapping[tuple[str, str], FirstCause] = field(default_factory=dict)
+    instructions: tuple[tuple[str, CountComparison], ...] = ()
     overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()

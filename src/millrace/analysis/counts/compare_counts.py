@@ -72,7 +72,7 @@ def _group(
     return CountGroup(
         label=" · ".join(shown),
         counts=tuple(counts.values()),
-        comparisons=() if first is None else tuple(_comparison(first, each) for each in others),
+        comparisons=() if first is None else tuple(comparison(first, each) for each in others),
     )
 
 
@@ -181,7 +181,8 @@ def _mean_paths(starts: Sequence[CountedStart]) -> dict[CallPath, float]:
     return dict(paths)
 
 
-def _comparison(base: TreatmentCount, candidate: TreatmentCount) -> CountComparison:
+def comparison(base: TreatmentCount, candidate: TreatmentCount) -> CountComparison:
+    """Compare a candidate's count with that of its base."""
     notes = tuple(_notes(base, candidate))
     if base.refusal is not None or candidate.refusal is not None:
         return CountComparison(base, candidate, "refused", notes=notes)

@@ -24,7 +24,7 @@ Key = tuple[bool, str]  # whether of the kernel, and the name
 class CallNode:
     """A function in a call path, with its callees; the root is the server.
 
-    Costs are in µs per operation, or in the one of a ``report.explanation.flame_graph.Scale``.
+    Costs are in µs per operation, or in the one of a ``report.common.flame_graph.Scale``.
     """
 
     name: str

@@ -11,6 +11,7 @@ from millrace.analysis.compare.equal_work import (
     trial_work,
     unequal_work,
 )
+from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
 from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
@@ -148,6 +149,7 @@ def _explain(
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
         profile=compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
+        instructions=compare_stored(stored, factor, base, candidate),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
         disturbances=(*_disturbances("A", a), *_disturbances("B", b)),
@@ -187,7 +189,13 @@ def _with_likely_causes(
         causes = rank_causes(evidence)
         why_none = "" if causes else why_no_causes(evidence)
     contrast = Contrast(
-        a, b, found.noun, found.plans, found.efficiency, (found.a.breakdown, found.b.breakdown)
+        a,
+        b,
+        found.noun,
+        found.plans,
+        found.efficiency,
+        (found.a.breakdown, found.b.breakdown),
+        found.instructions,
     )
     every = with_facts(causes, rank_facts(contrast))
     return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
@@ -227,10 +235,12 @@ def _side_explanation(
 
 
 def _waiting(stored: StoredRun, treatment: TreatmentRecord) -> int:
-    """Count the trials of a treatment without a result; controls are no trials of it."""
+    """Count the trials of a treatment without a result, those that measure or are profiled."""
     last = stored.last_attempts()
     return sum(
-        trial.treatment_id == treatment.id and trial.purpose != "control" and trial.id not in last
+        trial.treatment_id == treatment.id
+        and trial.purpose in ("measure", "profile")
+        and trial.id not in last
         for trial in stored.trials
     )
 

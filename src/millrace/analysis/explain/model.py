@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.ablation import Ablation
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
@@ -84,7 +85,8 @@ class Explanation:
 
     ``group`` are the shared levels of factors that have several. ``unequal`` says in which way the
     two did not do the same work, and is empty where they did. ``differences`` and ``profile`` are
-    None where no block has both, ``statement_breakdown_differences`` empty where an operation has
+    None where no block has both, ``instructions`` where neither was counted,
+    ``statement_breakdown_differences`` empty where an operation has
     one statement or nobody looked. ``why_no_likely_causes`` is a sentence where the times
     show none although both have a breakdown; facts may be among the causes all the same.
     ``latency_ratio`` is B / A as a verdict has it. ``ablation`` is the newest measurement of the
@@ -108,6 +110,7 @@ class Explanation:
     digests: tuple[DigestComparison, ...]
     plans: tuple[PlanComparison, ...]
     profile: ProfileComparison | None
+    instructions: CountComparison | None
     variables: VariablesDiff | None
     unequal: str
     disturbances: tuple[Disturbance, ...]
@@ -130,7 +133,11 @@ def is_observed(explanation: Explanation) -> bool:
     """Return whether either side has observations besides its throughput."""
     trials = (*explanation.a.trials, *explanation.b.trials)
     observed = not all(trial.attempt.observations.is_empty for trial in trials)
-    return observed or bool(explanation.a.profiled or explanation.b.profiled)
+    return (
+        observed
+        or bool(explanation.a.profiled or explanation.b.profiled)
+        or explanation.instructions is not None
+    )
 
 
 def is_compared(explanation: Explanation) -> bool:

@@ -88,11 +88,19 @@ def bisection_experiment(
     workload: str,
     options: Mapping[str, Level],
     confidence: float,
+    by_instructions: bool = False,
 ) -> Experiment:
     """Return the experiment that searches among ``servers`` with options and other factors.
 
-    Raises UserError for a factor with several levels, because a search covers one history.
+    Raises UserError for a factor with several levels, because a search covers one history, and for
+    a workload without clients, whose instructions cannot be counted.
     """
+    if by_instructions and not experiment.checked_workload.drives:
+        raise UserError(
+            f"{experiment.source}: --by instructions: the workload drives no clients, and it is "
+            "their statements that count",
+            hint="search by speed, or name a workload with clients",
+        )
     fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
     fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
     several = [
@@ -107,6 +115,8 @@ def bisection_experiment(
     asked = Bisects(
         members=tuple(servers), workload=workload, confidence=confidence, margin=experiment.margin
     )
+    if by_instructions:
+        asked = asked.replace(by="instructions")
     return replace(
         experiment,
         name=short_name(f"bisect-{experiment.name.removeprefix('bisect-')}"),
@@ -117,6 +127,7 @@ def bisection_experiment(
         sequential=False,
         max_time_s=None,
         profile_blocks=0,
+        counted_starts=1 if by_instructions else 0,
         published=None,
         campaign=CampaignPart(bisects=asked),
     )

@@ -84,6 +84,7 @@ def calibration_experiment(experiment: Experiment) -> Experiment:
         factors=(*fixed, Factor(slowdown.FACTOR, (NONE, AGAIN), {AGAIN: NONE})),
         compare=Compare(slowdown.FACTOR, NONE),
         profile_blocks=0,
+        counted_starts=0,
         published=None,
         sequential=False,
         max_time_s=None,

@@ -1,10 +1,10 @@
-"""Measure block by block until each comparison is decided, and then the profiled trials.
+"""Measure block by block until each comparison is decided, then the profiled and counted trials.
 
 The analysis of the stored run alone selects the treatments of the next block, so that an
 interrupted run resumes as it would have continued, after its open block.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.compare_run import compare_run
@@ -14,8 +14,10 @@ from millrace.campaign.blocks import seen
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
+from millrace.experiment.estimate import trials_s
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
+from millrace.model.trials import kind_of_block
 from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import StoredRun
 
@@ -25,15 +27,16 @@ class Progress:
     """The state of a run (``status``, None for a new one) and what comes next.
 
     ``begun`` are its trials, rows in the store; ``waiting`` those of them without a result.
-    ``next_block`` is empty where there is none: ``ending`` says why. ``profiled`` trials come at
-    the end. The rest takes about ``about_s``, and at most ``at_most_s`` and ``at_most_trials``.
+    ``next_block`` is empty where there is none: ``ending`` says why. Those ``apart`` are profiled
+    or counted, at the end. The rest takes about ``about_s``, and at most ``at_most_s`` and
+    ``at_most_trials``.
     """
 
     status: RunStatus | None
     begun: tuple[PlannedTrial, ...]
     waiting: tuple[PlannedTrial, ...]
     next_block: tuple[PlannedTrial, ...]
-    profiled: tuple[PlannedTrial, ...]
+    apart: tuple[PlannedTrial, ...]
     ending: Ending | None
     about_s: float
     at_most_s: float
@@ -47,7 +50,7 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Return whether nothing is left to measure."""
-        return not (self.waiting or self.next_block or self.profiled)
+        return not (self.waiting or self.next_block or self.apart)
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ class Sequential:
         self._retry_failed = retry_failed
         self._unknown_s = unknown_s
         self._known: Sequence[ComparisonStatus] = ()
-        self._is_opened = self._is_profiled = False
+        self._is_opened = self._is_apart = False
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open block, then new ones, then profiled trials; see ``scheduler.Policy``."""
+        """Return the open block, then new ones, then trials apart; see ``scheduler.Policy``."""
         if self._is_opened:
             now = progress(self._selection, stored, unknown_s=self._unknown_s)
             return self._following(now, (self._assessed(now),))
@@ -92,9 +95,9 @@ class Sequential:
         if now.next_block:
             plan = replace(self._selection.plan, trials=now.next_block)
             return Batch(plan, now.next_block[0].block + 1, events=events)
-        if now.profiled and not self._is_profiled:
-            self._is_profiled = True
-            plan = replace(self._selection.plan, trials=now.profiled)
+        if now.apart and not self._is_apart:
+            self._is_apart = True
+            plan = replace(self._selection.plan, trials=now.apart)
             return Batch(plan, now.blocks, events=events)
         return End(now.ending or "closed", events)
 
@@ -149,47 +152,47 @@ def progress(
         design=design,
     )
     status = analysis.status
-    begun, profile = _begun(plan, stored)
+    begun, apart = _begun(plan, stored)
     waiting = tuple(trial for trial in begun if trial.id in without_result)
     later = [] if status.ending is not None else _later(plan, status)
     expected = [t for t in later if t.block < status.blocks + status.needed[t.treatment.id]]
     times = trial_times(analysis, unknown_s=unknown_s)
-    at_most_s = _time_s(later, times)
+    at_most_s = trials_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
-    for_certain_s = _time_s((*waiting, *profile), times)
+    for_certain_s = trials_s((*waiting, *apart), times)
     return Progress(
         status=status,
         begun=begun,
         waiting=waiting,
         next_block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
-        profiled=_placed(profile, len(stored.trials)),
+        apart=_placed(apart, len(stored.trials)),
         ending=status.ending,
-        about_s=for_certain_s + min(_time_s(expected, times), at_most_s),
+        about_s=for_certain_s + min(trials_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
-        at_most_trials=len(waiting) + len(later) + len(profile),
+        at_most_trials=len(waiting) + len(later) + len(apart),
     )
 
 
 def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
-    blocks = [trial for trial in plan.trials if trial.purpose != "profile"]
-    profile = tuple(trial for trial in plan.trials if trial.purpose == "profile")
+    blocks = [trial for trial in plan.trials if kind_of_block(trial.purpose) == "measure"]
+    apart = tuple(trial for trial in plan.trials if kind_of_block(trial.purpose) != "measure")
     first = [trial for trial in blocks if trial.block < FIRST_LOOK]
     limit_s = plan.experiment.max_time_s
     times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
-    at_most_s = _time_s(blocks, times)
+    at_most_s = trials_s(blocks, times)
     if limit_s is not None:
         at_most_s = min(at_most_s, limit_s)
-    profile_s = _time_s(profile, times)
+    apart_s = trials_s(apart, times)
     return Progress(
         status=None,
         begun=(),
         waiting=(),
         next_block=tuple(trial for trial in blocks if trial.block == 0),
-        profiled=profile,
+        apart=apart,
         ending=None,
-        about_s=min(_time_s(first, times), at_most_s) + profile_s,
-        at_most_s=at_most_s + profile_s,
+        about_s=min(trials_s(first, times), at_most_s) + apart_s,
+        at_most_s=at_most_s + apart_s,
         at_most_trials=len(plan.trials),
     )
 
@@ -198,15 +201,17 @@ def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], lis
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
     planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
-    profile = [t for name, t in planned if name not in places and t.purpose == "profile"]
-    return tuple(sorted(begun, key=lambda trial: trial.position)), profile
+    apart = [
+        t for name, t in planned if name not in places and kind_of_block(t.purpose) != "measure"
+    ]
+    return tuple(sorted(begun, key=lambda trial: trial.position)), apart
 
 
 def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
     return [
         trial
         for trial in plan.trials
-        if trial.purpose != "profile"
+        if kind_of_block(trial.purpose) == "measure"
         and trial.block >= status.blocks
         and trial.treatment.id in status.needed
     ]
@@ -214,10 +219,6 @@ def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
 
 def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, ...]:
     return tuple(replace(trial, position=after + at) for at, trial in enumerate(trials))
-
-
-def _time_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    return sum(times[trial.treatment.id] for trial in trials)
 
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:

@@ -6,9 +6,12 @@ from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
+from millrace.report.counts.sentences import comparison_notes
+from millrace.report.counts.tables import difference_text
 from millrace.stats.bisection_model import Found, NoChange
 
 _NEARLY_SURE = 0.999
+_FUNCTIONS = 3  # that differ most
 
 
 def answer(found: Bisection) -> str:
@@ -65,10 +68,14 @@ def likeliest(found: Bisection) -> str:
 
 
 def notes(found: Bisection) -> Iterator[str]:
-    """Yield the servers that were passed over, with reasons."""
+    """Yield the servers that were passed over, with reasons, and what instructions tell."""
     for member in found.members:
         if member.skipped:
             yield f"{member.name} was passed over: {member.skipped}"
+    if found.counts is not None and change_found(found) is not None:
+        for function in found.counts.functions[:_FUNCTIONS]:
+            yield f"{difference_text(function)} in {function.name} with all that it calls"
+        yield from comparison_notes(found.counts)
 
 
 def members_table(found: Bisection) -> Table:

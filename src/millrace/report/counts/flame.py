@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from millrace.analysis.counts.model import CountComparison, TreatmentCount
 from millrace.analysis.explain.call_tree import Path, call_tree
-from millrace.report.explanation.flame_graph import FlameGraph, Scale, flame_graph
+from millrace.report.common.flame_graph import FlameGraph, Scale, flame_graph
 
 _INSTRUCTIONS = Scale("instructions", "instructions per statement", "instructions per statement")
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from millrace.analysis.counts.model import CountGroup, Verdict
 from millrace.levels import Level
 from millrace.report.common.json_parts import From, Part, part
-from millrace.report.counts.sentences import notes, sentence
+from millrace.report.counts.sentences import comparison_notes, notes, sentence
 
 VERSION = "millrace.counts/1"
 
@@ -58,6 +58,13 @@ class ComparisonPart(Part):
     sentence: Annotated[str, From(sentence)]
     functions: list[FunctionPart]
     notes: tuple[str, ...]
+
+
+class ComparedTreatmentsPart(ComparisonPart):
+    """A candidate against the base, with the counts of both."""
+
+    treatments: Annotated[list[TreatmentPart], From(lambda found: (found.base, found.candidate))]
+    notes: Annotated[tuple[str, ...], From(comparison_notes)]
 
 
 class GroupPart(Part):

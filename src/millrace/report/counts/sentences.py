@@ -50,6 +50,12 @@ def _change(ratio: float, *, is_exact: bool = False) -> str:
     return f"{fraction_text(ratio - 1, is_exact=is_exact)} {'more' if ratio > 1 else 'fewer'}"
 
 
+def comparison_notes(comparison: CountComparison) -> Iterator[str]:
+    """Yield what a reader of one comparison must know."""
+    counts = (comparison.base, comparison.candidate)
+    return notes((CountGroup("", counts, (comparison,)),))
+
+
 def notes(groups: tuple[CountGroup, ...]) -> Iterator[str]:
     """Yield what a reader of the counts must know, each once."""
     said: dict[str, None] = {}

@@ -82,13 +82,18 @@ def _function_row(function: FunctionDifference) -> Row:
         name += f", only in {function.only}"
     return Row(
         (
-            f"{'+' if function.difference > 0 else '−'}{grouped_text(abs(function.difference))}",
+            difference_text(function),
             grouped_text(function.a),
             grouped_text(function.b),
             name,
             _caller(function),
         )
     )
+
+
+def difference_text(function: FunctionDifference) -> str:
+    """Return text such as ``+8,300``, ``−12``: instructions of a statement, B less A."""
+    return f"{'+' if function.difference > 0 else '−'}{grouped_text(abs(function.difference))}"
 
 
 def _caller(function: FunctionDifference) -> str:

@@ -18,6 +18,7 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "storage": "measure both with their files in memory",
     "client": "measure both by the socket file and with one client",
     "compression": "measure B without compression",
+    "instructions": "`millrace run FILE --profile-blocks 3` shows whether they take the time",
 }
 _QUEUE = "queue for CPUs"  # a profile of functions does not confirm it
 

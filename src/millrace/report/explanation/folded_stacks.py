@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from millrace import __version__
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.report.explanation.flame_graph import own_us
+from millrace.report.common.flame_graph import own_us
 from millrace.shown_text import shown_json
 
 

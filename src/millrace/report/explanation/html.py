@@ -2,25 +2,29 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
+from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
 from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.report.common.formatting import FINDING_GLYPHS, counted
-from millrace.report.common.pages import environment
-from millrace.report.explanation import causes, profile_tables, sentences, tables
-from millrace.report.explanation.ablation import ablation_sentences
-from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
-from millrace.report.explanation.flame_graph import (
+from millrace.report.common.flame_graph import (
     MICROSECONDS,
     ROW_PX,
     FlameGraph,
     flame_graph,
 )
+from millrace.report.common.formatting import FINDING_GLYPHS, counted
+from millrace.report.common.pages import environment
+from millrace.report.counts.flame import count_graph
+from millrace.report.counts.sentences import comparison_notes, sentence
+from millrace.report.counts.tables import functions_table
+from millrace.report.explanation import causes, profile_tables, sentences, tables
+from millrace.report.explanation.ablation import ablation_sentences
+from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
 from millrace.report.explanation.server_tables import (
     access_text,
     digests_table,
@@ -44,12 +48,13 @@ def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:
 
 def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
     """Return the explanations' part of the context of templates."""
-    graphs = sum(each.profile is not None for each in explanations) <= FLAME_GRAPHS
+    drawn = [each.profile for each in explanations], [each.instructions for each in explanations]
+    graphs = sum(each is not None for of in drawn for each in of) <= FLAME_GRAPHS
     parts = [
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
     ]
     script = ""
-    if any(part["flame_graph"] is not None for part in parts):
+    if any(map(_has_graph, parts)):
         script = f"\n{(files('millrace.report') / 'templates/flame_graph.js').read_text('utf-8')}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
@@ -63,6 +68,11 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         "collapsed": len(parts) > _OPEN,
         "counted": counted,
     }
+
+
+def _has_graph(part: Mapping[str, Any]) -> bool:
+    found = part["instructions"]
+    return part["flame_graph"] is not None or (found is not None and found["graph"] is not None)
 
 
 def comparison_graph(explanation: Explanation) -> FlameGraph | None:
@@ -121,6 +131,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
         ),
         "paths": profile_tables.paths_table(*profiled),
         "flame_graph": comparison_graph(e) if graphs else None,
+        "instructions": _instructions(e.instructions, graphs=graphs),
         "flats": tuple(
             {
                 "label": side.label,
@@ -132,6 +143,18 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
         ),
         "disturbances": tuple(sentences.disturbance_texts(e)),
         "missing": tuple(sentences.missing_rows(e)),
+    }
+
+
+def _instructions(found: CountComparison | None, *, graphs: bool) -> dict[str, Any] | None:
+    """Return what a template draws of counted instructions."""
+    if found is None:
+        return None
+    return {
+        "answer": sentence(found),
+        "functions": functions_table(found) if found.functions else None,
+        "notes": tuple(comparison_notes(found)),
+        "graph": count_graph(found) if graphs and found.ratio is not None else None,
     }
 
 

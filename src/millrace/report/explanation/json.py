@@ -37,6 +37,7 @@ from millrace.report.common.json_parts import (
     document_text,
     part,
 )
+from millrace.report.counts.json import ComparedTreatmentsPart
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.causes import confirmed_by
 from millrace.report.explanation.caveats import caveat_sentences
@@ -134,7 +135,8 @@ class ExplanationPart(Part):
     `factor` is what they differ in, `fixed_factors` are the levels of all others. `noun` is what
     one operation is. `answer` says the difference in words, `caveats` what speaks against it.
     `unequal` says in which way the two did not do the same work, and is null where they did.
-    `ablation` is the newest result of `--ablate`, and null where there is none.
+    `ablation` is the newest result of `--ablate`, and null where there is none. `instructions` are
+    null where neither was counted.
     `why_no_likely_causes` says why the times show none, and is null where they do, and where too
     little was observed.
     """
@@ -161,6 +163,7 @@ class ExplanationPart(Part):
     digests: list[DigestComparison]
     plans: list[PlanComparison]
     profile: ProfilePart | None
+    instructions: ComparedTreatmentsPart | None
     variables: VariablesDiff | None
     disturbances: list[Disturbance]
     missing: list[MissingObservation]

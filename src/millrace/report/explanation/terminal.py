@@ -11,6 +11,8 @@ from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.report.common.formatting import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
+from millrace.report.counts import sentences as count_sentences
+from millrace.report.counts.tables import functions_table
 from millrace.report.explanation import causes, profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
@@ -79,6 +81,7 @@ def _show(explanation: Explanation, console: Console) -> None:
     if e.profile is not None:
         few = profile_tables.few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
         _show_notes([few] if few else [], console)
+    _show_instructions(e, shown)
     _show_footnotes(e, console)
 
 
@@ -142,6 +145,16 @@ class _Tables:
         new = [name for name in notes if name in verdicts - self.explained]
         self.explained.update(new)
         _show_notes([notes[name] for name in new], self.console)
+
+
+def _show_instructions(e: Explanation, shown: _Tables) -> None:
+    found = e.instructions
+    if found is None:
+        return
+    _print_heading(f"Instructions: {count_sentences.sentence(found)}.", shown.console)
+    if found.functions:
+        shown.add(_first(functions_table(found), _FUNCTIONS))
+    _show_notes([f"{note}." for note in count_sentences.comparison_notes(found)], shown.console)
 
 
 def _show_notes(notes: Sequence[str], console: Console) -> None:

@@ -6,7 +6,7 @@ from millrace.analysis.compare.published import published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import document_text, part
-from millrace.report.run import schema
+from millrace.report.run import notes, schema
 from millrace.report.run.causes import cause_text
 from millrace.report.run.dependence import dependence_text
 from millrace.report.run.doubts import doubts
@@ -54,6 +54,7 @@ def as_json(analysis: RunAnalysis) -> str:
             )
             for each in analysis.dependences
         ],
+        instructions=notes.instructions(analysis),
         published=[part(schema.PublishedPart, each, study=study.name) for each in study.figures]
         if study is not None
         else [],

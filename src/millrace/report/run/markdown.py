@@ -55,7 +55,12 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
         parts.append(f"The study's host: {_plain(study.host)}.")
-    lines = [*notes.warnings(analysis), *notes.failure_lines(analysis), *notes.conditions(analysis)]
+    lines = [
+        *notes.warnings(analysis),
+        *notes.failure_lines(analysis),
+        *notes.conditions(analysis),
+        *notes.counted_lines(analysis),
+    ]
     parts += ["## Notes", _list(lines)] if lines else []
     options = tables.options_table(analysis)
     if options is not None:

@@ -11,11 +11,13 @@ from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.model.host_facts import Finding
 from millrace.report.common.formatting import count_text, counted, percent_text
 from millrace.report.common.wording import first_line, listed
+from millrace.report.counts.sentences import sentence
 from millrace.report.run import drive_notes
 from millrace.report.run.design import design_text
 from millrace.report.run.doubts import aa_text, is_base_doubtful
 from millrace.report.run.sentences import FEW
 
+_MOST_COUNTS = 6
 TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
@@ -83,6 +85,26 @@ def conditions(analysis: RunAnalysis) -> list[str]:
         share = percent_text(math.floor(1000 * overlap) / 1000)
         lines.append(f"both of a pair were measured at the same time for at least {share} of it")
     return [*lines, *drive_notes.conditions(analysis)]
+
+
+def instructions(analysis: RunAnalysis) -> list[str]:
+    """List what counts of instructions say, a sentence for each comparison."""
+    return [
+        f"{label}: {sentence(comparison)}" if label else sentence(comparison)
+        for label, comparison in analysis.instructions
+    ]
+
+
+def counted_lines(analysis: RunAnalysis) -> list[str]:
+    """List the first counts of instructions, and what they are not."""
+    lines = instructions(analysis)
+    if not lines:
+        return []
+    others = len(lines) - _MOST_COUNTS
+    more = f", and {counted(others, 'more comparison')}" if others > 0 else ""
+    command = f"millrace explain {shlex.quote(analysis.run.id)}"
+    last = f"instructions are not speed; the functions that differ{more}: `{command}`"
+    return [*lines[:_MOST_COUNTS], last]
 
 
 def _about_trials(analysis: RunAnalysis) -> list[str]:

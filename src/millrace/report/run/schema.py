@@ -260,6 +260,7 @@ class ReportDocument(Part):
     comparisons: list[ComparisonPart]
     dependences: list[DependencePart]
     treatments: list[TreatmentPart]
+    instructions: list[str]
     published: list[PublishedPart]
     variables: list[VariablesPart]
     servers: list[ServerPart]

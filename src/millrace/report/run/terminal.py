@@ -123,11 +123,13 @@ def _show_published(analysis: RunAnalysis, console: Console) -> None:
 
 def _show_notes(analysis: RunAnalysis, console: Console) -> None:
     warnings, conditions = notes.warnings(analysis), notes.conditions(analysis)
-    if warnings or conditions:
+    counts = notes.counted_lines(analysis)
+    if warnings or conditions or counts:
         console.print()
     for kind, style, lines in (
         ("note: ", "yellow", warnings),
         ("measured: ", "dim", conditions),
+        ("counted: ", "dim", counts),
         ("failed: ", "bold red", notes.failure_lines(analysis)),
     ):
         for line in lines:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from millrace.model.instruction_counts import (
     CountedStart,
     Program,
     Repetition,
     TreatmentStarts,
+    stored_counts,
 )
+from millrace.model.observations import Observations
+from millrace.store.records import StoredRun, TrialRecord
 
 OLD = Program(
     ("GCC: (GNU) 4.1.2 20080704 (Red Hat 4.1.2-46)", "GCC: (GNU) 4.1.2 20080704"),
@@ -38,6 +42,34 @@ def treatment(
 ) -> TreatmentStarts:
     levels = {"server": server, "configuration": "cached-oltp", "test": test}
     return TreatmentStarts(levels, tuple(starts), program, failure)
+
+
+def with_counts(stored: StoredRun, counts: Mapping[str, Sequence[CountedStart]]) -> StoredRun:
+    """Return the run with starts that were counted, by the names of servers."""
+    trials, attempts = list(stored.trials), list(stored.attempts)
+    sample = attempts[0]
+    for treatment_id, server in one_of_clients(stored).items():
+        for block, found in enumerate(counts.get(server, ())):
+            trial = f"{treatment_id}-c{block}"
+            trials.append(TrialRecord(trial, treatment_id, block, len(trials), "count"))
+            document = {"version": 1, "instructions": stored_counts(found, OLD, "3.19.0")}
+            attempts.append(
+                replace(
+                    sample, id=len(attempts) + 1, trial_id=trial, histograms=(), measurements=(),
+                    series=(), observations=Observations.model_validate(document),
+                )
+            )  # fmt: skip
+    return replace(stored, trials=tuple(trials), attempts=tuple(attempts))
+
+
+def one_of_clients(stored: StoredRun) -> dict[str, str]:
+    """Return the server of each treatment, but for those that differ in clients alone."""
+    first: dict[str, str] = {}
+    for each in stored.treatments:
+        levels = {name: level for name, level in each.levels.items() if name != "clients"}
+        first.setdefault(str(levels), each.id)
+    servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
+    return {treatment_id: servers[treatment_id] for treatment_id in first.values()}
 
 
 BASE = treatment("old", [start(1000, 1001, 1002), start(1003, 1001, 1002), start(999, 1002, 1001)])

@@ -10,11 +10,11 @@ from rich.console import Console
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
 from millrace.model.instruction_counts import TreatmentStarts
+from millrace.report.common.flame_graph import as_svg
 from millrace.report.counts import terminal
 from millrace.report.counts.flame import count_graph
 from millrace.report.counts.json import as_json
 from millrace.report.counts.sentences import fraction_text, notes, sentence
-from millrace.report.explanation.flame_graph import as_svg
 from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
 

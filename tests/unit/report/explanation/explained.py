@@ -23,8 +23,9 @@ from millrace.model.observations import Observations
 from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.store.records import StoredRun, TreatmentRecord
+from tests.unit.analysis.counts.counted import BASE, MORE, with_counts
 from tests.unit.analysis.observations import A, B, Truth, explained_run
-from tests.unit.report.explanation.flame_trees import STACKS
+from tests.unit.report.common.flame_trees import STACKS
 
 _TRUTH = {
     A: Truth(
@@ -54,10 +55,12 @@ SUSPECTS = (
 
 
 def explained_study(
-    *, profiled: int = 3, suspects: tuple[LikelyCause, ...] = SUSPECTS
+    *, profiled: int = 3, suspects: tuple[LikelyCause, ...] = SUSPECTS, counted: bool = False
 ) -> Explanation:
     """Return the explanation of two servers with everything observed."""
-    (found,) = explain(study_run(profiled=profiled), factor="server", base=A, candidate=B)
+    (found,) = explain(
+        study_run(profiled=profiled, counted=counted), factor="server", base=A, candidate=B
+    )
     return replace(found, likely_causes=suspects)
 
 
@@ -73,8 +76,11 @@ def with_statements(
     )
 
 
-def study_run(*, profiled: int = 3, clients: tuple[int, ...] = (1,)) -> StoredRun:
-    return explained_run(_told, blocks=5, profiled=profiled, clients=clients)
+def study_run(
+    *, profiled: int = 3, clients: tuple[int, ...] = (1,), counted: bool = False
+) -> StoredRun:
+    found = explained_run(_told, blocks=5, profiled=profiled, clients=clients)
+    return with_counts(found, {A: BASE.starts, B: MORE.starts}) if counted else found
 
 
 def of_levels(stored: StoredRun, factor: str, a: Level, b: Level) -> StoredRun:

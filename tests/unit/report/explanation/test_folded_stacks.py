@@ -7,7 +7,7 @@ from hypothesis import given
 
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.folded_stacks import as_differential, as_folded
-from tests.unit.report.explanation.flame_trees import tree, trees
+from tests.unit.report.common.flame_trees import tree, trees
 
 
 def test_a_line_a_call_path_in_nanoseconds() -> None:

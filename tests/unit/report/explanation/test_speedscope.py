@@ -11,7 +11,7 @@ from hypothesis import given
 
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.explanation.folded_stacks import as_speedscope
-from tests.unit.report.explanation.flame_trees import tree, trees
+from tests.unit.report.common.flame_trees import tree, trees
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
 

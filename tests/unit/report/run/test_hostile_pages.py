@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.report.common.flame_graph import as_svg, flame_graph
 from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.terminal_table import show_table
-from millrace.report.explanation.flame_graph import as_svg, flame_graph
 from millrace.report.run.formats import render
 from millrace.shown_text import shown
 from tests.unit.analysis.builders import RunBuilder, noisy
-from tests.unit.report.explanation.flame_trees import STACKS, tree
+from tests.unit.report.common.flame_trees import STACKS, tree
 
 _HARMLESS = "harmless"
 _HOSTILE = [

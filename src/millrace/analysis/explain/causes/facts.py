@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.breakdown_model import PartKey, TimeBreakdown
 from millrace.analysis.explain.causes.evidence import CPU, SideEvidence
 from millrace.analysis.explain.causes.known import Setting, Topic, known
@@ -35,10 +36,13 @@ from millrace.analysis.explain.plans import PlanComparison
 MOST_FACTS = 6
 
 _PLAN, _SWITCH, _SIZE, _COUNTER, _CPU_TIME = 2.6, 2.0, 1.0, 1.3, 1.0  # weights
+_INSTRUCTIONS = 1.6  # more specific than CPU time: functions are known
 _LEAST = 0.1  # score
 _AGAINST = 0.25  # times the score, of what costs the side that looks faster
 _MORE = 1.1  # times as many of a counter
 _GRADUAL = ("larger", "smaller")  # values of which more need not cost more
+_MORE_INSTRUCTIONS = 1.02  # times as many
+_FUNCTIONS = 3  # that a sentence on instructions names
 _KINDS = 2  # of background threads that a sentence names
 
 _FLUSHES: tuple[PartKey, ...] = ("log_flush", "fsync", "log_write")
@@ -55,7 +59,8 @@ _COUNTED: Mapping[str, tuple[Kind, tuple[PartKey, ...]]] = {
 class Contrast:
     """Two treatments, and what was compared besides their times.
 
-    The breakdowns are of A and of B, None where too little was observed.
+    The breakdowns are of A and of B, None where too little was observed; ``instructions`` are None
+    where neither was counted.
     """
 
     a: SideEvidence
@@ -64,6 +69,7 @@ class Contrast:
     plans: Sequence[PlanComparison]
     efficiency: Sequence[EfficiencyRow]
     breakdowns: tuple[TimeBreakdown | None, TimeBreakdown | None]
+    instructions: CountComparison | None = None
 
     @cached_property
     def looks_slower(self) -> str:
@@ -230,4 +236,26 @@ def _background(contrast: Contrast) -> Iterator[str]:
         yield f"{kind}: {' in A, '.join(sides)} in B"
 
 
-_FINDERS = (_plans, _settings, _counters, _cpu)
+def _instructions(contrast: Contrast) -> Iterator[_Fact]:
+    """Yield the instructions that one side executes more of, and the functions that do."""
+    found = contrast.instructions
+    if found is None or found.ratio is None or found.verdict not in ("more", "fewer"):
+        return
+    costs, sign = ("B", 1) if found.ratio.ratio > 1 else ("A", -1)
+    times = found.ratio.ratio**sign
+    if times < _MORE_INSTRUCTIONS:
+        return
+    a, b = (count_text(of.mean or 0.0) for of in (found.base, found.candidate))
+    more = [each for each in found.functions if each.difference * sign > 0]
+    functions = [
+        f"{each.name}, with all that it calls: {count_text(abs(each.difference))} more"
+        for each in more[:_FUNCTIONS]
+    ]
+    clause = (
+        f"{costs} executes {times:.3g} times the instructions per statement: {a} in A, {b} in B"
+    )
+    cause = _fact("instructions", "more instructions", clause, (*functions, *found.notes))
+    yield _Fact(costs, contrast.reach(costs, CPU), _INSTRUCTIONS, cause)
+
+
+_FINDERS = (_plans, _settings, _counters, _instructions, _cpu)

@@ -15,6 +15,7 @@ Kind = Literal[
     "storage",
     "client",
     "compression",
+    "instructions",
 ]
 
 COUNTED = 1.3

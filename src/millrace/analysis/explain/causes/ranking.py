@@ -39,12 +39,12 @@ def with_facts(
 ) -> tuple[LikelyCause, ...]:
     """Return the causes that the times show, and facts where these name no setting or plan.
 
-    Where the times show none, all facts follow, else those that are settings or plans.
+    Where the times show none, all facts follow, else those that are settings or plans. Counted
+    instructions always follow.
     """
-    if any(cause.kind in ("option", "plan") for cause in causes):
-        return causes
-    added = [fact for fact in facts if not causes or fact.kind in ("option", "plan")]
-    return (*causes, *added)
+    named = any(cause.kind in ("option", "plan") for cause in causes)
+    kinds = ("instructions",) if named else ("option", "plan", "instructions")
+    return (*causes, *(fact for fact in facts if not causes or fact.kind in kinds))
 
 
 def why_no_causes(evidence: Evidence) -> str:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.report.explanation.flame_graph import ROW_PX, FlameGraph, Frame, as_svg, flame_graph
-from tests.unit.report.explanation.flame_trees import tree, trees
+from millrace.report.common.flame_graph import ROW_PX, FlameGraph, Frame, as_svg, flame_graph
+from tests.unit.report.common.flame_trees import tree, trees
 
 SVG = "{http://www.w3.org/2000/svg}"
 

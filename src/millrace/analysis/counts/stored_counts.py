@@ -1,0 +1,51 @@
+"""Compare the instructions of two treatments of a stored run."""
+
+from millrace.analysis.counts.compare_counts import comparison, treatment_count
+from millrace.analysis.counts.model import CountComparison
+from millrace.levels import Level
+from millrace.model.instruction_counts import Program, TreatmentStarts
+from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord
+
+_CLIENTS = "clients"  # one count holds for any number of them
+
+
+def compare_stored(
+    stored: StoredRun, factor: str, base: TreatmentRecord, candidate: TreatmentRecord
+) -> CountComparison | None:
+    """Return the comparison of two treatments' counts; None where neither was counted.
+
+    ``stored`` has its observations.
+    """
+    a, b = (_starts(stored, each) for each in (base, candidate))
+    if factor == _CLIENTS or not any((a.starts, a.failure, b.starts, b.failure)):
+        return None
+    return comparison(treatment_count(a, factor), treatment_count(b, factor))
+
+
+def _starts(stored: StoredRun, treatment: TreatmentRecord) -> TreatmentStarts:
+    """Return the counted starts of a treatment, or of one with other clients."""
+    levels = _levels(treatment)
+    alike = {each.id for each in stored.treatments if _levels(each) == levels}
+    last = stored.last_attempts()
+    ended = [
+        last[trial.id]
+        for trial in stored.trials
+        if trial.purpose == "count" and trial.treatment_id in alike and trial.id in last
+    ]
+    counts = [each.observations.instructions for each in ended]
+    found = [each for each in counts if each is not None]
+    programs: list[Program | None] = [each.built_as() for each in found]
+    return TreatmentStarts(
+        levels=levels,
+        starts=tuple(each.start() for each in found),
+        program=programs[-1] if programs else None,
+        failure=next((_reason(each) for each in ended if each.outcome == "failed"), None),
+    )
+
+
+def _levels(treatment: TreatmentRecord) -> dict[str, Level]:
+    return {name: level for name, level in treatment.levels.items() if name != _CLIENTS}
+
+
+def _reason(attempt: StoredAttempt) -> str:
+    return attempt.reason or f"a start failed at step {attempt.failed_step}"
