@@ -7,6 +7,7 @@ from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
+from millrace.app.experiments import within_limit
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
@@ -18,6 +19,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
 from millrace.errors import HostError, Interrupted, PermanentHostError
+from millrace.experiment.budget import fitted, shortening_note
 from millrace.experiment.estimate import shortfall
 from millrace.experiment.model import Experiment, Plan
 from millrace.host import facts as host
@@ -54,7 +56,11 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(exclusive_host(f"run {experiment.name}", caller.on_event))
         store = stack.enter_context(Store.open(path))
+        wanted = experiment
+        experiment = fitted(wanted) if fresh else within_limit(store, wanted)
         selection = select_run(store, experiment, caller, fresh=fresh)
+        if (note := shortening_note(wanted, experiment)) is not None:
+            caller.on_event(Notice(note))
         execute_run(stack, store, selection, caller, retry_failed=retry_failed)
         stored = store.load_run(selection.run.id, observations_too=True)
         base = str(experiment.compare.base)

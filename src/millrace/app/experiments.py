@@ -3,15 +3,18 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace import paths
 from millrace.campaign import preparation
 from millrace.campaign.forecast import VisibleChanges, forecast_here, visible_changes
 from millrace.collect.registry import COLLECTORS, PROFILE
+from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Experiment, Plan
-from millrace.experiment.plan import expand, seed_of
+from millrace.experiment.plan import digest, expand, seed_of
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.experiment.validation import ValidationContext
+from millrace.host import facts
 from millrace.servers import catalogue, configurations, install
 from millrace.store.store import Store
 from millrace.studies.lookup import study_names
@@ -42,13 +45,35 @@ def read_experiment(
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
 
 
+def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
+    """Return the experiment with trials that fit into its limit of time.
+
+    They are those of its newest run here, whatever limit that had, so that a longer one resumes it.
+    """
+    variants = budget.shortened(experiment)
+    if store is not None and len(variants) > 1:
+        host_id = facts.host_id(facts.facts(paths.work_dir()))
+        found = [
+            (run.created_utc, number)
+            for number, each in enumerate(variants)
+            for run in store.runs_of(digest(each), host_id, each.seed)
+        ]
+        if found:
+            return variants[max(found)[1]]
+    return budget.fitted(experiment)
+
+
 @dataclass(frozen=True)
 class PlannedRun:
-    """A plan, its estimate, and the changes that it would show, where an earlier run tells."""
+    """A plan, its estimate, and the changes that it would show, where an earlier run tells.
+
+    ``note`` says where its trials are shorter than those of the experiment.
+    """
 
     plan: Plan
     estimate: Estimate
     visible: VisibleChanges | None
+    note: str | None
 
 
 def plan(path: Path, experiment: Experiment) -> PlannedRun:
@@ -56,11 +81,18 @@ def plan(path: Path, experiment: Experiment) -> PlannedRun:
 
     Start nothing. Raise UserError for an experiment that this host cannot measure.
     """
-    expanded = with_aa_trials(expand(experiment, seed=seed_of(experiment)))
     preparation.refuse_missing_cpus(experiment)
-    preparation.refuse_attached(expanded)
     if not path.exists():
-        return PlannedRun(expanded, forecast_here(expanded, None), None)
+        return _planned(None, experiment)
     with Store.open(path, read_only=True) as store:
-        forecast = forecast_here(expanded, store)
-        return PlannedRun(expanded, forecast, visible_changes(expanded, store, forecast))
+        return _planned(store, experiment)
+
+
+def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
+    fitted = within_limit(store, experiment)
+    expanded = with_aa_trials(expand(fitted, seed=seed_of(fitted)))
+    preparation.refuse_attached(expanded)
+    forecast = forecast_here(expanded, store)
+    visible = None if store is None else visible_changes(expanded, store, forecast)
+    note = budget.shortening_note(experiment, fitted)
+    return PlannedRun(expanded, forecast, visible, note)

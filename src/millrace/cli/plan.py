@@ -39,8 +39,9 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(planned)
-    if (note := shortfall(plan, estimate)) is not None:
-        err.print(f"note: {note}")
+    for note in (planned.note, shortfall(plan, estimate)):
+        if note is not None:
+            err.print(f"note: {note}")
     note_if_nothing_compared(experiment)
     refuse_without_space(estimate)
 

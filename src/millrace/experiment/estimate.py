@@ -91,18 +91,8 @@ def estimate(
     whole trials of this plan's digest, where any exist.
     """
     measured = measured_trial_s or {}
-    workload = plan.experiment.checked_workload
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
-    in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
-    times = {
-        each.id: measured.get(each.id)
-        or _trial_s(
-            workload,
-            values[each.id],
-            settle_s=SETTLE_S / (plan.experiment.servers_at_once if each.id in in_slices else 1),
-        )
-        for each in plan.treatments
-    }
+    times = _unmeasured_trials_s(plan, values) | {**measured}
     once_s = 0.0 if measured else sum(_snapshots_s(plan, values).values())
     largest, peak_bytes = _peak(plan, values, needs)
     known = sum(trial.treatment.id in measured for trial in plan.trials)
@@ -116,6 +106,28 @@ def estimate(
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
     )
+
+
+def unmeasured_s(plan: Plan) -> float:
+    """Return the seconds of a plan on a host of which nothing is known."""
+    values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
+    once_s = sum(_snapshots_s(plan, values).values())
+    return once_s + trials_s(plan.trials, _unmeasured_trials_s(plan, values))
+
+
+def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return the seconds of a trial by treatment id."""
+    workload = plan.experiment.checked_workload
+    in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
+    at_once = plan.experiment.servers_at_once
+    return {
+        each.id: _trial_s(
+            workload,
+            values[each.id],
+            settle_s=SETTLE_S / (at_once if each.id in in_slices else 1),
+        )
+        for each in plan.treatments
+    }
 
 
 def _peak(
