@@ -205,6 +205,7 @@ class _Administration:
 
 class _LoadDialect:
     session: tuple[str, ...] = ()
+    patient: tuple[str, ...] = ()
     retried_errors: tuple[int, ...] = ()
     error_hints: Mapping[int, str] = MappingProxyType({})
 

@@ -42,5 +42,5 @@ pub use latency::Latencies;
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
 pub use settings::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
-pub use slices::{Slice, SliceSettings};
+pub use slices::{Groups, Slice, SliceSettings};
 pub use thread_setup::first_unusable as first_unusable_cpu;

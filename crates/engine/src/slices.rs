@@ -40,13 +40,35 @@ impl From<Slice> for (u32, u64, u64, u64) {
     }
 }
 
+/// The orders of sides in groups.
+#[derive(Debug)]
+pub struct Groups {
+    sides: u32,
+    random: Random,
+}
+
+impl Groups {
+    pub fn new(sides: u32, seed: u64) -> Self {
+        Self { sides, random: Random::of(seed, "slices", 0) }
+    }
+
+    /// Return a random order of all sides (Fisher and Yates), and its mirror image.
+    pub fn next_group(&mut self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.sides).collect();
+        for last in (1..order.len()).rev() {
+            let chosen = self.random.below(last as u64 + 1);
+            order.swap(last, usize::try_from(chosen).expect("it is at most `last`"));
+        }
+        order.iter().chain(order.iter().rev()).copied().collect()
+    }
+}
+
 /// The turn of each side.
 #[derive(Debug)]
 pub struct Turns {
-    sides: u32,
+    groups: Groups,
     at_least_ns: u64,
     transactions: u64,
-    random: Random,
     /// Sides of this group that have not had their turn, the last one first.
     waiting: Vec<u32>,
     /// The slice under way; it begins at the end of time until its first request is sent.
@@ -64,10 +86,9 @@ pub struct Turns {
 impl Turns {
     pub fn new(settings: SliceSettings, seed: u64) -> Self {
         Self {
-            sides: settings.sides,
+            groups: Groups::new(settings.sides, seed),
             at_least_ns: nanoseconds(settings.at_least),
             transactions: settings.transactions,
-            random: Random::of(seed, "slices", 0),
             waiting: Vec::new(),
             slice: Slice::of(0),
             ended: 0,
@@ -87,7 +108,7 @@ impl Turns {
     pub fn begin(&mut self, is_measured: bool) -> u32 {
         if self.waiting.is_empty() {
             self.is_measured = is_measured;
-            self.waiting = self.group();
+            self.waiting = self.groups.next_group();
         }
         self.slice = Slice::of(self.waiting.pop().expect("a group has a slice for each side"));
         self.ended = 0;
@@ -140,19 +161,9 @@ impl Turns {
 
     /// Return the slices of whole groups.
     pub fn into_slices(mut self) -> Vec<Slice> {
-        let group = 2 * self.sides as usize;
+        let group = 2 * self.groups.sides as usize;
         self.slices.truncate(self.slices.len() / group * group);
         self.slices
-    }
-
-    /// Return a random order of all sides (Fisher and Yates), and its mirror image.
-    fn group(&mut self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.sides).collect();
-        for last in (1..order.len()).rev() {
-            let chosen = self.random.below(last as u64 + 1);
-            order.swap(last, usize::try_from(chosen).expect("it is at most `last`"));
-        }
-        order.iter().chain(order.iter().rev()).copied().collect()
     }
 }
 

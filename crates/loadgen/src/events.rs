@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 
 use crate::tables::{LoadedTable, Method};
-use engine::{DriveResult, Interval, Mark, ResourceUsage};
+use engine::{DriveResult, Interval, Mark, ResourceUsage, Slice};
 use protocol::shown::shown_json;
 use workload::program::Protocol;
 
@@ -101,6 +101,15 @@ pub struct StatementResult<'a> {
     /// The time for which the sender waited for rows to be made; null where none were.
     pub generator_wait_s: Option<f64>,
     pub result: Option<&'a [Vec<Option<String>>]>,
+    /// The number of the server, of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<u32>,
+    /// The time of the phase on all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round_s: Option<f64>,
+    /// Its turns while it loaded, of several that took turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slices: Option<&'a [Slice]>,
 }
 
 /// The statements of one phase.

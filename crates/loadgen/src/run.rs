@@ -2,6 +2,7 @@
 
 mod drive;
 mod failure;
+mod load_slices;
 mod plan;
 mod session;
 mod statement_preview;
@@ -36,9 +37,14 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Return the session that phases share.
-    fn connection(&mut self) -> Result<&mut Connection, ClientError> {
-        self.session.connection(self.stop).map_err(|(_, error)| error)
+    /// Work with the session of a side that phases share; an error names the side, of several.
+    fn on_side<T>(
+        &mut self,
+        side: u32,
+        work: impl FnOnce(&mut Connection) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let connection = self.session.connection(side, self.stop).map_err(|(_, error)| error)?;
+        work(connection).map_err(|error| self.session.of_side(side, error))
     }
 }
 
@@ -53,7 +59,7 @@ impl PlannedPhase {
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
     let mut session = Session::new(plan.login, plan.against, plan.session, plan.idle_timeout);
     let version = session
-        .connection(stop)
+        .connection(0, stop)
         .map(|connection| connection.server_version().to_owned())
         .map_err(|(phase, error)| report(events, phase, error.into()))?;
     events.emit(&Event::Start {
@@ -66,7 +72,7 @@ pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Fa
         let mut context = Context { session: &mut session, events, stop };
         events.emit(&Event::Mark { phase: &phase.name, mark: Mark::PhaseStarted, t_s: 0.0 });
         let outcome = run_phase(&mut context, phase, &mut record);
-        if matches!(phase.work, Work::Statements(_) | Work::LoadData { .. }) {
+        if matches!(phase.work, Work::Statements(_) | Work::LoadData(_)) {
             records.push(record);
         }
         outcome.map_err(|failure| report(events, &phase.name, failure))
@@ -87,9 +93,7 @@ fn run_phase(
 ) -> Result<(), Failure> {
     match &phase.work {
         Work::Statements(list) => statements::run(context, phase, list, record),
-        Work::LoadData { table, columns, source } => {
-            statements::load_data(context, phase, table, columns, source, record)
-        }
+        Work::LoadData(load) => statements::load_data(context, phase, load, record),
         Work::LoadTables(tables, how) => tables::load(context, phase, tables, how),
         Work::VerifyTables(tables) => tables::verify(context, phase, tables),
         Work::WarmTables(tables, threads) => tables::warm(context, phase, tables, *threads),

@@ -10,6 +10,7 @@ mod slices;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,11 +68,7 @@ pub struct Phase {
 pub enum Work {
     /// Statements, one after the other.
     Statements(Vec<String>),
-    LoadData {
-        table: String,
-        columns: Vec<String>,
-        source: Source,
-    },
+    LoadData(LoadData),
     /// Creates and fills the workload's tables.
     LoadTables(LoadOptions),
     /// Compares rows and checksums of the workload's tables with what was generated.
@@ -82,6 +79,16 @@ pub enum Work {
     },
     /// Clients that repeat a test of the workload.
     Drive(Box<Drive>),
+}
+
+/// A data set that is loaded into a table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LoadData {
+    pub table: String,
+    pub columns: Vec<String>,
+    pub source: Source,
+    /// The rows of a server's turn, about; None where there is one server.
+    pub slice_rows: Option<u64>,
 }
 
 /// The source of loaded rows.
@@ -170,8 +177,10 @@ impl RawSpec {
             return Err(ValidationError::new("workload", message));
         }
         let workload = self.workload()?;
+        let connection = self.connection.check("connection")?;
+        slices::check_sockets(&phases, iter::once(&connection).chain(&against))?;
         Ok(Spec {
-            connection: self.connection.check("connection")?,
+            connection,
             against,
             session: self.session,
             idle_timeout: None,
@@ -241,7 +250,7 @@ fn mark_primary(phases: &mut [Phase]) -> Result<(), ValidationError> {
 
 impl Work {
     fn needs_workload(&self) -> bool {
-        !matches!(self, Self::Statements(_) | Self::LoadData { .. })
+        !matches!(self, Self::Statements(_) | Self::LoadData(_))
     }
 }
 

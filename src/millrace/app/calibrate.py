@@ -44,7 +44,7 @@ def calibrate(
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
     passed. ``cpu`` slows several clients in slices in interleaved trials only.
     """
-    if injected == CPU and experiment.slices and _has_several_clients(experiment):
+    if injected == CPU and experiment.slices and not _has_one_client(experiment):
         if experiment.requires_slices:
             raise UserError(
                 f"{experiment.source}: in slices, only a single client can be slowed down",
@@ -53,7 +53,7 @@ def calibrate(
         experiment = without_slices(experiment)
         caller.on_event(
             Notice(
-                "several clients can be slowed down in interleaved trials only, so all trials are; "
+                "several clients and loads are slowed down in interleaved trials only, so all are; "
                 "they say nothing of runs in slices, which --slowdown none calibrates"
             )
         )
@@ -110,9 +110,11 @@ def calibrate_by(
         return calibration(executed.stored)
 
 
-def _has_several_clients(experiment: Experiment) -> bool:
+def _has_one_client(experiment: Experiment) -> bool:
+    """Return whether a single client is driven in each trial."""
     clients = (each.levels for each in experiment.factors if each.name == "clients")
-    return any(int(level) > 1 for levels in clients for level in levels)
+    several = any(int(level) > 1 for levels in clients for level in levels)
+    return experiment.checked_workload.drives and not several
 
 
 def _refuse_attached(experiment: Experiment) -> None:

@@ -7,13 +7,16 @@ from typing import Protocol
 class LoadDialect(Protocol):
     """The statements and errors of the load generator's sessions.
 
-    ``session`` are the statements that begin each session, after which times are UTC. A client
+    ``session`` are the statements that begin each session, after which times are UTC, and
+    ``patient`` those that let a load's session wait for its turn as long as others take. A client
     repeats a transaction after ``retried_errors``, which another transaction caused.
     ``error_hints`` are what the user can do about an error, by its code.
     """
 
     @property
     def session(self) -> tuple[str, ...]: ...
+    @property
+    def patient(self) -> tuple[str, ...]: ...
     @property
     def retried_errors(self) -> tuple[int, ...]: ...
     @property

@@ -1,9 +1,10 @@
 """Order rounds: all servers of a group are up at once, and their clients take turns in slices.
 
-The load generator drives one server at a time, for some milliseconds, so that whatever changes more
-slowly than that (the speed of a CPU, another program) meets all servers alike. A block of a group
-is one round, with servers that have just been started: the layout of a process's memory makes it
-some tenths of a percent faster or slower until it ends, which only starting it again averages out.
+The load generator drives or loads one server at a time, for some milliseconds, so that whatever
+changes more slowly than that (the speed of a CPU, another program) meets all servers alike. A block
+of a group is one round, with servers that have just been started: the layout of a process's memory
+makes it some tenths of a percent faster or slower until it ends, which only starting it again
+averages out.
 
 The slots of a round are those of its connections, and the order in which its servers start. With n
 servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments of block b in order; in
@@ -17,6 +18,7 @@ from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
+from millrace.quantities import readable_size
 from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
@@ -26,7 +28,8 @@ _HINT = (
     "docs/design.md says what slices need; without --slices (or design), comparisons have them "
     "where they are valid"
 )
-_ENGINE = "innodb"
+_ENGINE, _LOCAL, _SOCKET = "innodb", "local", "socket"
+_MOST_TABLE_BYTES = 64 << 20
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
@@ -40,14 +43,14 @@ def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treat
 
 
 def is_valid(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether slices of clients with these settings measure what they should.
+    """Return whether slices of clients, or loads, with these settings measure what they should.
 
     Where nobody says that the tables are cached, the clients may turn out to wait for the disk.
     """
     every = list(values)
     workload = experiment.checked_workload
-    return not [*_design(experiment), *_work(experiment, every)] and all(
-        workload.values(each)["cache_mode"] == "cached" for each in every
+    return not [*_design(experiment), *_work(experiment, every)] and not (
+        workload.drives and any(workload.values(each)["cache_mode"] != "cached" for each in every)
     )
 
 
@@ -79,11 +82,7 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
 def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
     workload = experiment.checked_workload
     if not workload.drives:
-        yield Diagnostic(
-            "workload",
-            f"{workload.name} has statements of minutes, which cannot take turns",
-            "a workload whose clients are driven for a time",
-        )
+        yield from _loads(experiment, [workload.values(each) for each in values])
         return
     if not workload.metrics["throughput"].primary:
         yield Diagnostic(
@@ -131,6 +130,59 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "what a server has read ahead is there in its next slice",
             "cache_mode = 'cached'",
         )
+
+
+def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
+    workload, data = experiment.checked_workload, experiment.checked_workload.data
+    if data is None or [phase.kind for phase in workload.phases].count("load_data") != 1:
+        yield Diagnostic(
+            "workload",
+            f"{workload.name} loads by statements that do not take turns",
+            "a workload with one LOAD DATA, or with clients that are driven for a time",
+        )
+        return
+    primary = workload.metrics.get("throughput")
+    if primary is None or not primary.primary:
+        yield Diagnostic(
+            "workload",
+            f"{workload.name} has another primary metric than throughput",
+            "a workload that is compared by its throughput",
+        )
+    if _stops_servers(experiment):
+        yield Diagnostic(
+            f"factors.{FACTOR}",
+            "the load generator slows no load down",
+            "a slowdown by an option, or interleaved trials",
+        )
+    for each in values:
+        if each.get("load_mode", _LOCAL) != _LOCAL:
+            yield Diagnostic(
+                "factors.load_mode",
+                "a server that reads a file itself does not wait for its turn",
+                f'load_mode = "{_LOCAL}"',
+            )
+        if each.get("transport", _SOCKET) != _SOCKET:
+            yield Diagnostic(
+                "factors.transport",
+                "only a Unix socket shows which rows a server has read, where a slice ends",
+                f'transport = "{_SOCKET}"',
+            )
+        engine = str(each.get("engine", _ENGINE))
+        if engine.lower() != _ENGINE:
+            yield Diagnostic(
+                "factors.engine",
+                f"what {engine} does later for loaded rows was never shown to fall into the slices "
+                "of its own server",
+                'engine = "InnoDB"',
+            )
+        elif data.table_bytes(int(each["rows"]), engine) > _MOST_TABLE_BYTES:
+            most = _MOST_TABLE_BYTES // data.table_bytes(1, engine)
+            yield Diagnostic(
+                "parameters.rows",
+                f"the table is larger than {readable_size(_MOST_TABLE_BYTES)}, half of the default "
+                "buffer pool: a server would write it in the slices of the others",
+                f"rows = {most:_} or fewer",
+            )
 
 
 def _stops_servers(experiment: Experiment) -> bool:

@@ -78,8 +78,24 @@ class DriveInterval(Document):
     max_us: Count | None
 
 
+class Slice(NamedTuple):
+    """A turn of one server, from its first request to its last answer.
+
+    Nanoseconds count from where the drive's marks count, or from the beginning of a load.
+    """
+
+    side: Whole
+    from_ns: Whole
+    until_ns: Whole
+    transactions: Whole  # that succeeded; of a load, the rows
+
+
 class PhaseResult(Document):
-    """A phase of statements, or one that loaded a named data set."""
+    """A phase of statements, or one that loaded a named data set.
+
+    Several servers have an event each, of their ``side``; ``round_s`` is their time together, and
+    ``slices`` are the turns in which that side loaded.
+    """
 
     type: Literal["phase"] = "phase"
     name: str
@@ -91,6 +107,9 @@ class PhaseResult(Document):
     bytes_sent: int
     generator_wait_s: Count | None  # of the sender for rows, if it sent any
     result: Items[Items[str | None]] | None  # at most 100 rows of the last result set
+    side: Whole | None = None
+    round_s: Count | None = None
+    slices: Items[Slice] | None = None
 
 
 class LoadedTable(Document):
@@ -173,18 +192,6 @@ class Side(Document):
     statements: Items[Record]
     rollbacks: int
     mean_gap_s: Count  # within its turns
-
-
-class Slice(NamedTuple):
-    """A turn of one server, from its first request to its last answer.
-
-    Nanoseconds count from where the drive's marks count.
-    """
-
-    side: Whole
-    from_ns: Whole
-    until_ns: Whole
-    transactions: Whole  # that succeeded
 
 
 class DriveResult(Document):

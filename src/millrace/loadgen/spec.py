@@ -73,13 +73,17 @@ class ServerFile:
 
 @dataclass(frozen=True)
 class LoadData:
-    """A phase that loads rows into ``columns`` of ``table``."""
+    """A phase that loads rows into ``columns`` of ``table``.
+
+    With ``slice_rows``, the servers of the specification get that many rows at a time, in turns.
+    """
 
     name: str
     table: str
     columns: Sequence[str]
     source: GeneratedSource | ServerFile
     limit_s: float
+    slice_rows: int | None = None  # where the specification has servers ``against``
 
 
 @dataclass(frozen=True)
@@ -196,8 +200,9 @@ class Tables:
 class LoadSpec:
     """One run: ``session`` is SQL for every new session, then the phases in order.
 
-    Drive phases alternate between the server of ``connection`` (side 0) and those ``against`` it
-    (sides 1 and so on, at most 7); a run with such servers has no other phases.
+    Phases that drive or load alternate between the server of ``connection`` (side 0) and those
+    ``against`` it (sides 1 and so on, at most 7); a run with such servers has other phases of
+    statements alone, which run on each.
     """
 
     connection: Connection
@@ -209,7 +214,13 @@ class LoadSpec:
 
     def __post_init__(self) -> None:
         for phase in self.phases:
-            turns = isinstance(phase, Drive) and phase.slices is not None
+            match phase:
+                case Drive(slices=slices) | LoadData(slice_rows=slices):
+                    turns = slices is not None
+                case Statement():
+                    continue
+                case _:
+                    turns = False
             if turns != bool(self.against):
                 raise ValueError("several servers need phases in slices, and a single one has none")
 
@@ -250,10 +261,15 @@ _KINDS: dict[type[Phase], str] = {
 def _phase(phase: Phase) -> dict[str, Any]:
     plain = {"kind": _KINDS[type(phase)], **asdict(phase)}
     match phase:
-        case LoadData(source=GeneratedSource()):
-            plain["source"] = {"generate": plain["source"]}
-        case LoadData(source=ServerFile(path)):
-            plain["source"] = {"server_file": path}
+        case LoadData(source=source, slice_rows=slice_rows):
+            del plain["slice_rows"]
+            if slice_rows is not None:
+                plain["slices"] = {"rows": slice_rows}
+            plain["source"] = (
+                {"server_file": source.path}
+                if isinstance(source, ServerFile)
+                else {"generate": plain["source"]}
+            )
         case Drive():
             time_s, transactions = plain.pop("time_s"), plain.pop("transactions")
             warmup_s, until_steady = plain.pop("warmup_s"), plain.pop("until_steady")

@@ -43,7 +43,8 @@ def _of_phase(ending: str, unit: str, meaning: str) -> Callable[[str], str]:
 
 DURATION = "_duration_s"
 duration_s = _of_phase(DURATION, "s", "Time of a phase.")
-trimmed_s = _of_phase("_trimmed_s", "s", "Time of the transactions at their trimmed mean rate.")
+TRIMMED = "_trimmed_s"
+trimmed_s = _of_phase(TRIMMED, "s", "Time of the transactions or rows at their trimmed mean rate.")
 warmup_s = _of_phase("_warmup_s", "s", "Time of the clients' warm-up.")
 connect_s = _of_phase("_connect_s", "s", "Time until all clients had connected.")
 row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for rows to be made.")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from millrace.model.measurements import DURATION, duration_s
+from millrace.model.measurements import DURATION, TRIMMED, duration_s
 
 DRIVE = "drive"
 """The kind of a phase that drives clients."""
@@ -33,6 +33,10 @@ class MeasuredPhases:
 def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) -> MeasuredPhases:
     """Return the phases of these names and kinds; ``primary`` are the primary metric's figures."""
     driven = next((name for name, kind in kinds if kind == DRIVE), None)
-    counted = {name.removesuffix(DURATION) for name in primary if name.endswith(DURATION)}
+    counted = {
+        name.removesuffix(DURATION).removesuffix(TRIMMED)
+        for name in primary
+        if name.endswith((DURATION, TRIMMED))
+    }
     timed = tuple(name for name, _ in kinds if name in counted) if driven is None else (driven,)
     return MeasuredPhases(driven, timed, tuple(name for name, kind in kinds if kind in LOADING))

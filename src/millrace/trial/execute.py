@@ -80,11 +80,8 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
     if spec.workload.drives:
         live = yield from driven_steps(trial, servers)
     else:
-        for server in servers:
-            yield from server.ready_steps()
-        live = [server.live() for server in servers]
-        data_file = live[0].data_file
-        yield Step("settle", lambda _limit_s: sync_and_cache(data_file), _WRITE_BACK_LIMIT_S)
+        live = yield from started_steps(servers)
+        yield write_back_step(live[0])
     yield _measure_step(trial, tuple(live))
     for server in reversed(servers):
         yield from server.end_steps()
@@ -93,6 +90,19 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
 def servers_of(trial: TrialContext) -> list[TrialServer]:
     """Return the servers of a trial, which are not prepared yet."""
     return [_server(each, trial) for each in trial.spec.servers]
+
+
+def started_steps(servers: Sequence[TrialServer]) -> Generator[Step, None, list[LiveServer]]:
+    """Yield the steps that start the servers, and return these."""
+    for server in servers:
+        yield from server.ready_steps()
+    return [server.live() for server in servers]
+
+
+def write_back_step(server: LiveServer) -> Step:
+    """Return the step right before a load is measured."""
+    data_file = server.data_file
+    return Step("settle", lambda _limit_s: sync_and_cache(data_file), _WRITE_BACK_LIMIT_S)
 
 
 def driven_steps(
@@ -109,11 +119,9 @@ def warming_steps(
     trial: TrialContext, servers: Sequence[TrialServer]
 ) -> Generator[Step, None, list[ClientPreparation]]:
     """Yield the steps until the servers only have to settle, and return their preparations."""
-    for server in servers:
-        yield from server.ready_steps()
+    live = yield from started_steps(servers)
     preparations = [
-        ClientPreparation(trial.spec.workload, server.live(), trial.outputs, trial.emit)
-        for server in servers
+        ClientPreparation(trial.spec.workload, server, trial.outputs, trial.emit) for server in live
     ]
     for preparation in preparations:
         yield from preparation.warming_steps()

@@ -103,12 +103,10 @@ def measure(
 
 def _keep_trimmed(spec: TrialSpec, result: LoadResult, outputs: TrialOutputs) -> None:
     """Keep the whole time of an interleaved trial in a run that has slices, as its trimmed time."""
-    driven = result.driven()
-    if driven is None:
-        return
-    name = names.trimmed_s(driven.name)
-    if any(name in metric.denominator for metric in spec.workload.checked.metrics.values()):
-        outputs.add_measurement(name, driven.duration_s)
+    for phase in result.phases:
+        name = names.trimmed_s(phase.name)
+        if any(name in metric.denominator for metric in spec.workload.checked.metrics.values()):
+            outputs.add_measurement(name, phase.duration_s)
 
 
 def conclude(

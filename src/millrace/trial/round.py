@@ -1,8 +1,8 @@
-"""Execute a round: the trials of a group in a block, whose clients take turns in slices.
+"""Execute a round: the trials of a group in a block, whose servers take turns in slices.
 
 The servers are prepared one after another, as for trials of their own. Once all are up, one load
-generator drives one of them at a time, and changes every few milliseconds. The trials count
-together or not at all, because each has its share of the same time.
+generator drives or loads one of them at a time, and changes every few milliseconds. The trials
+count together or not at all, because each has its share of the same time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from millrace.collect import thread_states
+from millrace.databases.base import ServerClient
 from millrace.errors import MillraceError, TrialFailed
 from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import Event
-from millrace.loadgen.spec import Drive, LoadSpec, Slices
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
 from millrace.model.events import StepBegan
@@ -28,13 +28,19 @@ from millrace.trial import (
     host_time,
     measure,
     measurement_counters,
-    phase_spec,
     process_counters,
+    round_spec,
     thread_placement,
     time_limits,
 )
 from millrace.trial.client_preparation import ClientPreparation
-from millrace.trial.execute import attempt_result, servers_of, warming_steps
+from millrace.trial.execute import (
+    attempt_result,
+    servers_of,
+    started_steps,
+    warming_steps,
+    write_back_step,
+)
 from millrace.trial.group import GroupTrial, joined
 from millrace.trial.hooks import (
     LiveServer,
@@ -45,14 +51,10 @@ from millrace.trial.hooks import (
 from millrace.trial.load_run import run_measured
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.slices import SideResult, by_side
+from millrace.trial.slices import SideResult, by_side, loads_by_side
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
 from millrace.workloads.statement_kinds import statement_kinds
-
-_SLICE_S = 0.005
-# Of each of several clients in a slice, at whose end all wait for the last one.
-_FEWEST_TRANSACTIONS = 20
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
@@ -66,6 +68,8 @@ _HOOKS: tuple[OpenHooks, ...] = (
 """What is done around each side's measurement, in the order in which it is done."""
 
 _PARTIAL_LIMIT_S = 10.0
+# Of the buffer pool, after a load: more, and pages of the table had to be written to make room.
+_FULLEST = 0.9
 # Of a server whose clients write for 4 seconds or less.
 _MOST_READ_BYTES, _MOST_UNLIKE_BYTES, _READING_S = 500_000, 300_000, 4.0
 
@@ -106,7 +110,7 @@ def _warm_where_it_writes(trial: GroupTrial) -> GroupTrial:
 
 
 def _writes(workload: ResolvedWorkload) -> bool:
-    return not statement_kinds(workload.definition, workload.values) <= {"read"}
+    return workload.drives and not statement_kinds(workload.definition, workload.values) <= {"read"}
 
 
 def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
@@ -121,14 +125,15 @@ class _Side:
     context: TrialContext
     servers: list[TrialServer] = field(default_factory=list)
     preparations: list[ClientPreparation] = field(default_factory=list)
+    loaded: list[LiveServer] = field(default_factory=list)
     steps: tuple[StepRecord, ...] = ()
     failed: str | None = None
     cause: Exception | None = None
 
     @property
     def live(self) -> list[LiveServer]:
-        """The running servers, the driven one first."""
-        return [each.prepared() for each in self.preparations]
+        """The running servers, the driven or loaded one first."""
+        return self.loaded or [each.prepared() for each in self.preparations]
 
     def prepare(self) -> bool:
         """Prepare the server; return whether it only has to settle."""
@@ -169,7 +174,10 @@ class _Side:
         return ended.cause is None
 
     def _steps_before(self) -> Iterable[Step]:
-        self.preparations = yield from warming_steps(self.context, self.servers)
+        if self.trial.spec.workload.drives:
+            self.preparations = yield from warming_steps(self.context, self.servers)
+        else:
+            self.loaded = yield from started_steps(self.servers)
 
 
 def _prepared(sides: Sequence[_Side], base: int) -> list[_Side]:
@@ -185,6 +193,8 @@ def _prepared(sides: Sequence[_Side], base: int) -> list[_Side]:
 
 def _settle(sides: Sequence[_Side]) -> bool:
     """Wait for all servers at the same time; return whether they may be measured."""
+    if not sides[0].trial.spec.workload.drives:
+        return all(side.execute([write_back_step(side.live[0])]) for side in sides)
     pool = ThreadPoolExecutor(max_workers=len(sides))
 
     def waiting(preparation: ClientPreparation) -> Step:
@@ -200,7 +210,7 @@ def _settle(sides: Sequence[_Side]) -> bool:
 
 
 def _measure(sides: Sequence[_Side], base: int) -> bool:
-    """Drive the clients of all sides; return whether that counts."""
+    """Drive or load all sides; return whether that counts."""
     workload = sides[0].trial.spec.workload
     limit_s = len(sides) * time_limits.limit_s(workload.measuring_phases, workload)
     driven: list[_Driven] = []
@@ -266,14 +276,18 @@ class _Driven:
 def _drive(
     sides: Sequence[_Side], base: int, opened: ExitStack, limit_s: float
 ) -> Iterable[_Driven]:
-    """Drive the clients of all sides in slices."""
-    load_spec = _load_spec(sides, opened)
+    """Drive or load all sides in slices."""
+    specs, workload = [side.trial.spec for side in sides], sides[0].trial.spec.workload
+    activity = None
+    if workload.drives and thread_states.NAME in specs[0].collectors:
+        activity = opened.enter_context(StatementActivity.create()).path
+    load_spec = round_spec.load_spec(specs, [side.live[0] for side in sides], activity)
     contexts = [
         MeasurementContext(
             spec=side.trial.spec,
             servers=tuple(side.live),
             load_spec=load_spec,
-            window=collection.window(side.trial.spec.workload),
+            window=collection.window(workload),
             outputs=side.context.outputs,
         )
         for side in sides
@@ -301,61 +315,47 @@ def _drive(
         hook.before()
     result = run_measured(
         load_spec, check, sides[0].trial.emit, limit_s, on_event,
-        grace_s=_PARTIAL_LIMIT_S, keep_partial=lambda _result: None,
+        grace_s=_PARTIAL_LIMIT_S if workload.drives else 0.0, keep_partial=lambda _result: None,
     )  # fmt: skip
     for hook in reversed(hooks):
         hook.ended()
-    parts = by_side(result, len(sides), base)
+    parts = (
+        by_side(result, len(sides), base)
+        if workload.drives
+        else loads_by_side(result, len(sides), base, workload.checked.measured.timed)
+    )
     return [
         _Driven(contexts[number], [hook for of, hook in of_sides if of == number], part)
         for number, part in enumerate(parts)
     ]
 
 
-def _load_spec(sides: Sequence[_Side], opened: ExitStack) -> LoadSpec:
-    """Return the specification that drives the clients of all sides, each for its time."""
-    spec, first = sides[0].trial.spec, sides[0].live[0]
-    workload, activity = spec.workload, None
-    if thread_states.NAME in spec.collectors:
-        activity = opened.enter_context(StatementActivity.create()).path
-    alone = phase_spec.load_spec(
-        workload.measuring_phases, workload, first.dialect, first.measured_connection
-    )
-
-    def sliced(drive: Drive) -> Drive:
-        assert drive.time_s is not None  # checked: see millrace.experiment.rounds
-        return replace(
-            drive,
-            limit_s=len(sides) * drive.limit_s,
-            warmup_s=len(sides) * drive.warmup_s,
-            time_s=len(sides) * drive.time_s,
-            statement_activity=activity,
-            slices=Slices(
-                _SLICE_S,
-                _FEWEST_TRANSACTIONS * drive.clients if drive.clients > 1 else 1,
-                tuple(fault_injection.slowdown_in_slices(side.trial.spec) for side in sides),
-            ),
-        )
-
-    phases = tuple(sliced(each) if isinstance(each, Drive) else each for each in alone.phases)
-    others = tuple(side.live[0].measured_connection for side in sides[1:])
-    return replace(alone, phases=phases, against=others)
-
-
 def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRecord]:
     """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
-    phase = driven.found.result.driven()
-    assert phase is not None
     outputs, found = side.context.outputs, driven.found
-    outputs.add_measurement(names.trimmed_s(phase.name), found.trimmed_s)
+    outputs.add_measurement(names.trimmed_s(found.phase), found.trimmed_s)
     outputs.add_measurement(names.SLICES, found.slices)
     outputs.add_measurement(names.ROUND_S, found.round_s)
-    if slowdown := fault_injection.slowdown_in_slices(side.trial.spec):
+    phase, slowdown = found.result.driven(), fault_injection.slowdown_in_slices(side.trial.spec)
+    if phase is not None and slowdown:
         outputs.add_measurement(names.SLOWDOWN_WINDOW_S, phase.duration_s)
         outputs.add_measurement(
             names.SLOWDOWN_STOPPED_S, phase.duration_s * slowdown / (1 + slowdown)
         )
+    if not side.trial.spec.workload.drives:
+        _require_room(side.live[0].client)
     return measure.conclude(driven.measurement, driven.hooks, driven.found.result)
+
+
+def _require_room(client: ServerClient) -> None:
+    """Raise TrialFailed where a load filled the buffer pool, whose pages were written meanwhile."""
+    pool = client.family.storage.pool_status(client)
+    if pool.data_bytes > _FULLEST * pool.total_bytes:
+        raise TrialFailed(
+            f"the load filled {readable_size(pool.data_bytes)} of the buffer pool's "
+            f"{readable_size(pool.total_bytes)}: pages were written in the slices of others",
+            hint=f"set {client.family.storage.pool_option} higher, or --interleaved",
+        )
 
 
 def _at_fault(sides: Sequence[_Side], cause: Exception) -> Sequence[_Side]:

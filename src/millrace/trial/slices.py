@@ -1,5 +1,7 @@
 """Give each server of a round its own part of the load generator's result.
 
+Clients that were driven yield one result of all sides, and loads one of each.
+
 The rates of a round are those of its slices. A *group* of slices has two of each side, in an order
 and its mirror image (of two sides ABBA or BAAB), so that a drift inside the group meets all sides
 alike. The ratio of a side to the base is the trimmed mean of the groups' log ratios: a stall of a
@@ -8,11 +10,11 @@ Estimation and Hypothesis Testing, 2012, 2.2.3, for the mean that leaves out a f
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.errors import TrialFailed
-from millrace.loadgen.events import DriveResult, LoadResult, Slice
+from millrace.loadgen.events import DriveResult, LoadResult, PhaseResult, Slice
 
 _TRIMMED = 0.2  # at each end
 
@@ -21,11 +23,12 @@ _TRIMMED = 0.2  # at each end
 class SideResult:
     """The result of one side: its clients' own work, and the time that its own slices took.
 
-    ``trimmed_s`` is the time that its transactions take at its trimmed mean rate, ``slices`` the
-    number of its slices, ``round_s`` the time of all sides' slices.
+    ``trimmed_s`` is the time of the ``phase`` in slices where its transactions, or rows, take their
+    trimmed mean rate, ``slices`` the number of its slices, ``round_s`` the time of all sides.
     """
 
     result: LoadResult
+    phase: str
     trimmed_s: float
     slices: int
     round_s: float
@@ -71,7 +74,47 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
         client=None,
     )
     phases = tuple(part if phase is driven else phase for phase in result.phases)
-    return SideResult(replace(result, phases=phases), done / rate, len(own), driven.duration_s)
+    result = replace(result, phases=phases)
+    return SideResult(result, driven.name, done / rate, len(own), driven.duration_s)
+
+
+def loads_by_side(
+    result: LoadResult, sides: int, base: int, timed: Collection[str]
+) -> list[SideResult]:
+    """Return the results of sides that loaded, where the phases ``timed`` are the measured part.
+
+    The begin and the end of the statement, such as its commit, are no slices and count whole. Raise
+    TrialFailed where not all of them had rows.
+    """
+    phases = [phase for phase in result.phases if isinstance(phase, PhaseResult)]
+    loads = {phase.side: phase for phase in phases if phase.slices is not None}
+    slices = sorted(
+        (each for load in loads.values() for each in load.slices or ()),
+        key=lambda each: each.from_ns,
+    )
+    groups = _groups(slices, sides)
+    if not groups:
+        raise TrialFailed("there are too few rows for slices", hint="more rows, or --interleaved")
+    rates = _trimmed_rates(groups, sides, base)
+    round_s = sum(
+        phase.round_s or 0.0 for phase in phases if phase.side == 0 and phase.name in timed
+    )
+    return [
+        _side_of_load(
+            replace(
+                result, phases=tuple(each for each in phases if each.side == side), client=None
+            ),
+            loads[side], rates[side], round_s,
+        )
+        for side in range(sides)
+    ]  # fmt: skip
+
+
+def _side_of_load(result: LoadResult, load: PhaseResult, rate: float, round_s: float) -> SideResult:
+    own = load.slices or ()
+    besides_s = load.duration_s - sum(map(_took_s, own))
+    rows = sum(each.transactions for each in own)
+    return SideResult(result, load.name, besides_s + rows / rate, len(own), round_s)
 
 
 def _groups(slices: Sequence[Slice], sides: int) -> list[Sequence[Slice]]:

@@ -10,6 +10,7 @@ from millrace.model.measurements import WITH_STALLS, duration_s, trimmed_s
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
+_SLICED = (DRIVE, "load_data")  # kinds of phases in which servers may take turns
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
 _SWITCH = ["auto", "on", "off"]
@@ -144,19 +145,19 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workload's complete definition for clients that take turns in slices.
+    """Return a workload's complete definition for servers that take turns in slices.
 
-    Throughput is by the trimmed mean of slices, beside which the plain one stands; the load
-    generator's CPU time belongs to no server.
+    Its metrics are by the trimmed mean of slices, beside which the plain throughput stands; the
+    load generator's CPU time belongs to no server.
     """
-    drives = next((p["name"] for p in definition["phases"] if p["kind"] == DRIVE), None)
+    sliced = next((p["name"] for p in definition["phases"] if p["kind"] in _SLICED), None)
     metrics = {**definition.get("metrics", {})}
-    if drives is None or "throughput" not in metrics:
+    if sliced is None or "throughput" not in metrics:
         return dict(definition)
-    plain = {**metrics["throughput"], "title": "throughput with stalls", "primary": False}
-    for name in ("throughput", "qps"):
-        metrics[name] = {**metrics[name], "denominator": [trimmed_s(drives)]}
-    del metrics["client_cpu"]
+    title = f"{metrics['throughput']['title']} with stalls"
+    plain = {**metrics["throughput"], "title": title, "primary": False}
+    metrics = _by_time(metrics, duration_s(sliced), trimmed_s(sliced))
+    metrics.pop("client_cpu", None)
     return {**definition, "metrics": {**metrics, WITH_STALLS: plain}}
 
 
@@ -168,7 +169,21 @@ def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
     metrics = {**definition.get("metrics", {})}
     if WITH_STALLS not in metrics:
         return dict(definition)
-    plain = metrics.pop(WITH_STALLS)
-    for name in ("throughput", "qps"):
-        metrics[name] = {**metrics[name], "denominator": plain["denominator"]}
-    return {**definition, "metrics": metrics}
+    del metrics[WITH_STALLS]
+    sliced = next(p["name"] for p in definition["phases"] if p["kind"] in _SLICED)
+    return {**definition, "metrics": _by_time(metrics, trimmed_s(sliced), duration_s(sliced))}
+
+
+def _by_time(metrics: Mapping[str, Any], time: str, other: str) -> dict[str, Any]:
+    """Return metrics with another measurement in the place of a time."""
+    return {
+        name: {
+            **metric,
+            **{
+                part: [other if each == time else each for each in metric[part]]
+                for part in ("numerator", "denominator")
+                if part in metric
+            },
+        }
+        for name, metric in metrics.items()
+    }

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from millrace import workloads
 from millrace.app.experiments import CHOOSABLE
 from millrace.experiment.slowdown import Slowdown, Stopped
+from millrace.loadgen import datasets
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
@@ -19,6 +21,7 @@ from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import execute_round
 from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
 from tests.integration.trial.command import SHORT_TRIALS, Place
 from tests.unit.workloads.small import driving
@@ -66,10 +69,7 @@ def round_of(
 ) -> tuple[AttemptResult, ...]:
     def listen(event: TrialEvent) -> None:
         if isinstance(event, IntervalEnded) and event.kind == "drive":
-            for record in ownership.running():
-                if record.server == kill:
-                    for process in record.live_processes():
-                        processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
+            end_all(kill)
 
     return execute_round(
         [
@@ -94,6 +94,56 @@ def round_of(
         base=0,
         checked=lambda result: result,
     )
+
+
+def loads_of(
+    server_of: ServerOf,
+    servers: tuple[str, ...],
+    *,
+    rows: int = 30_000,
+    last_options: FittedOptions = DEFAULT,
+    kill: str | None = None,
+    expected_rows: int | None = None,
+    collectors: tuple[str, ...] = (),
+) -> tuple[AttemptResult, ...]:
+    """Load into all servers in slices, and count and verify the rows of each."""
+
+    def listen(event: TrialEvent) -> None:
+        if isinstance(event, IntervalEnded) and event.phase == "load":
+            end_all(kill)
+
+    definition = in_slices(workloads.load("load-data"))
+    data = datasets.data_checksum("nodes", expected_rows or rows, 7)
+    return execute_round(
+        [
+            GroupTrial(
+                TrialSpec(
+                    name=f"test/{slot}",
+                    servers=(
+                        ServerSpec(
+                            server_of(name), last_options if slot == len(servers) - 1 else DEFAULT
+                        ),
+                    ),
+                    workload=ResolvedWorkload(definition, {"rows": rows, "data_seed": 7}),
+                    expected=data,
+                    collectors=collectors,
+                ),
+                name,
+                listen,
+            )
+            for slot, name in enumerate(servers)
+        ],
+        base=0,
+        checked=lambda result: result,
+    )
+
+
+def end_all(server: str | None) -> None:
+    """Kill the running servers of this name."""
+    for record in ownership.running():
+        if record.server == server:
+            for process in record.live_processes():
+                processes.end(process, signal.SIGKILL, limit_s=LIMIT_S)
 
 
 def figure(result: AttemptResult, name: str) -> float:
@@ -142,6 +192,53 @@ def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:
         assert {each["tid"] for each in sampled} == {each["tid"] for each in used}
         assert "disk" not in observed
         assert "of all servers of a round" in str(observed["missing"])
+
+
+def test_servers_load_in_turns_and_each_has_its_own_figures(server_of: ServerOf) -> None:
+    results = loads_of(server_of, SERVERS, collectors=CHOOSABLE)
+    assert [result.outcome for result in results] == ["finished"] * 3, results
+    for result in results:
+        names = [step.name for step in result.steps]
+        assert names[-7:] == ["create", "load", "finish", "count", "verify", "stop", "sizes"]
+        assert figure(result, "rows") == 30_000
+        assert figure(result, "slices") == figure(results[0], "slices") >= 10
+        own_s, round_s = figure(result, "load_duration_s"), figure(result, "round_s")
+        assert 0 < own_s < 0.8 * round_s
+        assert 0 < figure(result, "load_trimmed_s") < 2 * own_s
+        observed = result.observations["server"]
+        assert observed["window_s"] == pytest.approx(round_s, abs=0.5)
+        used = [each for each in observed["threads"]["threads"] if each["kind"] == "connection"]
+        assert 0 < sum(each["cpu_s"] for each in used) < 0.9 * observed["window_s"]
+    assert ownership.running() == []
+
+
+def test_where_a_server_refuses_the_file_it_alone_has_failed(server_of: ServerOf) -> None:
+    refusing = FittedOptions("test", (Option("local_infile", "0", False, "test"),))
+    left_out, failed = loads_of(server_of, SERVERS[:2], last_options=refusing)
+    assert (failed.outcome, failed.failed_step) == ("failed", "load")
+    assert "local_infile" in str(failed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+
+
+def test_where_a_loading_server_dies_it_alone_has_failed(server_of: ServerOf) -> None:
+    left_out, killed = loads_of(server_of, SERVERS[:2], rows=2_000_000, kill=SERVERS[1])
+    assert (killed.outcome, killed.failed_step) == ("failed", "measure")
+    assert "SIGKILL" in str(killed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+
+
+def test_where_rows_are_wrong_the_round_has_failed(server_of: ServerOf) -> None:
+    results = loads_of(server_of, SERVERS[:2], expected_rows=30_001)
+    assert [result.outcome for result in results] == ["failed"] * 2
+    assert "the table holds other data" in str(results[0].reason)
+
+
+def test_a_load_that_fills_the_buffer_pool_is_none_in_slices(server_of: ServerOf) -> None:
+    small = FittedOptions("test", (Option("innodb_buffer_pool_size", "8M", False, "test"),))
+    left_out, failed = loads_of(server_of, SERVERS[:1] * 2, rows=80_000, last_options=small)
+    assert (failed.outcome, failed.failed_step) == ("failed", "measure")
+    assert "innodb_buffer_pool_size" in str(failed.reason)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
 
 
 def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf) -> None:

@@ -144,6 +144,7 @@ def experiment_file(directory: Path, **changes: Any) -> Path:
         f"""\
 name = "small"
 workload = "load-data"
+design = "interleaved"
 seed = 1
 blocks = {given["blocks"]}
 collectors = []

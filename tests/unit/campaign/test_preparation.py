@@ -49,6 +49,7 @@ def context() -> ValidationContext:
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
         check_option=configurations.check_varied_option,
+        attached=("theirs",),
     )
 
 

@@ -33,6 +33,7 @@ FILE = """
 name = "which"
 title = "Which run?"
 workload = "load-data"
+design = "interleaved"
 blocks = 3
 [factors]
 server = {servers}

@@ -18,7 +18,7 @@ from millrace.experiment.estimate import (
     shortfall,
 )
 from millrace.experiment.model import Factor, Plan
-from millrace.experiment.plan import expand
+from millrace.experiment.plan import expand, without_slices
 from tests.unit.experiment.files import read_shipped
 
 GB = 10**9
@@ -48,9 +48,10 @@ def test_the_peak_is_the_treatment_that_needs_most() -> None:
 
 def test_a_file_that_servers_read_counts_for_all() -> None:
     plan = plan_at("smoke")
-    local = estimate(plan, needs=needs(plan), host_free_bytes=GB)
     factors = (*plan.experiment.factors, Factor("load_mode", ("local", "server_file")))
-    mixed = expand(replace(plan.experiment, factors=factors), seed=1)
+    alone = without_slices(plan.experiment)
+    local = estimate(expand(alone, seed=1), needs=needs(plan), host_free_bytes=GB)
+    mixed = expand(replace(alone, factors=factors), seed=1)
     found = estimate(mixed, needs=needs(mixed), host_free_bytes=GB)
     assert found.peak_disk_bytes - local.peak_disk_bytes == 100_000 * 79
 

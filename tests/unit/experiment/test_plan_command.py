@@ -84,7 +84,7 @@ def test_what_no_disk_can_hold_is_refused_with_exit_status_4(tmp_path: Path) -> 
 def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(SMALL, "utf-8")
-    shown = millrace("plan", path, "--max-blocks", "20").stdout
+    shown = millrace("plan", path, "--max-blocks", "20", "--interleaved").stdout
     assert "2 treatments x at most 20 blocks" in shown
     assert "until each comparison is decided; the base once more in blocks " in shown
     assert "(3 blocks) to " in shown
@@ -95,7 +95,7 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     too_short = millrace("plan", path, "--max-time", "1s").stdout
     assert " s (the limit), " in too_short
     assert " for 3 blocks, a guess" in too_short
-    fixed = millrace("plan", path, "--blocks", "4").stdout
+    fixed = millrace("plan", path, "--blocks", "4", "--interleaved").stdout
     assert "2 treatments x 4 blocks" in fixed
     assert "exactly this number of blocks\n" in fixed
 
@@ -103,7 +103,8 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
 def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(SMALL, "utf-8")
-    plan = json.loads(millrace("plan", path, "--max-time", "1h", "--json").stdout)
+    given = ("--max-time", "1h", "--interleaved", "--json")
+    plan = json.loads(millrace("plan", path, *given).stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
     assert plan["design"] == {"kind": "sequential", **limits, "slices": False}
     assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]

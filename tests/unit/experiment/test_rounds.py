@@ -204,7 +204,7 @@ def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
     assert read_text(tmp_path, FILE).slices
     assert not read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).slices
-    assert not read_text(tmp_path, SMALL).slices
+    assert not read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).slices
     with pytest.raises(UserError, match="slices and interleaved are two designs"):
         read_text(tmp_path, FILE, overrides=Overrides(slices=True, interleaved=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
@@ -253,9 +253,46 @@ def test_what_slices_cannot_measure_is_refused(
     assert "without --slices" in (refused.value.hint or "")
 
 
-def test_loads_have_no_slices(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="load-data has statements of minutes"):
-        expand(read_text(tmp_path, SMALL, overrides=Overrides(slices=True)), seed=1)
+def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None:
+    made = read_text(tmp_path, SMALL)
+    assert (made.slices, made.requires_slices) == (True, False)
+    assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
+    metrics = made.checked_workload.metrics
+    assert metrics["throughput"].denominator == ["load_trimmed_s", "finish_duration_s"]
+    assert metrics["time"].numerator == ["load_trimmed_s", "finish_duration_s"]
+    with_stalls = metrics["throughput_with_stalls"]
+    assert with_stalls.denominator == ["load_duration_s", "finish_duration_s"]
+    assert (metrics["throughput"].primary, with_stalls.primary) == (True, False)
+    assert made.checked_workload.measured.timed == ("load", "finish")
+    before = read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).workload
+    assert interleaved(made.workload) == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("rows = 1000", "rows = 600_000", "parameters.rows"),
+        ("\n[compare]", 'load_mode = ["local", "server_file"]\n[compare]', "factors.load_mode"),
+        ("\n[compare]", 'engine = ["InnoDB", "MyISAM"]\n[compare]', "factors.engine"),
+        ('base = "mysql-5.6.24"', 'factor = "load_mode"\nbase = "local"', "compare.factor"),
+        ('"load-data"', '"insert-methods"', "workload"),
+    ],
+)
+def test_loads_that_do_not_take_turns_are_interleaved(
+    tmp_path: Path, old: str, new: str, place: str
+) -> None:
+    text = SMALL.replace(old, new)
+    if place == "compare.factor":
+        text = text.replace("\n[compare]", 'load_mode = ["local", "server_file"]\n[compare]')
+    if place == "workload":
+        text = text.replace("rows = 1000\n", "")
+    made = read_text(tmp_path, text)
+    if made.slices:  # in some groups
+        slots = [trial.slot for trial in expand(made, seed=1).trials]
+        assert None in slots
+    with pytest.raises(ValidationError) as refused:
+        expand(read_text(tmp_path, text, overrides=Overrides(slices=True)), seed=1)
+    assert place in [mistake.where for mistake in refused.value.diagnostics]
 
 
 @pytest.mark.parametrize("test", ["oltp_read_only", "update-nonindex", "insert"])

@@ -154,6 +154,20 @@ def test_slices_need_other_servers_and_they_need_slices() -> None:
         replace(with_tables(connection), against=(connection,))
 
 
+def test_several_servers_load_in_slices() -> None:
+    connection = Connection(user="u", password="p", socket=Path("/run/s"))
+    load = LoadData("load", "nodes", ("id",), GeneratedSource("nodes", 9, 1), 60.0)
+    count = Statement("count", ("SELECT 1",), 60.0)
+    spec = LoadSpec(connection, (), (replace(load, slice_rows=4), count), against=(connection,))
+    loading, counting = json.loads(spec.to_json())["phases"]
+    assert loading["slices"] == {"rows": 4}
+    assert loading["source"] == {"generate": {"set": "nodes", "rows": 9, "seed": 1}}
+    assert "slices" not in counting
+    for phases in ((load,), (WarmTables("warm", 60.0),)):
+        with pytest.raises(ValueError, match="several servers need phases in slices"):
+            replace(spec, phases=phases)
+
+
 def test_clients_end_by_time_or_by_number() -> None:
     for time_s, transactions in ((None, None), (1.0, 5)):
         with pytest.raises(ValueError, match="for a time or for a number"):

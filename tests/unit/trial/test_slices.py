@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import TrialFailed
-from millrace.loadgen.events import DriveResult, LoadResult, Slice, read_event
-from millrace.trial.slices import by_side, trimmed_mean
+from millrace.loadgen.events import DriveResult, LoadResult, PhaseResult, Slice, read_event
+from millrace.trial.slices import by_side, loads_by_side, trimmed_mean
 
 MS = 1_000_000
 Speed = Callable[[int, int], float]
@@ -141,6 +141,49 @@ def test_groups_without_a_transaction_of_each_side_do_not_count() -> None:
     slices[1] = slices[1]._replace(transactions=0)
     with pytest.raises(TrialFailed, match="before each server had had two slices"):
         by_side(result_of(slices, 2), 2, 0)
+
+
+def loads_of(slices: list[Slice], sides: int, *, besides_s: float) -> LoadResult:
+    """Return loads whose statements take ``besides_s`` times the side outside of slices."""
+
+    def phase(name: str, side: int) -> PhaseResult:
+        own = [each for each in slices if each.side == side] if name == "load" else None
+        sliced_s = sum(each.until_ns - each.from_ns for each in own or ()) / 1e9
+        return PhaseResult(
+            name=name, kind="load_data" if name == "load" else "statement",
+            duration_s=besides_s * side + sliced_s, affected_rows=1, warnings=0, rows_sent=1,
+            bytes_sent=1, generator_wait_s=None, result=None, side=side, round_s=4.0,
+            slices=None if own is None else tuple(own),
+        )  # fmt: skip
+
+    names = ("create", "load", "finish")
+    return LoadResult("8.0", tuple(phase(name, side) for name in names for side in range(sides)))
+
+
+@given(st.integers(2, 8), st.floats(0.5, 2.0))
+def test_a_load_has_its_trimmed_slices_and_the_whole_end_of_its_statement(
+    sides: int, ratio: float
+) -> None:
+    def took_ms(side: int, number: int) -> float:
+        wandering = 1 + 0.5 * math.sin(number / 200)
+        stalled = 100 if number % 100 == 3 else 1
+        return 5 * wandering * stalled * (ratio if side else 1.0)
+
+    result = loads_of(slices_of(sides, 200, took_ms), sides, besides_s=2.0)
+    found = loads_by_side(result, sides, 0, ("load", "finish"))
+    for side, each in enumerate(found):
+        assert [phase.name for phase in each.result.phases] == ["create", "load", "finish"]
+        assert (each.phase, each.slices, each.round_s) == ("load", 400, 8.0)
+        assert each.result.client is None
+        sliced_s = each.trimmed_s - 2.0 * side
+        assert sliced_s / found[0].trimmed_s == pytest.approx(ratio if side else 1.0, rel=5e-3)
+        assert each.result.phases[1].duration_s > each.trimmed_s  # with all of its stalls
+
+
+def test_a_load_of_too_few_rows_for_slices_is_no_measurement() -> None:
+    slices = [each._replace(transactions=0) for each in slices_of(2, 1, lambda _side, _n: 1.0)]
+    with pytest.raises(TrialFailed, match="too few rows"):
+        loads_by_side(loads_of(slices, 2, besides_s=0.0), 2, 0, ("load",))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))

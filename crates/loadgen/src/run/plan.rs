@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::spec::{self, Drive, Source, Spec, Workload};
+use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
 use engine::DriveSettings;
 use protocol::mysql::Login;
@@ -37,7 +37,7 @@ pub(super) struct PlannedPhase {
 /// The compiled work of a phase.
 pub(super) enum Work {
     Statements(Vec<String>),
-    LoadData { table: String, columns: Vec<String>, source: Source },
+    LoadData(LoadData),
     LoadTables(Arc<[Table]>, LoadOptions),
     VerifyTables(Arc<[Table]>),
     WarmTables(Arc<[Table]>, usize),
@@ -94,9 +94,7 @@ impl Compiler {
     fn work(&mut self, work: spec::Work, key: &str) -> Result<Work, ValidationError> {
         Ok(match work {
             spec::Work::Statements(list) => Work::Statements(list),
-            spec::Work::LoadData { table, columns, source } => {
-                Work::LoadData { table, columns, source }
-            }
+            spec::Work::LoadData(load) => Work::LoadData(load),
             spec::Work::LoadTables(how) => Work::LoadTables(self.tables()?, how),
             spec::Work::VerifyTables => Work::VerifyTables(self.tables()?),
             spec::Work::WarmTables { threads } => Work::WarmTables(self.tables()?, threads),

@@ -3,22 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::load_slices::SlicedLoad;
 use super::plan::PlannedPhase;
 use super::ticker::Ticker;
 use super::{Context, Failure};
 use crate::events::{PhaseResult, StatementResult};
-use crate::spec::Source;
+use crate::spec::{LoadData, Source};
 use crate::statement::StatementRecord;
 use crate::tables;
 use crate::tables::{LocalRows, SentCounts};
 use datagen::Nodes;
+use engine::Slice;
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, Outcome};
 
 /// The file's name in the statement; the rows are generated.
-const LOCAL_FILE: &str = "nodes";
+pub(super) const LOCAL_FILE: &str = "nodes";
 
-/// Run the statements; the last one's outcome counts, and the last result set.
+/// Run the statements on one server after the other; the last one's outcome counts, and the last
+/// result set.
 pub fn run(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -26,83 +29,114 @@ pub fn run(
     record: &mut StatementRecord,
 ) -> Result<(), Failure> {
     let deadline = Deadline::start(context.stop, phase.limit);
-    let connection = context.connection()?;
-    let started = Instant::now();
+    let began = Instant::now();
+    let mut ended = Vec::new();
+    for side in 0..context.session.sides() {
+        ended.push(context.on_side(side, |connection| {
+            let started = Instant::now();
+            let outcome = run_list(connection, list, record, &deadline)?;
+            Ok(Ended { duration: started.elapsed(), outcome, slices: None })
+        })?);
+    }
+    for result in results(&ended, began.elapsed(), &SentCounts::default(), None) {
+        context.events.emit(&phase.ended(PhaseResult::Statement(result)));
+    }
+    Ok(())
+}
+
+fn run_list(
+    connection: &mut Connection,
+    list: &[String],
+    record: &mut StatementRecord,
+    deadline: &Deadline,
+) -> Result<Outcome, ClientError> {
     let mut latest = Outcome::default();
     for sql in list {
-        let outcome = timed(record, || connection.query(sql, &deadline))?;
+        let outcome = timed(record, || connection.query(sql, deadline))?;
         let rows = outcome.rows.or(latest.rows);
         latest = Outcome { rows, ..outcome };
     }
-    let duration = started.elapsed();
-    let result = PhaseResult::Statement(result(duration, &latest, &SentCounts::default(), None));
-    context.events.emit(&phase.ended(result));
-    Ok(())
+    Ok(latest)
 }
 
 /// Load rows that are made here, or that the server reads itself.
 pub fn load_data(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
-    table: &str,
-    columns: &[String],
-    source: &Source,
+    load: &LoadData,
     record: &mut StatementRecord,
 ) -> Result<(), Failure> {
     let sent = Arc::new(SentCounts::default());
-    // Rows are made ahead before the clock starts.
-    let rows = match source {
-        Source::Nodes { rows, seed } => {
-            Some(LocalRows::start(&Arc::new(Nodes::new(*rows, *seed)), &sent))
-        }
-        Source::ServerFile(_) => None,
-    };
-    let from = match source {
+    let from = match &load.source {
         Source::Nodes { .. } => format!("LOCAL INFILE '{LOCAL_FILE}'"),
         Source::ServerFile(path) => format!("INFILE '{path}'"),
     };
-    let sql = tables::load_data(&from, table, columns.iter().map(String::as_str));
+    let sql = tables::load_data(&from, &load.table, load.columns.iter().map(String::as_str));
+    // Rows are made ahead before the clock starts.
+    let mut rows = match load.source {
+        Source::Nodes { rows, seed } if load.slice_rows.is_none() => {
+            Some(LocalRows::start(&Arc::new(Nodes::new(rows, seed)), &sent))
+        }
+        _ => None,
+    };
     let ticker = Ticker::start(&phase.name, &sent, context.events);
     let deadline = Deadline::start(context.stop, phase.limit);
-    let connection = context.connection()?;
-    let started = Instant::now();
-    let (outcome, generator_wait) = timed(record, || load(connection, &sql, rows, &deadline))?;
-    let duration = started.elapsed();
+    let began = Instant::now();
+    let ended = match (&load.source, load.slice_rows) {
+        (&Source::Nodes { rows, seed }, Some(slice_rows)) => {
+            let rows = Nodes::new(rows, seed);
+            let loading = SlicedLoad { sql: &sql, rows: &rows, slice_rows, seed, sent: &sent };
+            loading.run(context, record, &deadline)?
+        }
+        _ => vec![context.on_side(0, |connection| {
+            let started = Instant::now();
+            let outcome = timed(record, || match &mut rows {
+                Some(rows) => connection.load_local(&sql, LOCAL_FILE, rows, &deadline),
+                None => connection.query(&sql, &deadline),
+            })?;
+            Ok(Ended { duration: started.elapsed(), outcome, slices: None })
+        })?],
+    };
+    let together = began.elapsed();
     drop(ticker);
-    let result = PhaseResult::LoadData(result(duration, &outcome, &sent, generator_wait));
-    context.events.emit(&phase.ended(result));
+    let generator_wait = match load.slice_rows {
+        Some(_) => Some(Duration::ZERO), // they were made between slices
+        None => rows.map(|rows| rows.waited()),
+    };
+    for result in results(&ended, together, &sent, generator_wait) {
+        context.events.emit(&phase.ended(PhaseResult::LoadData(result)));
+    }
     Ok(())
 }
 
-/// Load, and measure how long the sender waited for rows if they are made here.
-fn load(
-    connection: &mut Connection,
-    sql: &str,
-    rows: Option<LocalRows>,
-    deadline: &Deadline,
-) -> Result<(Outcome, Option<Duration>), ClientError> {
-    let Some(mut rows) = rows else {
-        return Ok((connection.query(sql, deadline)?, None));
-    };
-    let outcome = connection.load_local(sql, LOCAL_FILE, &mut rows, deadline)?;
-    Ok((outcome, Some(rows.waited())))
+/// The statements of a phase on one server.
+pub(super) struct Ended {
+    pub duration: Duration,
+    pub outcome: Outcome,
+    /// Of several servers that took turns.
+    pub slices: Option<Vec<Slice>>,
 }
 
-fn result<'a>(
-    duration: Duration,
-    outcome: &'a Outcome,
+/// Return the results of a phase, which took so long on all servers, by their sides.
+fn results<'a>(
+    ended: &'a [Ended],
+    together: Duration,
     sent: &SentCounts,
     generator_wait: Option<Duration>,
-) -> StatementResult<'a> {
-    StatementResult {
-        duration_s: duration.as_secs_f64(),
-        affected_rows: outcome.affected_rows,
-        warnings: outcome.warnings,
+) -> impl Iterator<Item = StatementResult<'a>> {
+    let has_sides = ended.len() > 1;
+    (0..).zip(ended).map(move |(side, each)| StatementResult {
+        duration_s: each.duration.as_secs_f64(),
+        affected_rows: each.outcome.affected_rows,
+        warnings: each.outcome.warnings,
         rows_sent: sent.rows(),
         bytes_sent: sent.bytes(),
         generator_wait_s: generator_wait.map(|wait| wait.as_secs_f64()),
-        result: outcome.rows.as_deref(),
-    }
+        result: each.outcome.rows.as_deref(),
+        side: has_sides.then_some(side),
+        round_s: has_sides.then_some(together.as_secs_f64()),
+        slices: each.slices.as_deref(),
+    })
 }
 
 fn timed<T>(
@@ -110,11 +144,18 @@ fn timed<T>(
     statement: impl FnOnce() -> Result<T, ClientError>,
 ) -> Result<T, ClientError> {
     let started = Instant::now();
-    let outcome = statement();
-    match &outcome {
-        Ok(_) => record.succeeded(started.elapsed()),
-        Err(ClientError::Server(error)) => record.failed(error.code),
-        Err(_) => {}
+    let outcome = counted(record, statement())?;
+    record.succeeded(started.elapsed());
+    Ok(outcome)
+}
+
+/// Count the error of a server.
+pub(super) fn counted<T>(
+    record: &mut StatementRecord,
+    outcome: Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    if let Err(ClientError::Server(error)) = &outcome {
+        record.failed(error.code);
     }
     outcome
 }

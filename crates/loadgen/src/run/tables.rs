@@ -95,7 +95,7 @@ fn with_sessions<T>(
 ) -> Result<T, Failure> {
     let open = |deadline: &Deadline| {
         let deadline = deadline.within(OPENING_LIMIT);
-        context.session.open_another(&deadline)
+        context.session.open_on(0, &deadline)
     };
     let sessions = Sessions { open: &open, stop: context.stop, limit: phase.limit };
     Ok(work(&sessions)?)

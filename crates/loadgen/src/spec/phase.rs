@@ -5,7 +5,8 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::drive::RawDrive;
-use super::{Phase, Source, Work, read};
+use super::slices::{self, RawLoadSlices};
+use super::{LoadData, Phase, Source, Work, read};
 use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
 use workload::validation::ValidationError;
@@ -51,6 +52,7 @@ phase_of_kind!(RawLoadData {
     table: String,
     columns: Vec<String>,
     source: RawSource,
+    slices: Option<RawLoadSlices>,
 });
 phase_of_kind!(RawLoadTables {
     #[serde(default)]
@@ -106,8 +108,9 @@ pub fn check(
     against: usize,
 ) -> Result<Phase, ValidationError> {
     let common: Common = read::part(json, key)?;
-    if against > 0 && !matches!(common.kind, Kind::Drive) {
-        let message = "is not drive; a run with against has drive phases only";
+    if against > 0 && !matches!(common.kind, Kind::Drive | Kind::LoadData | Kind::Statement) {
+        let message = "works on one server; a run with against has the kinds drive, load_data and \
+                       statement only";
         return Err(ValidationError::new(format!("{key}.kind"), message));
     }
     let limit = common
@@ -124,11 +127,9 @@ pub fn check(
         }
         Kind::LoadData => {
             let raw: RawLoadData = read::part(json, key)?;
-            Work::LoadData {
-                table: raw.table,
-                columns: raw.columns,
-                source: raw.source.check(key)?,
-            }
+            let source = raw.source.check(key)?;
+            let slice_rows = slices::check_load(raw.slices, key, &source, against)?;
+            Work::LoadData(LoadData { table: raw.table, columns: raw.columns, source, slice_rows })
         }
         Kind::LoadTables => {
             let raw: RawLoadTables = read::part(json, key)?;

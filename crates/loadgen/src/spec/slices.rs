@@ -5,12 +5,16 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::drive::MAX_CLIENTS;
-use super::read;
+use super::{LoadData, Phase, Source, Work, read};
 use engine::{DriveSettings, End, SliceSettings};
+use protocol::mysql::{Address, Login};
 use workload::validation::ValidationError;
 
 /// The most slices that the measured part may have: all are kept until its end, 32 bytes each.
 const MAX_SLICES: u32 = 500_000;
+
+/// The most rows of a slice of a load: two slices are kept as text.
+const MAX_SLICE_ROWS: u64 = 1_000_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +23,13 @@ pub struct RawSlices {
     transactions: u64,
     #[serde(default)]
     slowdowns: Vec<f64>,
+}
+
+/// The slices of a load.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawLoadSlices {
+    rows: u64,
 }
 
 /// Check slices at `key` of a phase that drives one server and those `against`: several servers
@@ -61,6 +72,56 @@ fn check_slowdowns(slowdowns: &[f64], key: &str, sides: u32) -> Result<(), Valid
             let message = format!("{} is not from 0 to 1", slowdowns[side]);
             Err(ValidationError::new(format!("{key}[{side}]"), message))
         }
+    }
+}
+
+/// Check the slices of a load at `key`, and return their rows.
+pub fn check_load(
+    raw: Option<RawLoadSlices>,
+    key: &str,
+    source: &Source,
+    against: usize,
+) -> Result<Option<u64>, ValidationError> {
+    let refused =
+        |name: &str, message: &str| Err(ValidationError::new(format!("{key}.{name}"), message));
+    let rows = match (raw, against) {
+        (None, 0) => return Ok(None),
+        (None, _) => return refused("slices", "is missing; a run with against needs it"),
+        (Some(_), 0) => {
+            return refused("slices", "has no meaning without against, the other servers");
+        }
+        (Some(RawLoadSlices { rows }), _) => rows,
+    };
+    if !(1..=MAX_SLICE_ROWS).contains(&rows) {
+        let message = format!("{rows} is not from 1 to {MAX_SLICE_ROWS}");
+        return refused("slices.rows", &message);
+    }
+    match source {
+        Source::ServerFile(_) => {
+            refused("source.server_file", "a server that reads a file itself takes no turns")
+        }
+        Source::Nodes { rows: all, .. } if all / rows > u64::from(MAX_SLICES) => {
+            let message = format!("{all} rows are more than {MAX_SLICES} slices of {rows}");
+            refused("slices.rows", &message)
+        }
+        Source::Nodes { .. } => Ok(Some(rows)),
+    }
+}
+
+/// Check that servers that load in turns are connected by sockets.
+pub fn check_sockets<'a>(
+    phases: &[Phase],
+    mut logins: impl Iterator<Item = &'a Login>,
+) -> Result<(), ValidationError> {
+    let loads = phases.iter().position(|phase| {
+        matches!(phase.work, Work::LoadData(LoadData { slice_rows: Some(_), .. }))
+    });
+    match loads {
+        Some(index) if logins.any(|login| !matches!(login.address, Address::Socket(_))) => {
+            let message = "need connections by socket: no other shows what a server has read";
+            Err(ValidationError::new(format!("phases[{index}].slices"), message))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -66,11 +66,12 @@ fn a_good_specification() {
     assert_eq!(workload.defaults["share"], Value::Float(0.5));
     assert_eq!(
         spec.phases[0].work,
-        Work::LoadData {
+        Work::LoadData(LoadData {
             table: "nodes".to_owned(),
             columns: vec!["id".to_owned(), "lat".to_owned()],
             source: Source::Nodes { rows: 10, seed: 1 },
-        }
+            slice_rows: None,
+        })
     );
     assert_eq!(spec.phases[1].limit, Some(Duration::from_millis(500)));
     assert_eq!(spec.phases[1].work, Work::Statements(vec!["COMMIT".to_owned()]));

@@ -29,10 +29,10 @@ impl SentCounts {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Count a chunk that the server has taken.
-    pub fn add(&self, chunk: &Chunk) {
-        self.rows.fetch_add(chunk.rows(), Ordering::Relaxed);
-        self.bytes.fetch_add(chunk.bytes().len() as u64, Ordering::Relaxed);
+    /// Count rows that the server has taken.
+    pub fn add(&self, rows: u64, bytes: usize) {
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
@@ -68,7 +68,7 @@ impl LocalRows {
 impl LocalData for LocalRows {
     fn next_bytes(&mut self) -> Option<&[u8]> {
         if let Some(chunk) = self.sending.take() {
-            self.sent.add(&chunk);
+            self.sent.add(chunk.rows(), chunk.bytes().len());
             self.producer.recycle(chunk);
         }
         self.sending = self.next.take().or_else(|| self.producer.next_chunk());

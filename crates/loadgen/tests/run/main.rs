@@ -1,5 +1,6 @@
 //! Runs against servers that misbehave, word by word: real ones cannot be made to.
 
+mod load_slices;
 mod marks;
 mod peer;
 mod validation;

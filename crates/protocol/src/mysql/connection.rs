@@ -10,12 +10,14 @@ use super::binary::COM_QUERY;
 use super::channel::Channel;
 use super::deadline::Deadline;
 use super::packet::{self, Decoder};
-use super::reply::{self, ERROR, Reply};
 use super::tls::Tls;
 use super::transport::{Transport, lost};
-use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
+use crate::{ClientError, Protocol as _, ProtocolError, Session as _};
 
+mod local_file;
 mod results;
+
+pub use local_file::LocalData;
 
 const COM_PING: u8 = 14;
 
@@ -40,10 +42,6 @@ const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, ans
 /// Bytes asked of the socket at once.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// The payload of a packet of a local file. Servers take any size up to `max_allowed_packet` (1 MB
-/// on the oldest); there was no measurable difference from 16 kB to 256 kB.
-const FILE_PACKET: usize = 64 << 10;
-
 /// Handing a connection over consumes it.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
@@ -61,12 +59,6 @@ pub struct Outcome {
     pub warnings: u16,
     /// The first rows of its last result set, None where it gave no rows.
     pub rows: Option<Vec<Vec<Option<String>>>>,
-}
-
-/// A file that exists only while it is sent.
-pub trait LocalData {
-    /// Return the next bytes, none at the end. They are sent before the next call.
-    fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
 /// A session with a server, which gets a QUIT when it ends.
@@ -146,31 +138,6 @@ impl Connection {
         self.results(Rows::Text, deadline).map(drop)
     }
 
-    /// Run `LOAD DATA LOCAL INFILE 'name' ...` and send `data` when the server asks for `name`.
-    pub fn load_local(
-        &mut self,
-        sql: &str,
-        name: &str,
-        data: &mut dyn LocalData,
-        deadline: &Deadline,
-    ) -> Result<Outcome, ClientError> {
-        self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
-        match reply::parse_reply(&self.receive(deadline)?)?? {
-            Reply::LocalFile(asked) if asked == name.as_bytes() => {}
-            other => {
-                self.takes_commands = false; // it may wait for another file
-                return Err(unexpected(&format!(
-                    "{other:?} where the file {name:?} was to be asked for"
-                )));
-            }
-        }
-        while let Some(bytes) = data.next_bytes() {
-            self.send_file_part(bytes, deadline)?;
-        }
-        self.send(&[], deadline)?; // an empty packet ends the file
-        self.results(Rows::Text, deadline)
-    }
-
     /// Send a byte and its text as a command; the answer is due next.
     pub(super) fn send_command(
         &mut self,
@@ -241,38 +208,6 @@ impl Connection {
 
     fn transport_mut(&mut self) -> &mut Transport {
         self.transport.as_mut().expect(HANDED_OVER)
-    }
-
-    /// Send bytes as packets of a local file without copying them.
-    fn send_file_part(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
-        let mut sequence = self.decoder.sequence();
-        let headers: Vec<[u8; packet::HEADER]> = bytes
-            .chunks(FILE_PACKET)
-            .map(|part| {
-                let header = packet::header(part.len(), sequence);
-                sequence = sequence.wrapping_add(1);
-                header
-            })
-            .collect();
-        let mut pieces: Vec<IoSlice<'_>> = headers
-            .iter()
-            .zip(bytes.chunks(FILE_PACKET))
-            .flat_map(|(header, part)| [IoSlice::new(header), IoSlice::new(part)])
-            .collect();
-        self.decoder.expect(sequence);
-        match self.transmit(&mut pieces, deadline) {
-            Err(ClientError::Connection { context, source }) => Err(self
-                .error_before_close(deadline)
-                .unwrap_or(ClientError::Connection { context, source })),
-            outcome => outcome,
-        }
-    }
-
-    /// Return the error that a server sent before it closed the connection while we were sending.
-    fn error_before_close(&mut self, deadline: &Deadline) -> Option<ClientError> {
-        let message = self.receive(deadline).ok()?;
-        let error: ServerError = reply::parse_error(&message).ok()?;
-        (message.first() == Some(&ERROR)).then(|| error.into())
     }
 
     /// Receive a message of an answer that may be as large as its limit.

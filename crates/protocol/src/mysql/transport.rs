@@ -1,10 +1,13 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use nix::poll::PollFlags;
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 
 use super::address::Address;
 use super::channel::Channel;
@@ -12,6 +15,12 @@ use super::connect;
 use super::deadline::{Deadline, wait_for};
 use super::tls::{self, Tls};
 use crate::{ClientError, Session as _};
+
+/// The pause between two looks at what a server has read is a part of the wait so far, within bounds:
+/// each look takes some microseconds of a CPU that the server may need.
+const LOOKS: u32 = 64;
+const SHORT_PAUSE: Duration = Duration::from_micros(50);
+const LONG_PAUSE: Duration = Duration::from_millis(10);
 
 /// A connected socket, and the bytes that went through it.
 pub struct Transport {
@@ -136,6 +145,25 @@ impl Transport {
         }
     }
 
+    /// Wait until the server has read what was sent, over a Unix socket; false where it says something
+    /// before. A server that has gone has read everything: the next to send something hears of it.
+    pub fn wait_until_read(&mut self, deadline: &Deadline) -> Result<bool, ClientError> {
+        let since = Instant::now();
+        // The kernel wakes a sender when a quarter of its buffer is left; that is asked for.
+        let wait = self.wait_since(since, deadline)?;
+        self.wait_for(PollFlags::POLLOUT, wait)?;
+        loop {
+            if unread(self.channel.as_fd()).map_err(lost)? == 0 {
+                return Ok(true);
+            }
+            self.wait_since(since, deadline)?;
+            let pause = since.elapsed() / LOOKS;
+            if has_answer_within(self.channel.as_fd(), pause.clamp(SHORT_PAUSE, LONG_PAUSE))? {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Return the longest time to wait for a server that has been silent `since`, or the reason to
     /// end.
     fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
@@ -152,6 +180,24 @@ impl Transport {
 
     fn wait_for(&self, readiness: PollFlags, wait: Duration) -> Result<(), ClientError> {
         wait_for(self.channel.as_fd(), readiness, wait).map_err(lost)
+    }
+}
+
+/// Return the number of bytes that the other end has not read, with what the kernel needs to keep them.
+fn unread(socket: BorrowedFd<'_>) -> io::Result<libc::c_int> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes one int, and the socket is open.
+    Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(bytes)
+}
+
+/// Wait for an answer, to the microsecond; return whether there is one.
+fn has_answer_within(socket: BorrowedFd<'_>, wait: Duration) -> Result<bool, ClientError> {
+    let wait = TimeSpec::from_duration(wait);
+    match ppoll(&mut [PollFd::new(socket, PollFlags::POLLIN)], Some(wait), None) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::EINTR) => Ok(false),
+        Err(errno) => Err(lost(errno.into())),
     }
 }
 

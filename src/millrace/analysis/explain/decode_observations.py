@@ -205,7 +205,7 @@ def _work(
         clients=loaders or 1,
         operations=measured[measurements.ROWS],
         duration_s=duration_s,
-        elapsed_s=duration_s,
+        elapsed_s=measured.get(measurements.ROUND_S, duration_s),
         latency_s=None if loaders is None else loaders * duration_s / measured[measurements.ROWS],
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,

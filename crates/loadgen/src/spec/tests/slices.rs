@@ -83,7 +83,7 @@ fn every_mistake_with_several_servers_names_its_key() {
         ),
         (
             |s| s["phases"][0] = json!({"name": "warm", "kind": "warm_tables"}),
-            "phases[0].kind: is not drive; a run with against has drive phases only",
+            "phases[0].kind: works on one server; a run with against has the kinds drive, load_data",
         ),
         (
             |s| s["phases"][0]["slices"]["at_least_s"] = json!(0),
@@ -125,9 +125,59 @@ fn every_mistake_with_several_servers_names_its_key() {
         ),
     ];
     for (change, expected) in cases {
-        let mut spec = good_slices();
-        change(&mut spec);
-        let message = parse(&spec).unwrap_err().to_string();
-        assert!(message.starts_with(expected), "{message:?} should start with {expected:?}");
+        assert_mistake(good_slices(), change, expected);
+    }
+}
+
+fn assert_mistake(mut spec: Json, change: Change, expected: &str) {
+    change(&mut spec);
+    let message = parse(&spec).unwrap_err().to_string();
+    assert!(message.starts_with(expected), "{message:?} should start with {expected:?}");
+}
+
+/// Return a specification of two servers that load in slices.
+fn good_load() -> Json {
+    let mut spec = good();
+    spec["against"] = json!([{"socket": "/run/other", "user": "u"}]);
+    spec["phases"] = json!([spec["phases"][1], spec["phases"][0]]);
+    spec["phases"][1]["slices"] = json!({"rows": 4000});
+    spec
+}
+
+#[test]
+fn several_servers_load_in_slices() {
+    let spec = parse(&good_load()).unwrap();
+    let Work::LoadData(load) = &spec.phases[1].work else { panic!("{:?}", spec.phases[1]) };
+    assert_eq!(load.slice_rows, Some(4000));
+}
+
+#[test]
+fn every_mistake_with_servers_that_load_in_slices_names_its_key() {
+    let cases: [(Change, &str); 7] = [
+        (
+            |s| s["phases"][1]["slices"] = json!(null),
+            "phases[1].slices: is missing; a run with against needs it",
+        ),
+        (|s| s["against"] = json!(null), "phases[1].slices: has no meaning without against"),
+        (
+            |s| s["phases"][1]["slices"]["rows"] = json!(0),
+            "phases[1].slices.rows: 0 is not from 1 to 1000000",
+        ),
+        (
+            |s| s["phases"][1]["source"]["generate"]["rows"] = json!(3_000_000_000_u64),
+            "phases[1].slices.rows: 3000000000 rows are more than 500000 slices of 4000",
+        ),
+        (
+            |s| s["phases"][1]["source"] = json!({"server_file": "/nodes"}),
+            "phases[1].source.server_file: a server that reads a file itself takes no turns",
+        ),
+        (
+            |s| s["against"][0] = json!({"host": "127.0.0.1", "port": 1, "user": "u"}),
+            "phases[1].slices: need connections by socket",
+        ),
+        (|s| s["phases"][1]["slices"]["ms"] = json!(1), "phases[1].slices.ms: unknown field"),
+    ];
+    for (change, expected) in cases {
+        assert_mistake(good_load(), change, expected);
     }
 }
