@@ -244,6 +244,9 @@ class _Storage:
     def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
         return ServerStateFact()
 
+    def has_adaptive_index(self, settings: Mapping[str, str]) -> bool:
+        return False
+
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         return SteadyLimits()
 

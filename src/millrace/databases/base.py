@@ -193,6 +193,9 @@ class Storage(Protocol):
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""
 
+    def has_adaptive_index(self, settings: Mapping[str, str]) -> bool:
+        """Return whether a server with these settings indexes in memory what it reads often."""
+
     def pending(self, client: DatabaseClient) -> object:
         """Return the work that the server has put off. Raise TrialFailed."""
 

@@ -68,8 +68,8 @@ class Valgrind:
         )
 
 
-COUNT, FORGET, DUMP = "instrumentation on", "zero", "dump"
-"""Monitor commands: count from now on; forget what was counted; write it to files and forget it."""
+COUNT, REST, FORGET, DUMP = "instrumentation on", "instrumentation off", "zero", "dump"
+"""Monitor commands: count from now on, or no more; forget what was counted; write it and forget."""
 
 
 def environment(directory: Path) -> Mapping[str, str]:

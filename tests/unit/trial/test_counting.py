@@ -10,7 +10,14 @@ import pytest
 from millrace.collect.counting import callgrind
 from millrace.errors import TrialFailed
 from millrace.trial import counting
-from millrace.trial.counting import EXTENTS, Extent, extent_for, extent_of, read_dumps
+from millrace.trial.counting import (
+    EXTENTS,
+    Extent,
+    extent_for,
+    extent_of,
+    read_dumps,
+    warming_for,
+)
 
 DUMP = """\
 positions: line
@@ -80,6 +87,19 @@ def test_files_too_large_or_too_many_are_not_read(
 )  # fmt: skip
 def test_slow_transactions_are_fewer(transaction_s: float, extent: Extent) -> None:
     assert extent_for(transaction_s) == extent
+
+
+@pytest.mark.parametrize(
+    ("data_bytes", "extent", "warming"),
+    [
+        (20_000_000, EXTENTS[0], 17_090), (28_000_000, EXTENTS[0], 23_926),
+        (29_000_000, EXTENTS[0], 0), (2_000_000, EXTENTS[1], 1_709), (2_000_000, EXTENTS[-1], 0),
+    ],
+)  # fmt: skip
+def test_an_adaptive_index_is_finished_or_hardly_begun(
+    data_bytes: int, extent: Extent, warming: int
+) -> None:
+    assert warming_for(data_bytes, extent) == warming
 
 
 def test_an_extent_is_known_by_its_longer_sessions() -> None:

@@ -31,6 +31,7 @@ The second is for a single start, which does not show how much of it is due to t
 """
 
 _COMPILER = re.compile(r"(?i)\b(gcc|clang|icc)\b\D*(\d+(?:\.\d+)+)")
+_FLAT = 0.0005  # of a step from repetition to repetition, which is none
 _FEWEST_STEPS = 2  # from repetition to repetition, that show a trend
 _FEWEST_WHOLE = 2  # starts with all repetitions, that show how these differ
 
@@ -114,7 +115,7 @@ def _refusal(
         )
     in_order = [effects[number] for number in sorted(effects)]
     steps = [after - before for before, after in itertools.pairwise(in_order)]
-    one_way = all(step > 0 for step in steps) or all(step < 0 for step in steps)
+    one_way = all(step > -_FLAT for step in steps) or all(step < _FLAT for step in steps)
     moved = sum(steps)
     if one_way and len(steps) >= _FEWEST_STEPS and abs(moved) > UNEQUAL:
         way = "more" if moved > 0 else "fewer"

@@ -164,6 +164,9 @@ class InnodbStorage:
             return limits
         return replace(limits, log_bytes=file_bytes * n_files)
 
+    def has_adaptive_index(self, settings: Mapping[str, str]) -> bool:
+        return settings.get("innodb_adaptive_hash_index") == "ON"
+
     def pending(self, client: DatabaseClient) -> PendingWork:
         rows = client.query(self.query, limit_s=QUERY_LIMIT_S)
         text = rows[0][-1] if rows and rows[0] else None

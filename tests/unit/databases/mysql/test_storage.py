@@ -244,3 +244,11 @@ def test_tables_take_more_on_disk_than_their_values() -> None:
     volume = Volume(tables=1, rows=1_500, data_bytes=150_000, index_entries=3_000)
     expected = (150_000 + 1_500 * 30 + 3_000 * 25) * 16 // 15
     assert databases.get("mysql").storage.table_bytes(volume) == expected
+
+
+@pytest.mark.parametrize("family", ["mysql", "mariadb"])
+def test_the_adaptive_hash_index_is_known_by_its_setting(family: str) -> None:
+    storage = databases.get(family).storage
+    assert storage.has_adaptive_index({"innodb_adaptive_hash_index": "ON"})
+    assert not storage.has_adaptive_index({"innodb_adaptive_hash_index": "OFF"})
+    assert not storage.has_adaptive_index({})
