@@ -15,7 +15,8 @@ from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common import output_files
-from millrace.report.common.flame_graph import as_svg
+from millrace.report.common.flame_graph import FlameGraph, as_svg
+from millrace.report.counts.flame import count_graph
 from millrace.report.explanation import html as explain_html
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.folded_stacks import as_differential, as_folded, as_speedscope
@@ -99,7 +100,9 @@ def command(
     _refuse_places(files)
     selection = Selection(base, candidates, factor, test, where)
     explained = explain_run(store, run, selection)
-    if files.keys() - {"--html"}:
+    if "--flame-graph" in files:
+        _graph(explained.explanations)
+    if files.keys() & {"--speedscope", "--folded"}:
         _profiled(explained.explanations)
     if ablated:
         with calling() as caller:
@@ -107,7 +110,7 @@ def command(
     found, stored = explained.explanations, explained.stored
     texts: dict[str, Callable[[], str]] = {
         "--html": lambda: explain_html.as_html(found, stored.run),
-        "--flame-graph": lambda: _flame_graph(found),
+        "--flame-graph": lambda: as_svg(_graph(found)),
         "--speedscope": lambda: _speedscope(found),
         "--folded": lambda: _folded(found, side),
     }
@@ -137,11 +140,16 @@ def _refuse_places(files: Mapping[str, Path]) -> None:
         output_files.refuse_place(path, _KINDS[option], option)
 
 
-def _flame_graph(found: Sequence[Explanation]) -> str:
-    explanation, _ = _profiled(found)
-    graph = explain_html.comparison_graph(explanation)
+def _graph(found: Sequence[Explanation]) -> FlameGraph:
+    """Return the flame graphs of the only profiles or else of the only counted instructions."""
+    counted = [e for e in found if e.instructions is not None and e.instructions.ratio is not None]
+    if counted and all(each.profile is None for each in found):
+        instructions = _only(counted, "instructions").instructions
+        assert instructions is not None
+        return count_graph(instructions)
+    graph = explain_html.comparison_graph(_profiled(found)[0])
     assert graph is not None
-    return as_svg(graph)
+    return graph
 
 
 def _speedscope(found: Sequence[Explanation]) -> str:
@@ -159,17 +167,23 @@ def _folded(found: Sequence[Explanation], side: str | None) -> str:
 
 def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     """Return the only explanation with profiles of both; UserError for none, or several."""
-    profiled = [(e, e.profile.tree) for e in found if e.profile is not None]
+    profiled = [explanation for explanation in found if explanation.profile is not None]
     if not profiled:
         raise UserError(
             "no block was profiled in both, so there are no call paths to write",
             hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
             "profiler was on, `millrace explain` tells what it lacked",
         )
-    if len(profiled) > 1:
+    explanation = _only(profiled, "profiles")
+    assert explanation.profile is not None
+    return explanation, explanation.profile.tree
+
+
+def _only(having: Sequence[Explanation], what: str) -> Explanation:
+    """Return the only explanation of those that have something; UserError for several."""
+    if len(having) > 1:
         raise UserError(
-            f"{len(profiled)} comparisons have profiles, and such a file holds one",
-            hint=f"choose one with --candidate, --test and --where: "
-            f"{titles([explanation for explanation, _ in profiled])}",
+            f"{len(having)} comparisons have {what}, and such a file holds one",
+            hint=f"choose one with --candidate, --test and --where: {titles(having)}",
         )
-    return profiled[0]
+    return having[0]
