@@ -10,7 +10,8 @@ size is limited, and the data directories of the instances that run at the same 
 
 Several processes may run tests at the same time (pytest-xdist). Each has its own lock of the host,
 and runs whole modules, so that servers which a module's tests share are started once. All of them
-share initialised data directories, without the zeros of their log files.
+share initialised data directories, without the zeros of their log files, and so do the sessions of
+``tests.run``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -37,21 +38,16 @@ from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
 from tests import servers
+from tests.places import DISK, INITIALISED_VARIABLE, MEMORY, make_place, place_of_initialised
 
 ServerOf = Callable[[str], InstalledServer]
 Fitted = Callable[..., FittedOptions]
 InstanceOf = Callable[..., AbstractContextManager[Instance]]
 Initialise = Callable[[Instance], None]
 
-MEMORY = Path("/dev/shm")
-DISK = Path("/tmp")
 SNAPSHOTS_LIMIT = "600M"  # of a module of tests
 INITIALISED_LIMIT = "600M"  # of all processes that run tests
 MIB = 1 << 20
-INITIALISED_VARIABLE = "MILLRACE_TESTS_INITIALISED"
-
-# Tests start programs in their directories.
-_HAS_MEMORY = os.access(MEMORY, os.W_OK) and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
 
 # The duration of an example depends on how busy the host is.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,26 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, default)
     if not hasattr(config, "workerinput"):
         end_left_by_killed_tests(MEMORY, DISK)
-        os.environ[INITIALISED_VARIABLE] = str(_place())
+        stack = ExitStack()
+        stack.enter_context(place_of_initialised())
+        config.add_cleanup(stack.close)
         if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
             # Otherwise each process that a test starts compiles all modules again.
             sys.dont_write_bytecode = False
             sys.pycache_prefix = str(config.rootpath / ".pytest_cache/bytecode")
             os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the directory that all processes share."""
-    if not hasattr(config, "workerinput"):
-        shutil.rmtree(os.environ.pop(INITIALISED_VARIABLE))
-
-
-def _place(*, on_disk: bool = False) -> Path:
-    """Make a directory that unprivileged users can reach, in memory where the host allows it."""
-    parent = DISK if on_disk or not _HAS_MEMORY else MEMORY
-    place = Path(tempfile.mkdtemp(prefix=f"mr-{os.getpid()}-", dir=parent))
-    place.chmod(0o755)
-    return place
 
 
 def end_left_by_killed_tests(*parents: Path) -> None:
@@ -115,7 +99,7 @@ def _is_ours(place: Path) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def own_places(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Set a state and a work directory for this module; an instance left there is an error."""
-    place = _place(on_disk=request.node.get_closest_marker("disk") is not None)
+    place = make_place(on_disk=request.node.get_closest_marker("disk") is not None)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("MILLRACE_STATE", str(place / "state"))
@@ -144,7 +128,7 @@ def tmp_path(own_places: Path, request: pytest.FixtureRequest) -> Iterator[Path]
     """
     on_disk = request.node.get_closest_marker("disk") is not None
     if on_disk and own_places.is_relative_to(MEMORY):
-        directory = _place(on_disk=True)
+        directory = make_place(on_disk=True)
     else:
         directory = Path(tempfile.mkdtemp(prefix="t-", dir=own_places))
         directory.chmod(0o755)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tests.places import place_of_initialised
+
 DURATIONS = Path(".pytest_cache", "durations.json")
 
 _LINES = 10
@@ -44,11 +46,12 @@ class Outcome:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests and print the summary; return an exit status."""
-    with tempfile.TemporaryDirectory(prefix="mr-tests-") as place:
+    with tempfile.TemporaryDirectory(prefix="mr-tests-") as place, place_of_initialised():
         shared = _tried(Path(place), "shared", ["-m", "not quiet", *arguments], _FEW)
         if shared[-1].status not in (_PASSED, _FAILED, _NONE):
             return shared[-1].status
-        quiet = _tried(Path(place), "quiet", ["-m", "quiet", *_without_workers(arguments)])
+        alone = _without_workers(arguments) or _modules_with_quiet_tests()
+        quiet = _tried(Path(place), "quiet", ["-m", "quiet", *alone])
     keep_durations({**shared[0].seconds, **quiet[0].seconds})
     print(*summary(shared, quiet), sep="\n")
     statuses = (shared[-1].status, quiet[-1].status)
@@ -105,6 +108,12 @@ def _tried(
     only_failed = ["--last-failed", "--last-failed-no-failures=none"]
     again = _pytest(place / f"{name}-again.xml", [*_without_workers(arguments), *only_failed])
     return [first, again]
+
+
+def _modules_with_quiet_tests() -> list[str]:
+    """Return the files that have some: to import all others takes ten seconds."""
+    files = sorted(Path("tests").rglob("test_*.py"))
+    return [str(each) for each in files if "mark.quiet" in each.read_text(encoding="utf-8")]
 
 
 def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:
