@@ -6,6 +6,8 @@ needs in advance, and nothing else.
 
 from __future__ import annotations
 
+from millrace.model.servers import FittedOptions, Option
+
 NAMES = (
     "mysql-5.5.9",
     "mysql-5.5.34",
@@ -35,6 +37,12 @@ def quick_start(name: str) -> dict[str, str]:
     With its own value MySQL 5.6 makes room for 400 MB of statistics: half of the work of a start.
     """
     return {"table_definition_cache": "400"} if name.startswith("mysql-5.6.") else {}
+
+
+def quick_options(name: str) -> FittedOptions:
+    """Return the options of trials that test none."""
+    options = quick_start(name).items()
+    return FittedOptions("test", tuple(Option(*each, False, "test") for each in options))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pytest
 
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
-from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 from tests.unit.cli.called import millrace
 
 # The change is in how often a log is made durable, so the disk must be that of the test alone.
@@ -38,6 +38,7 @@ server = ["{OLD}"]
 test = ["update-index"]
 clients = [1]
 options.{OPTION} = [2, 0, 1]
+{QUICK_START}
 
 [compare]
 factor = "options.{OPTION}"

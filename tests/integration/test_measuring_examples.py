@@ -117,8 +117,11 @@ def as_toml(document: Mapping[str, Any], *keys: str) -> Iterator[str]:
 def write(file: Path, document: Mapping[str, Any]) -> None:
     """Write an experiment file with smaller sizes, where it leaves them to the workload, too."""
     document = smaller(document)
+    document["factors"].setdefault("options", {}).update(table_definition_cache=[400])
     if "scales" not in document:
         document["parameters"] = {name: SMALLER[name] for name in OF_WORKLOADS}
+    elif document["workload"] != "load-data":
+        document.setdefault("parameters", {})["settle_s"] = SMALLER["settle_s"]
     file.write_text("\n".join(as_toml(document)) + "\n", encoding="utf-8")
 
 

@@ -26,6 +26,7 @@ from tests.unit.workloads.small import driving
 
 LIMIT_S = 60.0
 LINGER_S = 1.0  # other tests may delay the readings at the end
+QUIET_LINGER_S = 0.3  # where there are none
 DATABASE = "observed"
 
 Open = Callable[[Target], Collector]
@@ -129,7 +130,13 @@ def connection(instance: Instance, *, tcp: bool = False) -> Connection:
 
 
 def observed(
-    instance: Instance, openers: Sequence[Open], *, clients: int, tcp: bool = False, **chosen: Any
+    instance: Instance,
+    openers: Sequence[Open],
+    *,
+    clients: int,
+    tcp: bool = False,
+    linger_s: float = LINGER_S,
+    **chosen: Any,
 ) -> Observed:
     """Drive this many clients on the loaded tables with collectors running."""
     assert instance.pid is not None
@@ -146,7 +153,7 @@ def observed(
                 instance.family.load_dialect,
                 connection(instance, tcp=tcp),
             ),
-            lambda drive: replace(drive, statement_activity=activity.path, linger_s=LINGER_S),
+            lambda drive: replace(drive, statement_activity=activity.path, linger_s=linger_s),
         )
         observers = []
         for opener in openers:

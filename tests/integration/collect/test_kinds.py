@@ -17,17 +17,10 @@ from tests.integration.collect.driven import Open, loaded, observed, target_of
 
 pytestmark = pytest.mark.integration
 
+ON_BY_DEFAULT = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4")
 SERVERS = (
-    "mysql-5.5.34",
-    "mysql-5.6.24",
-    "mysql-5.7.22",
-    "mysql-8.0.33",
-    "mysql-9.7.4",
-    "mariadb-10.1.23",
-    "mariadb-10.11.19",
-    "mariadb-11.8.9",
-)
-
+    "mysql-5.5.34", *ON_BY_DEFAULT, "mariadb-10.1.23", "mariadb-10.11.19", "mariadb-11.8.9",
+)  # fmt: skip
 
 # The latest servers would choose these by the number of CPUs.
 BY_CPUS = {"innodb_read_io_threads": "4", "innodb_write_io_threads": "4"}
@@ -62,6 +55,7 @@ def test_the_threads_of_clients_and_only_these_are_connections(
     instance_of: InstanceOf, name: str, schema: str
 ) -> None:
     options = {"thread_cache_size": "0", "performance_schema": schema, **BY_CPUS}
+    is_default = schema == ("ON" if name in ON_BY_DEFAULT else "OFF")
     if name == "mysql-9.7.4":
         options["innodb_purge_threads"] = "1"
     openers: tuple[Open, ...] = (thread_usage.collector, thread_states.collector)
@@ -84,6 +78,8 @@ def test_the_threads_of_clients_and_only_these_are_connections(
                 assert found == of_clients, (section, doubtful)
                 main = [thread["tid"] for thread in listed if thread["kind"] == "main"]
                 assert main == [instance.pid]
+        if is_default:
+            check_kept_threads(instance)
 
 
 def check_functions(instance: Instance, expected: dict[str, int]) -> None:
@@ -112,19 +108,17 @@ def check_without_symbols(instance: Instance, *, has_names: bool) -> None:
         assert "performance_schema = 1" in str(lack.hint)
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_threads_that_are_kept_for_connections_to_come_are_none(
-    instance_of: InstanceOf, name: str
-) -> None:
-    with instance_of(name, thread_cache_size="16") as instance, loaded(instance):
-        sessions = [instance.connect() for _ in range(12)]
-        for session in sessions:
-            session.close()
-        for clients in (1, 8):
-            seen = observed(instance, (thread_usage.collector,), clients=clients, **SHORT)
-            listed = seen.document["threads"]["threads"]
-            kinds = [thread["kind"] for thread in listed]
-            assert kinds.count("connection") == clients, listed
+def check_kept_threads(instance: Instance) -> None:
+    """Check that threads that are kept for connections to come are no connections."""
+    instance.query("SET GLOBAL thread_cache_size = 16")
+    sessions = [instance.connect() for _ in range(12)]
+    for session in sessions:
+        session.close()
+    for clients in (1, 8):
+        seen = observed(instance, (thread_usage.collector,), clients=clients, **SHORT)
+        listed = seen.document["threads"]["threads"]
+        kinds = [thread["kind"] for thread in listed]
+        assert kinds.count("connection") == clients, listed
 
 
 @pytest.mark.parametrize("schema", ["ON", "OFF"])

@@ -1,20 +1,30 @@
-"""Compare the sections that collectors record of real servers under a short load."""
+"""Compare the sections that collectors record of real servers under a short load.
+
+The time breakdown of each statement, which is made of them, is tested on the same servers.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from millrace.collect import disk, host, thread_states, thread_usage
+from millrace.analysis.explain.observations import ObservedTrial
+from millrace.analysis.explain.statement_breakdown import StatementBreakdown, statement_breakdowns
+from millrace.collect import disk, host, sched_waits, thread_states, thread_usage
 from millrace.collect.threads import thread_sampler
 from millrace.loadgen import cpu_idle
+from millrace.servers.instances.instance import Instance
 from millrace.store import observations
+from millrace.trial import measurements
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import Observed, loaded, observed
+from tests.integration.collect.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.traced import needs_tracing
+from tests.unit.analysis.observations import attempt
+from tests.unit.analysis.observations import seen as seen_by
 
 # The test compares shares of times, so nobody else may need the CPUs; and writes reach a disk.
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.disk]
@@ -24,24 +34,27 @@ CLIENTS = 4
 # At a trial's rate, two seconds have so few looks that they may miss rare states.
 BUDGET = 0.05
 ALL = (host.collector, disk.collector, thread_usage.collector, thread_states.collector)
+TRACED = (thread_usage.collector, sched_waits.collector, thread_states.collector)
+STATEMENTS = ["BEGIN", "select", "update", "COMMIT"]
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def seen(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Observed]:
-    """Run transactions that each make a log durable, with pollers as in a trial of few clients."""
+def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[Instance]:
     durable = {
         "innodb_flush_log_at_trx_commit": "1",
         "loose_skip_log_bin": None,
         "performance_schema": "ON",
     }
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        instance_of(request.param, **durable) as instance,
-        loaded(instance),
-        cpu_idle.disable_idle_states(),
-    ):
+    with instance_of(request.param, **durable) as instance, loaded(instance):
+        yield instance
+
+
+@pytest.fixture(scope="module")
+def seen(server: Instance) -> Observed:
+    """Run transactions that each make a log durable, with pollers as in a trial of few clients."""
+    with pytest.MonkeyPatch.context() as patch, cpu_idle.disable_idle_states():
         patch.setattr(thread_sampler, "budget", lambda _connections: BUDGET)
-        yield observed(instance, ALL, clients=CLIENTS, test="pair", time_s=2.0)
+        return observed(server, ALL, clients=CLIENTS, test="pair", time_s=2.0)
 
 
 def of_kind(seen: Observed, section: str, kind: str) -> list[dict[str, Any]]:
@@ -129,6 +142,52 @@ def test_neither_server_nor_load_generator_nor_pollers_are_others(seen: Observed
     # The server's own time would exceed all that is left.
     server_s = seen.document["threads"]["process"]["cpu_s"]
     assert section["other_cpu_s"] <= told_s - section["cpu"]["idle_s"] - server_s + 0.2
+
+
+def accounts(
+    instance: Instance, *, clients: int, **chosen: Any
+) -> Mapping[str, StatementBreakdown]:
+    """Return the breakdowns of transactions of a SELECT and an UPDATE."""
+    with pytest.MonkeyPatch.context() as patch:
+        # As many windows of scheduler events, and samples, in 1.5 s as usual in 3 s.
+        patch.setattr(sched_waits, "_FIRST_GAP_S", 0.1)
+        patch.setattr(thread_sampler, "budget", lambda _connections: 0.02)
+        driven = observed(
+            instance, TRACED,
+            clients=clients, linger_s=QUIET_LINGER_S, test="pair", time_s=1.5, **chosen,
+        )  # fmt: skip
+    assert [lack for lack in driven.document["missing"] if "statement" in lack["what"]] == []
+    assert driven.document["states"]["statements"]["threads"] == clients
+    values = {each.name: each.value for each in measurements.measurements(driven.result)}
+    document = {"version": 1, "window_s": driven.window_s, **driven.document}
+    made = attempt(values, document, measurements.histograms(driven.result))
+    trial = ObservedTrial("trial", 0, made, seen_by(made, clients))
+    found = {each.name: each for each in statement_breakdowns([trial])}
+    assert sorted(found) == sorted(STATEMENTS)
+    return found
+
+
+@needs_tracing
+@pytest.mark.parametrize("tcp", [False, True])
+def test_the_parts_of_a_statement_are_its_latency(server: Instance, tcp: bool) -> None:
+    for name, found in accounts(server, clients=4, tcp=tcp).items():
+        (trial,) = found.trials
+        left = trial.left([part.key for part in found.parts])
+        assert abs(left.us) < 5 * left.error_us + 0.15 * trial.latency_us, name
+        assert found.times == pytest.approx(1, rel=0.01)
+
+
+@needs_tracing
+def test_a_row_that_everybody_changes_is_waited_for_in_its_update_alone(server: Instance) -> None:
+    found = accounts(server, clients=16, tables=1, table_size=1)
+    parts = {
+        name: {part.key: part.us.mean for part in account.parts} for name, account in found.items()
+    }
+    update, select = parts["update"], parts["select"]
+    assert max(update, key=lambda key: update[key]) == "lock"
+    assert update["lock"] > 0.5 * found["update"].latency.mean
+    assert select["lock"] < 0.5 * found["select"].latency.mean
+    assert select["lock"] < 0.1 * update["lock"]
 
 
 def count(thread: dict[str, Any], state_class: str) -> int:

@@ -12,7 +12,7 @@ from millrace.host import tracefs
 from millrace.host.tracing import Tracing
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import loaded, observed
+from tests.integration.collect.driven import QUIET_LINGER_S, loaded, observed
 from tests.traced import needs_tracing
 
 pytestmark = [pytest.mark.integration, needs_tracing]
@@ -37,7 +37,9 @@ def test_as_many_waits_as_the_kernel_counts(
     """
     time_s = 2.0
     monkeypatch.setattr(sched_waits, "_FIRST_GAP_S", 0.1)  # as many windows as in 6 s
-    document = observed(server, COLLECTORS, clients=4, test="pair", time_s=time_s).document
+    document = observed(
+        server, COLLECTORS, clients=4, linger_s=QUIET_LINGER_S, test="pair", time_s=time_s
+    ).document
     assert [lack for lack in document["missing"] if lack.get("observer") == "switches"] == []
     found = document["switches"]
     assert found["windows"] >= 3

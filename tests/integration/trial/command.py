@@ -29,6 +29,9 @@ SOURCE = Path(__file__).parents[3] / "src"
 EVENT_LIMIT_S = 120.0
 WIDTH = 200
 
+QUICK_START = "options.table_definition_cache = [400]"
+"""A factor that lets MySQL 5.6 start sooner, see ``tests.servers.quick_start``."""
+
 SHORT_TRIALS = """\
 [parameters]
 table_size = 1_000
@@ -55,7 +58,7 @@ def experiment(
     file.write_text(
         'name = "test"\ntitle = "A test"\nworkload = "load-data"\n'
         f"blocks = {blocks}\nseed = 1\n"
-        "[factors]\n" + "\n".join(lines) + "\n"
+        "[factors]\n" + "\n".join([*lines, QUICK_START]) + "\n"
         f'[compare]\nfactor = "server"\nbase = "{servers[0]}"\n'
         f"[parameters]\nrows = {rows}\n{more}",
         encoding="utf-8",

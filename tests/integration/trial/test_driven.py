@@ -30,8 +30,8 @@ from millrace.trial.execute import execute_trial
 from millrace.trial.load_run import Emit
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
-from tests import servers
 from tests.conftest import InstanceOf, ServerOf
+from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
@@ -49,12 +49,6 @@ def _own_snapshots(own_places: Path) -> Iterator[None]:
         yield
 
 
-def quick(name: str) -> FittedOptions:
-    """Return the options of trials that test none."""
-    options = servers.quick_start(name).items()
-    return FittedOptions("test", tuple(Option(*each, False, "test") for each in options))
-
-
 def trial(
     server_of: ServerOf,
     name: str,
@@ -68,7 +62,7 @@ def trial(
     """Run half a second of reads; only a test of what follows waits for a clean stop."""
     given = TrialSpec(
         name="test/1",
-        servers=(ServerSpec(server_of(name), options or quick(name)),),
+        servers=(ServerSpec(server_of(name), options or quick_options(name)),),
         workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
         cpu_idle=cpu_idle,
         collectors=collectors,

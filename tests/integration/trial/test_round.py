@@ -23,15 +23,15 @@ from millrace.trial.round import execute_round
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
-from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
+from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 SERVERS = ("mysql-5.6.24", "mariadb-10.11.19", "mysql-8.0.33")
 QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "settle_s": 0.3}
 LIMIT_S = 60.0
-DEFAULT = FittedOptions("default", ())
 
 FILE = f"""\
 name = "sliced"
@@ -42,6 +42,7 @@ seed = 1
 [factors]
 server = ["mysql-5.6.24", "mariadb-10.11.19"]
 test = ["point-query"]
+{QUICK_START}
 
 [compare]
 factor = "server"
@@ -61,7 +62,7 @@ def round_of(
     server_of: ServerOf,
     servers: tuple[str, ...],
     *,
-    last_options: FittedOptions = DEFAULT,
+    last_options: FittedOptions | None = None,
     kill: str | None = None,
     collectors: tuple[str, ...] = (),
     last_slowdown: Slowdown | None = None,
@@ -79,7 +80,8 @@ def round_of(
                     servers=(
                         ServerSpec(
                             server_of(name),
-                            last_options if slot == len(servers) - 1 else DEFAULT,
+                            (last_options if slot == len(servers) - 1 else None)
+                            or quick_options(name),
                             slowdown=last_slowdown if slot == len(servers) - 1 else None,
                         ),
                     ),
@@ -101,7 +103,7 @@ def loads_of(
     servers: tuple[str, ...],
     *,
     rows: int = 30_000,
-    last_options: FittedOptions = DEFAULT,
+    last_options: FittedOptions | None = None,
     kill: str | None = None,
     expected_rows: int | None = None,
     collectors: tuple[str, ...] = (),
@@ -121,7 +123,9 @@ def loads_of(
                     name=f"test/{slot}",
                     servers=(
                         ServerSpec(
-                            server_of(name), last_options if slot == len(servers) - 1 else DEFAULT
+                            server_of(name),
+                            (last_options if slot == len(servers) - 1 else None)
+                            or quick_options(name),
                         ),
                     ),
                     workload=ResolvedWorkload(definition, {"rows": rows, "data_seed": 7}),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
 # A look-up takes a small part of the time of a transaction of twenty statements.
-FILE = """\
+FILE = f"""\
 name = "tests"
 workload = "sysbench"
 seed = 1
@@ -22,6 +22,7 @@ collectors = []
 [factors]
 server = ["mysql-5.6.24"]
 test = ["oltp_read_write", "point-query"]
+{QUICK_START}
 
 [compare]
 factor = "test"

@@ -11,12 +11,12 @@ import pytest
 from millrace import databases
 from millrace.analysis.steady.checks import SteadyCheck, steady_checks
 from millrace.model.instance_facts import ServerStateFact
-from millrace.model.servers import FittedOptions
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
+from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
@@ -50,7 +50,7 @@ def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> Att
     paced = {"clients": 2, "rate": 1_000.0}
     given = TrialSpec(
         name="test/1",
-        servers=(ServerSpec(server_of(name), FittedOptions("default", ())),),
+        servers=(ServerSpec(server_of(name), quick_options(name)),),
         workload=ResolvedWorkload(driving(phases=phases), {**quick, **paced, **chosen}),
         stops_cleanly=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,15 +39,28 @@ for command in json.loads(sys.argv[1]):
 
 
 @pytest.fixture(scope="module")
-def store(own_places: Path) -> Path:
-    path = own_places / "thousand.sqlite"
-    keep(run_of("thousand", blocks=BLOCKS), path)
-    return path
+def place(own_places: Path) -> Path:
+    """Return a directory with the store, and with what commands made of it."""
+    keep(run_of("thousand", blocks=BLOCKS), own_places / "thousand.sqlite")
+    return own_places
 
 
-def millrace(*commands: Sequence[str | Path]) -> list[str]:
-    """Run commands in a process of bounded memory; return the stdout of each."""
-    given = json.dumps([[*map(str, each)] for each in commands])
+@pytest.fixture(scope="module")
+def printed(place: Path) -> dict[str, str]:
+    """Run all commands in one process of bounded memory; return the stdout of each."""
+    store, file = place / "thousand.sqlite", place / "thousand.zip"
+    commands: dict[str, Sequence[str | Path]] = {
+        "list": ("results", "list", "--json", "--store", store),
+        "show": ("results", "show", "thousand", "--json", "--store", store),
+        "json": ("report", "thousand", "--format", "json", "--store", store),
+        "html": (
+            "report", "thousand", "--format", "html", "--output", place / "report.html",
+            "--store", store,
+        ),
+        "export": ("results", "export", "thousand", "--output", file, "--store", store),
+        "import": ("results", "import", file, "--store", place / "other.sqlite"),
+    }  # fmt: skip
+    given = json.dumps([[*map(str, each)] for each in commands.values()])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, given],
         capture_output=True,
@@ -56,42 +69,29 @@ def millrace(*commands: Sequence[str | Path]) -> list[str]:
         env={"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
-    *printed, rest = done.stdout.split(END)
-    assert (len(printed), rest) == (len(commands), "")
-    return printed
+    *outputs, rest = done.stdout.split(END)
+    assert rest == ""
+    return dict(zip(commands, outputs, strict=True))
 
 
-def test_they_are_listed(store: Path) -> None:
-    listed, detailed = millrace(
-        ("results", "list", "--json", "--store", store),
-        ("results", "show", "thousand", "--json", "--store", store),
-    )
-    (run,) = json.loads(listed)
+def test_they_are_listed(printed: Mapping[str, str]) -> None:
+    (run,) = json.loads(printed["list"])
     assert (run["id"], run["finished"], run["failed"]) == ("thousand", 2 * BLOCKS, 0)
-    assert len(json.loads(detailed)["attempts"]) == 2 * BLOCKS
+    assert len(json.loads(printed["show"])["attempts"]) == 2 * BLOCKS
 
 
-def test_they_are_reported(store: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    as_json, _ = millrace(
-        ("report", "thousand", "--format", "json", "--store", store),
-        ("report", "thousand", "--format", "html", "--output", page, "--store", store),
-    )
-    document = json.loads(as_json)
+def test_they_are_reported(printed: Mapping[str, str], place: Path) -> None:
+    document = json.loads(printed["json"])
     assert [each["finished"] for each in document["treatments"]] == [BLOCKS, BLOCKS]
     assert {each["n_blocks"] for each in document["comparisons"]} == {BLOCKS}
     verdicts = {each["metric"]: each["verdict"] for each in document["comparisons"]}
     assert verdicts["throughput"] == "regression"
-    assert page.read_text("utf-8").rstrip().endswith("</html>")
+    assert (place / "report.html").read_text("utf-8").rstrip().endswith("</html>")
 
 
-def test_they_are_moved_to_another_store(store: Path, tmp_path: Path) -> None:
-    file, other = tmp_path / "thousand.zip", tmp_path / "other.sqlite"
-    millrace(
-        ("results", "export", "thousand", "--output", file, "--store", store),
-        ("results", "import", file, "--store", other),
-    )
-    with Store.open(store) as one, Store.open(other) as two:
+@pytest.mark.usefixtures("printed")
+def test_they_are_moved_to_another_store(place: Path) -> None:
+    with Store.open(place / "thousand.sqlite") as one, Store.open(place / "other.sqlite") as two:
         original, moved = one.load_run("thousand"), two.load_run("thousand")
     assert len(moved.attempts) == 2 * BLOCKS
     assert [replace(each, id=0) for each in moved.attempts] == [

@@ -253,14 +253,14 @@ def test_what_cannot_have_been_seen(seen: Measured | Skipped) -> None:
 def test_what_is_claimed_is_right_as_often(
     n_members: int, size: float, draw: Draw, most_mean_runs: float
 ) -> None:
-    """Of 120 searches at a claimed 0.95, a share of 0.95 is right.
+    """Of 60 searches at a claimed 0.95, a share of 0.95 is right.
 
     0.88 of the intervals of the ratio hold the truth.
 
     Of many searches 0.97 to 1.00 are right. Without the fences the last case takes five times the
     runs."""
     source = np.random.default_rng(n_members)
-    searches, right, covered, runs = 120, 0, 0, 0
+    searches, right, covered, runs = 60, 0, 0, 0
     for _ in range(searches):
         first_new = int(source.integers(1, n_members))
         end = bisected(Search(n_members, margin=0.0), first_new, size, source, draw=draw)
@@ -268,8 +268,8 @@ def test_what_is_claimed_is_right_as_often(
         if isinstance(end.answer, Found):
             right += end.answer.first == first_new
             covered += math.log(end.answer.low) <= size <= math.log(end.answer.high)
-    assert right >= 114
-    assert covered >= 106
+    assert right >= 57
+    assert covered >= 53
     assert runs / searches <= most_mean_runs
 
 

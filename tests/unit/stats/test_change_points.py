@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -170,6 +170,7 @@ def test_unchanged_synthetic_series_rarely_have_an_alarm(
     assert found / runs <= most
 
 
+@settings(max_examples=30)
 @given(seeds, st.floats(0.02, 1.0), st.sampled_from([-1, 1]))
 def test_what_follows_a_trend_has_no_levels(seed: int, slope: float, sign: int) -> None:
     values = np.exp(sign * slope * np.arange(200) + noisy(seed, n=200, sd=1e-3))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.charts import MOST_LINES
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 
-RUN = compare_run(QueryRun().build())
+
+@functools.cache
+def whole_run() -> RunAnalysis:
+    return compare_run(QueryRun().build())
 
 
 def test_a_chart_a_test_a_line_a_number_of_clients_a_mark_a_server() -> None:
-    charts = relative_charts(RUN, RUN.headline)
+    charts = relative_charts(whole_run(), whole_run().headline)
     assert [chart.heading for chart in charts] == list(TESTS)
     for chart in charts:
         assert [tick.label for tick in chart.across] == list(SERVERS)
@@ -26,7 +32,7 @@ def test_a_chart_a_test_a_line_a_number_of_clients_a_mark_a_server() -> None:
 
 
 def test_faster_is_higher_and_the_base_is_at_one() -> None:
-    chart = relative_charts(RUN, RUN.headline)[0]
+    chart = relative_charts(whole_run(), whole_run().headline)[0]
     line = chart.lines[0]
     by_server = dict(zip(SERVERS, line.marks, strict=True))
     assert by_server["mysql-5.6.24"].y == chart.one
@@ -42,7 +48,7 @@ def test_faster_is_higher_and_the_base_is_at_one() -> None:
 
 
 def test_a_line_joins_one_family_only() -> None:
-    line = relative_charts(RUN, RUN.headline)[0].lines[0]
+    line = relative_charts(whole_run(), whole_run().headline)[0].lines[0]
     assert [len(piece.split(" ")) for piece in line.pieces] == [5, 2]
 
 
@@ -57,7 +63,7 @@ def test_a_line_is_broken_where_a_server_failed() -> None:
 
 
 def test_charts_share_an_axis_unless_one_test_would_flatten_the_others() -> None:
-    assert have_one_axis(relative_charts(RUN, RUN.headline))
+    assert have_one_axis(relative_charts(whole_run(), whole_run().headline))
 
     def rate(levels: Levels) -> float:
         slow = levels["test"] == "insert" and levels["server"] == "mysql-9.7.4"
@@ -82,8 +88,8 @@ def test_nothing_to_compare_is_no_chart() -> None:
 
 
 def test_latency_curves_rise_and_say_what_they_are() -> None:
-    charts = latency_charts(RUN.groups, RUN.factor)
-    assert len(charts) == len(RUN.groups)
+    charts = latency_charts(whole_run().groups, whole_run().factor)
+    assert len(charts) == len(whole_run().groups)
     for chart in charts:
         assert [line.label for line in chart.lines] == list(SERVERS)
         assert chart.across[-1].label == "99"  # 360 requests give no 99.9th percentile
