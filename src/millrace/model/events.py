@@ -141,7 +141,7 @@ class ClosedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenComparison:
-    """What a comparison looks like so far: candidate / base, and an interval where there is one."""
+    """The ratio of a comparison so far, candidate / base, and its interval where there is one."""
 
     label: str
     ratio: float

@@ -88,7 +88,7 @@ class StoredRepetition(Document):
 
 
 class StoredProgram(Document):
-    """What a server's program says of how it was made."""
+    """Facts of how a server's program was made."""
 
     compilers: Items[str]
     position_independent: bool | None = None
