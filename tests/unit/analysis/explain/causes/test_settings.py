@@ -18,6 +18,7 @@ from tests.unit.analysis.observations import Truth
 
 OPTIMISER = ("option", "optimiser")
 COMPILER = ("build", "compiler")
+READS = {"Handler_read_key": 1.0}
 SORTING = ("option", "memory for sorting")
 PLAN = {"id": 1, "select_type": "SIMPLE", "table": "t", "type": "range", "key": "k", "rows": 10}
 
@@ -148,8 +149,8 @@ USER = (Truth(), Truth(cpu_user=40.0))
 def test_what_runs_in_user_code_is_not_suspected_of_the_kernels_time(
     truths: tuple[Truth, Truth], suspected: bool, cause: tuple[str, str]
 ) -> None:
-    a = Seen(truths[0], effective={"optimizer_switch": "mrr=on,hash_join=off"})
-    b = Seen(truths[1], effective={"optimizer_switch": "mrr=off,hash_join=off"},
+    a = Seen(truths[0], READS, effective={"optimizer_switch": "mrr=on,hash_join=off"})
+    b = Seen(truths[1], READS, effective={"optimizer_switch": "mrr=off,hash_join=off"},
              build={**BUILD, "compiler": "GCC 4"})  # fmt: skip
     found = suspects(a, b)
     assert (cause in named(found)) == suspected
@@ -163,9 +164,14 @@ def test_other_versions_are_not_of_the_same_source() -> None:
 
 
 SWITCHED = (
-    Seen(truth(), effective={"optimizer_search_depth": "1"}),
-    Seen(truth(cpu_user=40.0), effective={"optimizer_search_depth": "62"}),
+    Seen(truth(), READS, effective={"optimizer_search_depth": "1"}),
+    Seen(truth(cpu_user=40.0), READS, effective={"optimizer_search_depth": "62"}),
 )
+
+
+def test_the_optimiser_is_not_suspected_of_what_reads_nothing() -> None:
+    a, b = (replace(side, counted={"Handler_write": 1.0}) for side in SWITCHED)
+    assert OPTIMISER not in named(suspects(a, b))
 
 
 def test_the_optimiser_is_not_suspected_where_plans_are_the_same() -> None:
@@ -180,8 +186,8 @@ def test_the_optimiser_is_not_suspected_where_plans_are_the_same() -> None:
 
 def switch_text(a: str, b: str) -> str:
     of_a, of_b = (
-        Seen(truth(), effective={"optimizer_switch": a}),
-        Seen(truth(cpu_user=40.0), effective={"optimizer_switch": b}),
+        Seen(truth(), READS, effective={"optimizer_switch": a}),
+        Seen(truth(cpu_user=40.0), READS, effective={"optimizer_switch": b}),
     )
     found = option(suspects(of_a, of_b), "optimiser")
     assert found.settings == {"optimizer_switch": (a, b)}
