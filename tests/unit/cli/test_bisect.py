@@ -148,6 +148,7 @@ def test_a_change_of_instructions_takes_few_starts_and_names_the_function(
         "the change is between mysql-5.7.22 and mysql-8.0.33: instruction count is 1.0 % higher"
         in said
     )
+    assert "mysql-8.0.33 executes 1.00 % more instructions than mysql-5.7.22" in said
     assert "+10" in said
     assert "in extra with all that it calls" in said
     assert "Instructions are not speed" in said

@@ -6,7 +6,7 @@ from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
-from millrace.report.counts.sentences import comparison_notes
+from millrace.report.counts.sentences import comparison_notes, sentence
 from millrace.report.counts.tables import difference_text
 from millrace.stats.bisection_model import Found, NoChange
 
@@ -73,6 +73,7 @@ def notes(found: Bisection) -> Iterator[str]:
         if member.skipped:
             yield f"{member.name} was passed over: {member.skipped}"
     if found.counts is not None and change_found(found) is not None:
+        yield sentence(found.counts)
         for function in found.counts.functions[:_FUNCTIONS]:
             yield f"{difference_text(function)} in {function.name} with all that it calls"
         yield from comparison_notes(found.counts)
