@@ -25,11 +25,11 @@ def test_runs_of_two_servers_become_a_history(
         assert ran.returncode == 0, ran.stderr
         recorded = millrace("history", "record", "latest", "--label", label)
         assert recorded.returncode == 0, recorded.stderr
-        assert f"recorded {label}: 3 new points" in recorded.stderr
+        assert f"recorded {label}: 4 new points" in recorded.stderr
     again = millrace("history", "record", "latest", "--label", "night-2")
     assert "is recorded already" in again.stderr
     detected = millrace("history", "detect")
-    assert "6 points in 3 series, 0 breaks" in detected.stdout
+    assert "8 points in 4 series, 0 breaks" in detected.stdout
     assert "too few points to tell whether a level moved: 8 of one state" in detected.stdout
     document = json.loads(millrace("history", "show", "--json").stdout)
     for series in document["series"]:
