@@ -154,7 +154,7 @@ def _count_trial(
         ended = start.execute()
         if start.found is not None:
             repetitions = [each.instructions for each in start.found.repetitions]
-            outputs.add_measurement(INSTRUCTIONS, statistics.median(repetitions))
+            outputs.add_measurement(INSTRUCTIONS, round(statistics.median(repetitions)))
             counts = stored_counts(start.found, program_of(spec), counting.version)
             outputs.observations[SERVER] = {"version": VERSION, "instructions": counts}
         return attempt_result(outputs, ended)
