@@ -54,7 +54,9 @@ def seen(server: Instance) -> Observed:
     """Run transactions that each make a log durable, with pollers as in a trial of few clients."""
     with pytest.MonkeyPatch.context() as patch, cpu_idle.disable_idle_states():
         patch.setattr(thread_sampler, "budget", lambda _connections: BUDGET)
-        return observed(server, ALL, clients=CLIENTS, test="pair", time_s=2.0)
+        return observed(
+            server, ALL, clients=CLIENTS, linger_s=QUIET_LINGER_S, test="pair", time_s=2.0
+        )
 
 
 def of_kind(seen: Observed, section: str, kind: str) -> list[dict[str, Any]]:
