@@ -31,9 +31,7 @@ class DataDirectory:
         """Return the data directory with the tables of ``workload``."""
         content = {**workload.content_key, "versions": datasets.versions()}
         key = snapshots.key(instance.server, instance.options, content, user=instance.runs_as)
-        return cls(
-            instance, key, workload.values["page_cache"], is_warmed=bool(workload.warming_phases)
-        )
+        return cls(instance, key, workload.page_cache, is_warmed=bool(workload.warming_phases))
 
     @classmethod
     def initialised(cls, instance: Instance) -> DataDirectory:

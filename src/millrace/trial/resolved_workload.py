@@ -5,12 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from millrace import databases
 from millrace.levels import Level
 from millrace.loadgen.spec import Tables
+from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
+from millrace.workloads.statement_kinds import statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
 # the tables.
@@ -85,6 +87,22 @@ class ResolvedWorkload:
         """True where loaded tables are kept as a snapshot and restored for every trial."""
         engine = str(self.table_values.get("engine", ""))
         return self.checked.drives and self.keeps_snapshots and not databases.is_volatile(engine)
+
+    @cached_property
+    def writes(self) -> bool:
+        """True where driven clients may change rows."""
+        return self.drives and not statement_kinds(self.definition, self.values) <= {"read"}
+
+    @property
+    def page_cache(self) -> PageCache:
+        """Where restored files are when a server starts.
+
+        Unless the experiment says it, they are in memory where clients write to cached tables: a
+        server may write its log in parts of a page, and a page that is not in memory is read first.
+        """
+        if "page_cache" in self.chosen or self.values["cache_mode"] != "cached" or not self.writes:
+            return cast(PageCache, self.values["page_cache"])
+        return "warm"
 
     @property
     def keeps_snapshots(self) -> bool:

@@ -50,11 +50,9 @@ from millrace.trial.hooks import (
 )
 from millrace.trial.load_run import run_measured
 from millrace.trial.outputs import TrialOutputs
-from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.slices import SideResult, by_side, loads_by_side
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
-from millrace.workloads.statement_kinds import statement_kinds
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
@@ -84,9 +82,7 @@ def execute_round(
     everything was closed, when the user stops the run.
     """
     with ExitStack() as opened:
-        sides = [
-            _Side(trial, _context(trial, opened)) for trial in map(_warm_where_it_writes, trials)
-        ]
+        sides = [_Side(trial, _context(trial, opened)) for trial in trials]
         ready = _prepared(sides, base)
         if ready and _settle(ready) and _measure(ready, ready.index(sides[base])):
             for side in reversed(ready):
@@ -95,22 +91,6 @@ def execute_round(
     apart = [number for number, side in enumerate(sides) if side not in ready] if ready else ()
     checked_results = [None if each is None else checked(each) for each in results]
     return joined(trials, checked_results, apart=apart)
-
-
-def _warm_where_it_writes(trial: GroupTrial) -> GroupTrial:
-    """Return the trial with its files in the page cache where its clients write.
-
-    A server may write its log in parts of a page; a page that is not in memory is read first.
-    """
-    workload = trial.spec.workload
-    if not _writes(workload):
-        return trial
-    workload = replace(workload, chosen={**workload.chosen, "page_cache": "warm"})
-    return replace(trial, spec=replace(trial.spec, workload=workload))
-
-
-def _writes(workload: ResolvedWorkload) -> bool:
-    return workload.drives and not statement_kinds(workload.definition, workload.values) <= {"read"}
 
 
 def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
@@ -245,7 +225,7 @@ def _read_alike(sides: Sequence[_Side]) -> bool:
     their requests.
     """
     workload = sides[0].trial.spec.workload
-    if not _writes(workload):
+    if not workload.writes:
         return True
     longer = max(1.0, float(workload.values["time_s"]) / _READING_S)
     read = [side.context.outputs.measured(names.SERVER_READ_BYTES) or 0.0 for side in sides]

@@ -50,3 +50,20 @@ def test_tables_as_many_as_clients_are_others_for_other_clients() -> None:
         for clients in (1, 8)
     ]
     assert of[0] != of[1]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "place"),
+    [
+        ({"test": "pair", "cache_mode": "cached"}, "warm"),
+        ({"test": "pair", "cache_mode": "cached", "page_cache": "cold"}, "cold"),
+        ({"test": "point", "cache_mode": "cached"}, "cold"),
+        ({"test": "pair", "cache_mode": "io_bound"}, "cold"),
+        ({"test": "pair"}, "cold"),
+        ({"test": "point", "page_cache": "warm"}, "warm"),
+    ],
+)
+def test_files_are_in_memory_where_clients_write_to_cached_tables(
+    chosen: dict[str, str], place: str
+) -> None:
+    assert ResolvedWorkload(driving(), chosen).page_cache == place
