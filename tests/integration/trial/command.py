@@ -54,11 +54,13 @@ def experiment(
     """Write an experiment file to ``directory``; the first server is the base."""
     varied = {"server": servers, **(factors or {})}
     lines = [f"{name} = {list(levels)}" for name, levels in varied.items()]
+    if any(name.startswith("mysql-5.6") for name in servers):
+        lines.append(QUICK_START)
     file = directory / "experiment.toml"
     file.write_text(
         'name = "test"\ntitle = "A test"\nworkload = "load-data"\n'
         f"blocks = {blocks}\nseed = 1\n"
-        "[factors]\n" + "\n".join([*lines, QUICK_START]) + "\n"
+        "[factors]\n" + "\n".join(lines) + "\n"
         f'[compare]\nfactor = "server"\nbase = "{servers[0]}"\n'
         f"[parameters]\nrows = {rows}\n{more}",
         encoding="utf-8",
