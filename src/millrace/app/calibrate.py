@@ -42,7 +42,8 @@ def calibrate(
 
     Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
-    passed. ``cpu`` slows several clients in slices in interleaved trials only.
+    passed. ``cpu`` slows loads and several clients down in interleaved trials only, whatever the
+    design of the experiment.
     """
     if injected == CPU and experiment.slices and not _has_one_client(experiment):
         if experiment.requires_slices:
@@ -53,8 +54,9 @@ def calibrate(
         experiment = without_slices(experiment)
         caller.on_event(
             Notice(
-                "several clients and loads are slowed down in interleaved trials only, so all are; "
-                "they say nothing of runs in slices, which --slowdown none calibrates"
+                "millrace slows loads and several clients down in interleaved trials only, so it "
+                "interleaves all trials; they say nothing about runs in slices, which "
+                "--slowdown none calibrates"
             )
         )
     calibrated = policy.calibration_experiment(experiment)

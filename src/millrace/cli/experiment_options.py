@@ -112,8 +112,8 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             "--slices",
             is_flag=True,
             default=None,
-            help="Let clients of all servers of a comparison take turns every few milliseconds. "
-            "That is the default where it is valid; with this option, all else is refused.",
+            help="Let the servers of a comparison take turns every few milliseconds. That is the "
+            "default where it is valid; with this option, all else is refused.",
         ),
         *of_blocks,
         click.option(
@@ -127,8 +127,8 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             "--collectors",
             type=collectors,
             metavar="NAMES",
-            help="The collectors of trials, separated by commas; `all` (that sample) or `none`; "
-            "`instructions` counts those of each treatment after the trials.",
+            help="Collectors, separated by commas: `all` that sample trials, `none`, or names; "
+            "`instructions` counts the instructions of each treatment after all trials.",
         ),
         click.option(
             "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the order of the trials."

@@ -21,7 +21,7 @@ class Target:
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
     them. ``connections`` is the number of clients that work at the same time, ``servers`` the
-    number of servers whose clients take turns in slices (1: no slices).
+    number of servers that take turns in slices (1: no slices).
     """
 
     client: ServerClient

@@ -86,7 +86,7 @@ class Experiment:
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
     ``slices``, the trials of a group and block are a round, wherever that measures what it should:
-    their clients take turns every few milliseconds (see millrace.experiment.rounds). An experiment
+    their servers take turns every few milliseconds (see millrace.experiment.rounds). An experiment
     that ``requires_slices`` is refused where that is not so.
 
     ``only`` are the combinations of levels that are measured, where these are not all: they are one

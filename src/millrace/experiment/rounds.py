@@ -1,4 +1,4 @@
-"""Order rounds: all servers of a group are up at once, and their clients take turns in slices.
+"""Order rounds: all servers of a group are up at once, and take turns in slices.
 
 The load generator drives or loads one server at a time, for some milliseconds, so that whatever
 changes more slowly than that (the speed of a CPU, another program) meets all servers alike. A block

@@ -138,7 +138,7 @@ def _groups(
     label_factors: Sequence[str],
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
-    # A trial that was left out because its concurrent one failed did not fail itself.
+    # A trial that was left out because another one of its round failed did not fail itself.
     own = [failure for failure in failures if failure.step != PAIR_FAILED]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}

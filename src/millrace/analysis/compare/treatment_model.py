@@ -83,8 +83,8 @@ class TreatmentAnalysis:
     ``steadiness`` are empty or None where no clients were driven. ``instances`` are as its last
     finished (or failed) trial recorded them. ``failed_last`` is how many of its newest trials
     failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed``
-    trials did not fail themselves, but the one beside them. ``in_slices`` is whether its clients
-    took turns with those of the other treatments of its group.
+    trials did not fail themselves, but another one of their round. ``in_slices`` is whether its
+    server took turns with those of the other treatments of its group.
     """
 
     id: str

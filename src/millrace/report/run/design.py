@@ -105,7 +105,7 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
     if in_slices := _slices(analysis):
         paragraphs.append(
             f"{in_slices.capitalize()}: the servers of such a group and block "
-            "were started anew and up at the same time, and their clients took turns every few "
+            "were started anew, were up at the same time, and took turns every few "
             "milliseconds, in a random order and its mirror image, so that a drift of the host "
             "meets all of them. Throughput is by the trimmed mean of the slices’ log ratios, "
             "without the fifth at each end; with stalls, it is that of all these slices together."
