@@ -1,4 +1,4 @@
-"""Query a run that grows block by block: its blocks, what it shows so far, and its time."""
+"""Query a run that grows block by block: its blocks, its ratios so far, and its time."""
 
 import math
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dataclasses import replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
 from millrace.analysis.compare.treatments import trial_s
-from millrace.model.events import SeenComparison
+from millrace.model.events import InterimRatio
 from millrace.store.records import StoredRun
 
 
@@ -44,15 +44,15 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
     return spent_s + spent_s / max(1, n_blocks(stored)) > limit_s
 
 
-def seen_so_far(stored: StoredRun) -> tuple[SeenComparison, ...]:
-    """Return what the comparisons of a run look like, with intervals for any number of looks."""
-    return seen(compare_run(stored, looks="any").status.comparisons)
+def interim_ratios(stored: StoredRun) -> tuple[InterimRatio, ...]:
+    """Return the ratios of a run so far, with intervals for any number of looks."""
+    return ratios_of(compare_run(stored, looks="any").status.comparisons)
 
 
-def seen(comparisons: Iterable[ComparisonStatus]) -> tuple[SeenComparison, ...]:
-    """Return what comparisons look like, the largest differences first."""
+def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ...]:
+    """Return the ratios of comparisons so far, the largest differences first."""
     found = [
-        SeenComparison(label=each.label, ratio=estimate.ratio, low=estimate.low, high=estimate.high)
+        InterimRatio(label=each.label, ratio=estimate.ratio, low=estimate.low, high=estimate.high)
         for each in comparisons
         if (estimate := each.comparison.estimate) is not None
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from millrace.campaign.attempts import execute_trials, record_failure
-from millrace.campaign.blocks import joined, seen_so_far, would_be_late
+from millrace.campaign.blocks import interim_ratios, joined, would_be_late
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
@@ -205,15 +205,15 @@ class _Execution:
                 stop_at_host_errors=self._rules.stop_at_host_errors,
             )
             if ran and plan is not blocks[-1]:
-                self._tell_what_is_seen(plan, batch.total_blocks)
+                self._emit_interim_ratios(plan, batch.total_blocks)
 
-    def _tell_what_is_seen(self, plan: Plan, total: int) -> None:
-        """Tell what the comparisons look like after a block that is not the last of its batch."""
+    def _emit_interim_ratios(self, plan: Plan, total: int) -> None:
+        """Emit the ratios so far after a block that is not the last of its batch."""
         block = plan.trials[0].block
         if kind_of_block(plan.trials[0].purpose) != "measure":
             return
         self.load(from_block=block)
-        if self.stored is not None and (found := seen_so_far(self.stored)):
+        if self.stored is not None and (found := interim_ratios(self.stored)):
             self._emit(BlockEnded(block + 1, total, found))
 
 

@@ -255,22 +255,23 @@ def review_text(event: events.RunAssessed) -> str:
     if len(closed) > _NAMED:
         counts = Counter(_closed_text(each) for each in event.closed)
         closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
-    seen = [_seen_text(event.seen[:_NAMED])] if event.seen else []
+    ratios = [_ratios_text(event.ratios[:_NAMED])] if event.ratios else []
     left = f"{event.open or 'no'} comparison{'' if event.open == 1 else 's'} undecided"
-    return f"after block {event.blocks}: {'; '.join([*closed, *seen, left])}"
+    return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])}"
 
 
 def block_end_text(event: events.BlockEnded) -> str:
     """Return ``after block 2 of 4: mysql-5.7.22 at 0.903 (0.850 to 0.959)``."""
-    more = len(event.seen) - _NAMED
+    more = len(event.ratios) - _NAMED
     others = f", and {counted(more, 'other')}" if more > 0 else ""
-    return f"after block {event.blocks} of {event.total}: {_seen_text(event.seen[:_NAMED])}{others}"
+    ratios = _ratios_text(event.ratios[:_NAMED])
+    return f"after block {event.blocks} of {event.total}: {ratios}{others}"
 
 
-def _seen_text(seen: Sequence[events.SeenComparison]) -> str:
+def _ratios_text(ratios: Sequence[events.InterimRatio]) -> str:
     """Return the ratios so far, candidate / base, with intervals where there are any."""
     texts = []
-    for each in seen:
+    for each in ratios:
         interval = f" ({interval_text(each.low, each.high)})" if each.low is not None else ""
         texts.append(f"{each.label} at {ratio_text(each.ratio)}{interval}")
     return ", ".join(texts)

@@ -140,7 +140,7 @@ class ClosedComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenComparison:
+class InterimRatio:
     """The ratio of a comparison so far, candidate / base, and its interval where there is one."""
 
     label: str
@@ -151,11 +151,11 @@ class SeenComparison:
 
 @dataclass(frozen=True)
 class BlockEnded(Announcement):
-    """The first ``blocks`` of ``total`` blocks that were fixed beforehand are over."""
+    """The first ``blocks`` blocks of a fixed ``total`` have ended, with these ``ratios`` so far."""
 
     blocks: int
     total: int
-    seen: tuple[SeenComparison, ...]
+    ratios: tuple[InterimRatio, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +163,8 @@ class RunAssessed:
     """A sequential run was analyzed after ``blocks`` blocks, with ``ended_trials``.
 
     ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
-    need more blocks, and ``seen`` what these look like. The rest takes about ``about_s``, and at
-    most ``at_most_s`` and ``at_most_trials``.
+    need more blocks, ``ratios`` are theirs so far. The rest takes about ``about_s``, and at most
+    ``at_most_s`` and ``at_most_trials``.
     """
 
     blocks: int
@@ -174,7 +174,7 @@ class RunAssessed:
     at_most_s: float
     at_most_trials: int
     ended_trials: int = 0
-    seen: tuple[SeenComparison, ...] = ()
+    ratios: tuple[InterimRatio, ...] = ()
     event: Literal["look"] = "look"
 
 

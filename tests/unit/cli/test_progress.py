@@ -18,10 +18,10 @@ from millrace.experiment.plan import expand
 from millrace.model.events import (
     BlockEnded,
     ClosedComparison,
+    InterimRatio,
     IntervalEnded,
     RunAssessed,
     ScheduledTrial,
-    SeenComparison,
     StepBegan,
     TrialBegan,
     TrialEnded,
@@ -44,10 +44,10 @@ def look(
     )  # fmt: skip
 
 
-SEEN = (
-    SeenComparison(label="b", ratio=0.9, low=0.85, high=0.953),
-    SeenComparison(label="c", ratio=1.01),
-    *[SeenComparison(label="d", ratio=1.0)] * 4,
+RATIOS = (
+    InterimRatio(label="b", ratio=0.9, low=0.85, high=0.953),
+    InterimRatio(label="c", ratio=1.01),
+    *[InterimRatio(label="d", ratio=1.0)] * 4,
 )
 
 
@@ -70,7 +70,7 @@ def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
     [
         (look(1, n_open=2), "after block 1: 2 comparisons undecided"),
         (
-            replace(look(2, n_open=2), seen=SEEN[:2]),
+            replace(look(2, n_open=2), ratios=RATIOS[:2]),
             "after block 2: b at 0.900 (0.850 to 0.953), c at 1.010; 2 comparisons undecided",
         ),
         (
@@ -96,12 +96,12 @@ def test_a_look_in_words(event: RunAssessed, text: str) -> None:
 
 
 def test_the_end_of_a_block_in_words() -> None:
-    assert block_end_text(BlockEnded(2, 4, SEEN)) == (
+    assert block_end_text(BlockEnded(2, 4, RATIOS)) == (
         "after block 2 of 4: b at 0.900 (0.850 to 0.953), c at 1.010, d at 1.000, d at 1.000, and "
         "2 others"
     )
     with Listener() as watch:
-        watch(BlockEnded(2, 4, SEEN))
+        watch(BlockEnded(2, 4, RATIOS))
 
 
 def test_the_time_left_runs_down_from_the_last_look() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign.blocks import seen
+from millrace.campaign.blocks import ratios_of
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
@@ -27,8 +27,8 @@ class Progress:
     """The state of a run (``status``, None for a new one) and what comes next.
 
     ``begun`` are its trials, rows in the store; ``waiting`` those of them without a result.
-    ``next_block`` is empty where there is none: ``ending`` says why. Those ``apart`` are profiled
-    or counted, at the end. The rest takes about ``about_s``, and at most ``at_most_s`` and
+    ``next_block`` is empty where there is none: ``ending`` says why. ``final`` trials are profiled
+    or counted, after all blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
     ``at_most_trials``.
     """
 
@@ -36,7 +36,7 @@ class Progress:
     begun: tuple[PlannedTrial, ...]
     waiting: tuple[PlannedTrial, ...]
     next_block: tuple[PlannedTrial, ...]
-    apart: tuple[PlannedTrial, ...]
+    final: tuple[PlannedTrial, ...]
     ending: Ending | None
     about_s: float
     at_most_s: float
@@ -50,7 +50,7 @@ class Progress:
     @property
     def is_over(self) -> bool:
         """Return whether nothing is left to measure."""
-        return not (self.waiting or self.next_block or self.apart)
+        return not (self.waiting or self.next_block or self.final)
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class Sequential:
         self._retry_failed = retry_failed
         self._unknown_s = unknown_s
         self._known: Sequence[ComparisonStatus] = ()
-        self._is_opened = self._is_apart = False
+        self._is_opened = self._has_begun_final = False
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open block, then new ones, then trials apart; see ``scheduler.Policy``."""
+        """Return the open block, then new ones, then the final trials; see ``scheduler.Policy``."""
         if self._is_opened:
             now = progress(self._selection, stored, unknown_s=self._unknown_s)
             return self._following(now, (self._assessed(now),))
@@ -95,9 +95,9 @@ class Sequential:
         if now.next_block:
             plan = replace(self._selection.plan, trials=now.next_block)
             return Batch(plan, now.next_block[0].block + 1, events=events)
-        if now.apart and not self._is_apart:
-            self._is_apart = True
-            plan = replace(self._selection.plan, trials=now.apart)
+        if now.final and not self._has_begun_final:
+            self._has_begun_final = True
+            plan = replace(self._selection.plan, trials=now.final)
             return Batch(plan, now.blocks, events=events)
         return End(now.ending or "closed", events)
 
@@ -121,7 +121,7 @@ class Sequential:
             at_most_s=now.at_most_s,
             at_most_trials=now.at_most_trials,
             ended_trials=len(now.begun) - len(now.waiting),
-            seen=seen(each for each in comparisons if each.state == "open"),
+            ratios=ratios_of(each for each in comparisons if each.state == "open"),
         )
 
 
@@ -152,7 +152,7 @@ def progress(
         design=design,
     )
     status = analysis.status
-    begun, apart = _begun(plan, stored)
+    begun, final = _begun(plan, stored)
     waiting = tuple(trial for trial in begun if trial.id in without_result)
     later = [] if status.ending is not None else _later(plan, status)
     expected = [t for t in later if t.block < status.blocks + status.needed[t.treatment.id]]
@@ -160,39 +160,39 @@ def progress(
     at_most_s = trials_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
-    for_certain_s = trials_s((*waiting, *apart), times)
+    for_certain_s = trials_s((*waiting, *final), times)
     return Progress(
         status=status,
         begun=begun,
         waiting=waiting,
         next_block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
-        apart=_placed(apart, len(stored.trials)),
+        final=_placed(final, len(stored.trials)),
         ending=status.ending,
         about_s=for_certain_s + min(trials_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
-        at_most_trials=len(waiting) + len(later) + len(apart),
+        at_most_trials=len(waiting) + len(later) + len(final),
     )
 
 
 def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
     blocks = [trial for trial in plan.trials if kind_of_block(trial.purpose) == "measure"]
-    apart = tuple(trial for trial in plan.trials if kind_of_block(trial.purpose) != "measure")
+    final = tuple(trial for trial in plan.trials if kind_of_block(trial.purpose) != "measure")
     first = [trial for trial in blocks if trial.block < FIRST_LOOK]
     limit_s = plan.experiment.max_time_s
     times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
     at_most_s = trials_s(blocks, times)
     if limit_s is not None:
         at_most_s = min(at_most_s, limit_s)
-    apart_s = trials_s(apart, times)
+    final_s = trials_s(final, times)
     return Progress(
         status=None,
         begun=(),
         waiting=(),
         next_block=tuple(trial for trial in blocks if trial.block == 0),
-        apart=apart,
+        final=final,
         ending=None,
-        about_s=min(trials_s(first, times), at_most_s) + apart_s,
-        at_most_s=at_most_s + apart_s,
+        about_s=min(trials_s(first, times), at_most_s) + final_s,
+        at_most_s=at_most_s + final_s,
         at_most_trials=len(plan.trials),
     )
 
@@ -201,10 +201,10 @@ def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], lis
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
     planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
-    apart = [
+    final = [
         t for name, t in planned if name not in places and kind_of_block(t.purpose) != "measure"
     ]
-    return tuple(sorted(begun, key=lambda trial: trial.position)), apart
+    return tuple(sorted(begun, key=lambda trial: trial.position)), final
 
 
 def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:

@@ -30,10 +30,10 @@ def test_each_block_but_the_last_tells_what_is_seen(
         (block, 4) for block in range(1, last + 1)
     ]
     for event in found:
-        assert [each.label for each in event.seen] == [SLOW, LIKE]
-        assert event.seen[0].ratio == pytest.approx(0.5, rel=0.05)
-    assert found[0].seen[0].low is None  # of one block
-    low, high = found[2].seen[0].low, found[2].seen[0].high
+        assert [each.label for each in event.ratios] == [SLOW, LIKE]
+        assert event.ratios[0].ratio == pytest.approx(0.5, rel=0.05)
+    assert found[0].ratios[0].low is None  # of one block
+    low, high = found[2].ratios[0].low, found[2].ratios[0].high
     assert low is not None
     assert high is not None
     assert low < 0.5 < high
