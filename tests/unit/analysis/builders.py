@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import product
@@ -35,8 +35,6 @@ from millrace.store.store import Store
 
 ROWS = 500_000
 OWNER = Owner("host-1", "boot-1", 4711, 123_456)
-
-LoadTime = Callable[[Mapping[str, Level], int], float]
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ class Laboratory:
         self.measured.clear()
         with Store.open(self.directory / "results.sqlite") as store:
             selection = self._select(store, Overrides(**asked), fresh=fresh)
-            self._replace_servers(selection, stop_after)
+            self._replace_servers(stop_after)
             try:
                 self._execute(store, selection, retry_failed=retry_failed)
             except Interrupted:
@@ -142,7 +142,7 @@ class Laboratory:
             rules=rules,
         )
 
-    def _replace_servers(self, selection: RunSelection, stop_after: int | None) -> None:
+    def _replace_servers(self, stop_after: int | None) -> None:
         counts: dict[str, int] = {}
 
         def measure(claimed: Claimed) -> AttemptResult:
