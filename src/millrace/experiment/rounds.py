@@ -74,7 +74,7 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
         if each not in _OF_SERVERS and not each.startswith(OPTION):
             yield Diagnostic(
                 "compare.factor",
-                f"{each} is of the clients, which are the same for all servers of a round",
+                f"{each} is a factor of the clients, which all servers of a round share",
                 "compare server, configuration or an option",
             )
 
@@ -137,7 +137,7 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
     if data is None or [phase.kind for phase in workload.phases].count("load_data") != 1:
         yield Diagnostic(
             "workload",
-            f"{workload.name} loads by statements that do not take turns",
+            f"the statements with which {workload.name} loads cannot take turns",
             "a workload with one LOAD DATA, or with clients that are driven for a time",
         )
         return
@@ -151,14 +151,14 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
     if _stops_servers(experiment):
         yield Diagnostic(
             f"factors.{FACTOR}",
-            "the load generator slows no load down",
+            "the load generator cannot slow a load down",
             "a slowdown by an option, or interleaved trials",
         )
     for each in values:
         if each.get("load_mode", _LOCAL) != _LOCAL:
             yield Diagnostic(
                 "factors.load_mode",
-                "a server that reads a file itself does not wait for its turn",
+                "a server that reads a file itself cannot wait for its turn",
                 f'load_mode = "{_LOCAL}"',
             )
         if each.get("transport", _SOCKET) != _SOCKET:
@@ -171,8 +171,7 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
         if engine.lower() != _ENGINE:
             yield Diagnostic(
                 "factors.engine",
-                f"what {engine} does later for loaded rows was never shown to fall into the slices "
-                "of its own server",
+                f"{engine} may do some of the work of a load later, in the slices of other servers",
                 'engine = "InnoDB"',
             )
         elif data.table_bytes(int(each["rows"]), engine) > _MOST_TABLE_BYTES:
@@ -180,7 +179,7 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
             yield Diagnostic(
                 "parameters.rows",
                 f"the table is larger than {readable_size(_MOST_TABLE_BYTES)}, half of the default "
-                "buffer pool: a server would write it in the slices of the others",
+                "buffer pool: a server would write it to the disk in the slices of the others",
                 f"rows = {most:_} or fewer",
             )
 
@@ -203,8 +202,8 @@ def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[D
     elif "simple write" in kinds and str(values.get("engine", _ENGINE)).lower() != _ENGINE:
         yield Diagnostic(
             "factors.engine",
-            f"{test} writes, and what {values['engine']} does later for writes, such as merging "
-            "its files, was never shown to fall into the slices of its own server",
+            f"{test} writes, and {values['engine']} may do some of that work later, such as "
+            "merging its files, in the slices of other servers",
             'engine = "InnoDB", or a test that reads',
         )
     elif "simple write" in kinds and clients > 1:
