@@ -205,7 +205,7 @@ class _Administration:
 
 class _LoadDialect:
     session: tuple[str, ...] = ()
-    patient: tuple[str, ...] = ()
+    no_read_timeout: tuple[str, ...] = ()
     retried_errors: tuple[int, ...] = ()
     error_hints: Mapping[int, str] = MappingProxyType({})
 

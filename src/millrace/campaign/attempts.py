@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from millrace.campaign.counting import HowToCount, how_to_count
+from millrace.campaign.counting import CountSettings, count_settings
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
 from millrace.errors import HostError, MillraceError
@@ -38,7 +38,7 @@ class Claimed:
     """A trial that this process executes now, and the id of its attempt.
 
     ``together`` trials are measured together; ``is_base`` is what candidates are compared with.
-    ``how_to_count`` is None where no instructions are counted.
+    ``count_settings`` is None where no instructions are counted.
     """
 
     attempt: int
@@ -46,7 +46,7 @@ class Claimed:
     spec: TrialSpec
     together: int = 1
     is_base: bool = False
-    how_to_count: HowToCount | None = None
+    count_settings: CountSettings | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the trial's events."""
@@ -87,8 +87,10 @@ def execute_trials(
                     trial.purpose == "measure"
                     and trial.treatment.levels[compare.factor] == compare.base
                 )
-                how = None if trial.purpose != "count" else how_to_count(store, run, trial, compare)
-                claimed.append(Claimed(attempt, trial, spec, len(together), is_base, how))
+                settings = (
+                    count_settings(store, run, trial, compare) if trial.purpose == "count" else None
+                )
+                claimed.append(Claimed(attempt, trial, spec, len(together), is_base, settings))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
             ran = True
@@ -148,8 +150,8 @@ def _attempt(
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
     """Measure a trial, or those of a round together, and return their results."""
     first_claimed, first = claimed[0], claimed[0].trial
-    if first_claimed.how_to_count is not None:
-        return (_count(first_claimed, first_claimed.how_to_count, emit),)
+    if first_claimed.count_settings is not None:
+        return (_count(first_claimed, first_claimed.count_settings, emit),)
     trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
     if first.slot is None:
         (only,) = trials
@@ -162,10 +164,10 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     return execute_round(trials, base, _readable)
 
 
-def _count(claimed: Claimed, how: HowToCount, emit: OnEvent) -> AttemptResult:
-    if how.failed_before is not None:
-        return AttemptResult("failed", failed_step="prepare", reason=how.failed_before)
-    return count_trial(claimed.spec, how.extent, _listener(claimed, emit))
+def _count(claimed: Claimed, settings: CountSettings, emit: OnEvent) -> AttemptResult:
+    if settings.failed_before is not None:
+        return AttemptResult("failed", failed_step="prepare", reason=settings.failed_before)
+    return count_trial(claimed.spec, settings.extent, _listener(claimed, emit))
 
 
 def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:

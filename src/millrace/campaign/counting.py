@@ -1,8 +1,8 @@
-"""Decide how a start in valgrind is counted, from those of the run that have ended.
+"""Choose the settings of a counted start, from those of the run that have ended.
 
 Servers are compared by the same statements. So the first start of a group chooses how many there
-are, by their time, and all others take as many. A treatment whose server failed once would fail
-again, after minutes.
+are, by their time, and all others take as many. A treatment that failed once is not started again:
+it would fail again, after minutes.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from millrace.trial.counting import Extent, extent_of
 
 
 @dataclass(frozen=True)
-class HowToCount:
-    """The statements to count; the start chooses them where ``extent`` is None.
+class CountSettings:
+    """The settings of a counted start; it chooses its own ``extent`` where that is None.
 
     ``failed_before`` is the reason for which an earlier start of the treatment failed.
     """
@@ -27,8 +27,10 @@ class HowToCount:
     failed_before: str | None = None
 
 
-def how_to_count(store: Store, run: RunRecord, trial: PlannedTrial, compare: Compare) -> HowToCount:
-    """Return how a trial is counted."""
+def count_settings(
+    store: Store, run: RunRecord, trial: PlannedTrial, compare: Compare
+) -> CountSettings:
+    """Return the settings of a counted trial."""
     stored = store.load_run(run.id, observations_too=True)
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
@@ -44,7 +46,7 @@ def how_to_count(store: Store, run: RunRecord, trial: PlannedTrial, compare: Com
         is_earlier = other.treatment_id == trial.treatment.id and other.block < trial.block
         if is_earlier and attempt.outcome == "failed":
             failed_before = failed_before or f"an earlier start failed: {attempt.reason}"
-    return HowToCount(extent, failed_before)
+    return CountSettings(extent, failed_before)
 
 
 def _fixed(levels: Mapping[str, Level], factor: str) -> dict[str, Level]:

@@ -16,9 +16,9 @@ from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
 from millrace.experiment.validation import (
     ALL,
+    CONCURRENT_REMOVED,
     INSTRUCTIONS,
     MAX_SEED,
-    NO_PAIRS,
     chosen_collectors,
 )
 
@@ -106,7 +106,7 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             is_flag=True,
             hidden=True,
             expose_value=False,
-            callback=_refuse_pairs,
+            callback=_refuse_concurrent,
         ),
         click.option(
             "--slices",
@@ -144,9 +144,9 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
     return _with_options(command, options, blocks_are_exact=_BLOCKS in of_blocks)
 
 
-def _refuse_pairs(_context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+def _refuse_concurrent(_context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
     if is_asked:
-        raise UserError(NO_PAIRS, hint="leave out the option, or use --slices")
+        raise UserError(CONCURRENT_REMOVED, hint="leave out the option, or use --slices")
 
 
 def _with_options(

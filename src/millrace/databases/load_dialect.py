@@ -7,16 +7,16 @@ from typing import Protocol
 class LoadDialect(Protocol):
     """The statements and errors of the load generator's sessions.
 
-    ``session`` are the statements that begin each session, after which times are UTC, and
-    ``patient`` those that let a load's session wait for its turn as long as others take. A client
-    repeats a transaction after ``retried_errors``, which another transaction caused.
-    ``error_hints`` are what the user can do about an error, by its code.
+    ``session`` are the statements that begin each session, after which times are UTC;
+    ``no_read_timeout`` are those after which a server waits for the rows of a load however long
+    the turns of others take. A client repeats a transaction after ``retried_errors``, which another
+    transaction caused. ``error_hints`` are what the user can do about an error, by its code.
     """
 
     @property
     def session(self) -> tuple[str, ...]: ...
     @property
-    def patient(self) -> tuple[str, ...]: ...
+    def no_read_timeout(self) -> tuple[str, ...]: ...
     @property
     def retried_errors(self) -> tuple[int, ...]: ...
     @property

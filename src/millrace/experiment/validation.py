@@ -31,7 +31,7 @@ from millrace.workloads import Workload
 
 Design = Literal["interleaved", "slices"]
 
-NO_PAIRS = "millrace no longer measures pairs at the same time: slices are more accurate"
+CONCURRENT_REMOVED = "millrace no longer measures pairs at the same time: slices are more accurate"
 MAX_SEED = 2**63 - 1
 ALL, INSTRUCTIONS = "all", "instructions"
 """Names in a list of collectors: all that sample trials; counts, in trials of their own."""
@@ -112,7 +112,7 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
     """Check a parsed file at all its scales, not only at the requested one."""
     errors = Diagnostics()
     for key in document.keys() & _REMOVED_KEYS:
-        errors.add(key, NO_PAIRS, 'design = "slices", or neither key')
+        errors.add(key, CONCURRENT_REMOVED, 'design = "slices", or neither key')
     document = {key: of for key, of in document.items() if key not in _REMOVED_KEYS}
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(errors, document)

@@ -68,8 +68,8 @@ class Valgrind:
         )
 
 
-COUNT, REST, FORGET, DUMP = "instrumentation on", "instrumentation off", "zero", "dump"
-"""Monitor commands: count from now on, or no more; forget what was counted; write it and forget."""
+COUNT, PAUSE, FORGET, DUMP = "instrumentation on", "instrumentation off", "zero", "dump"
+"""Monitor commands: start and pause counting; forget what was counted; write it and forget it."""
 
 
 def environment(directory: Path) -> Mapping[str, str]:

@@ -226,7 +226,7 @@ class _Start:
             took_s = min(self._drive(_FIRST, limit_s).duration_s for _ in range(2))
             extent = self.extent or extent_for(took_s / _FIRST)
             if warming := self._warming(extent):
-                monitor.send(valgrind.REST)  # 50 times as fast
+                monitor.send(valgrind.PAUSE)  # 50 times as fast
                 self._drive(warming, limit_s)
                 monitor.send(valgrind.COUNT)
             self._drive(extent.many, limit_s)

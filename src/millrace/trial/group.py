@@ -21,19 +21,19 @@ def joined(
     trials: Sequence[GroupTrial],
     results: Sequence[AttemptResult | None],
     *,
-    apart: Collection[int] = (),
+    unprepared: Collection[int] = (),
 ) -> tuple[AttemptResult, ...]:
     """Return the results of a round's trials; where one failed, those that did not are left out.
 
-    A result is None where another trial ended this one. Those ``apart``, by number, failed before
-    the others were measured.
+    A result is None where another trial ended this one. Those ``unprepared``, by number, failed
+    before the others were measured, which therefore count.
     """
     ended = enumerate(zip(trials, results, strict=True))
     failed = next(
         (
             (trial, result)
             for number, (trial, result) in ended
-            if result is not None and result.outcome == "failed" and number not in apart
+            if result is not None and result.outcome == "failed" and number not in unprepared
         ),
         None,
     )

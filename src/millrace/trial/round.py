@@ -77,8 +77,8 @@ def execute_round(
 ) -> tuple[AttemptResult, ...]:
     """Execute the trials of a round, of which ``base`` is the one that all are compared with.
 
-    A server that cannot be prepared fails alone, unless it is the base or leaves this alone. Of the
-    others all finish, or none counts. ``checked`` may refuse a result. Raise Interrupted, after
+    A server that cannot be prepared fails alone, unless it is the base or only the base is left. Of
+    the others all finish, or none counts. ``checked`` may refuse a result. Raise Interrupted, after
     everything was closed, when the user stops the run.
     """
     with ExitStack() as opened:
@@ -88,9 +88,9 @@ def execute_round(
             for side in reversed(ready):
                 side.end()
         results = [side.result() for side in sides]
-    apart = [number for number, side in enumerate(sides) if side not in ready] if ready else ()
+    unprepared = [number for number, side in enumerate(sides) if side not in ready] if ready else ()
     checked_results = [None if each is None else checked(each) for each in results]
-    return joined(trials, checked_results, apart=apart)
+    return joined(trials, checked_results, unprepared=unprepared)
 
 
 def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
@@ -328,13 +328,13 @@ def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRec
 
 
 def _require_room(client: ServerClient) -> None:
-    """Raise TrialFailed where a load filled the buffer pool, whose pages were written meanwhile."""
+    """Raise TrialFailed where a load filled the buffer pool, so that pages were written meanwhile."""
     pool = client.family.storage.pool_status(client)
     if pool.data_bytes > _FULLEST * pool.total_bytes:
         raise TrialFailed(
             f"the load filled {readable_size(pool.data_bytes)} of the buffer pool's "
-            f"{readable_size(pool.total_bytes)}: pages were written in the slices of others",
-            hint=f"set {client.family.storage.pool_option} higher, or --interleaved",
+            f"{readable_size(pool.total_bytes)}: it wrote pages in the slices of the others",
+            hint=f"a larger {client.family.storage.pool_option}, or --interleaved",
         )
 
 

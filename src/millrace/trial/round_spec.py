@@ -26,10 +26,10 @@ def load_spec(
     alone = phase_spec.load_spec(
         workload.measuring_phases, workload, first.dialect, first.measured_connection
     )
-    waits = () if workload.drives else first.dialect.patient
+    for_turns = () if workload.drives else first.dialect.no_read_timeout
     return replace(
         alone,
-        session=(*alone.session, *waits),
+        session=(*alone.session, *for_turns),
         phases=tuple(_of_all(phase, specs, activity) for phase in alone.phases),
         against=tuple(server.measured_connection for server in servers[1:]),
     )

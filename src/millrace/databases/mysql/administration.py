@@ -93,7 +93,7 @@ class MysqlLoadDialect:
     """The SQL of MySQL and MariaDB: see ``databases.load_dialect.LoadDialect``."""
 
     session = ("SET time_zone = '+00:00'",)
-    patient = ("SET net_read_timeout = 86400",)
+    no_read_timeout = ("SET net_read_timeout = 86400",)
 
     # A deadlock, a lock wait timeout, and a row changed since it was read; sysbench retries these.
     retried_errors = (1213, 1205, 1020)

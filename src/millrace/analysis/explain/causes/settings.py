@@ -36,7 +36,7 @@ def options(evidence: Evidence) -> Iterator[Finding]:
             continue
         values = values_of(evidence.a, evidence.b, dearer)
         waits = evidence.growth_of(topic.waits) > 0
-        is_likely = topic.certainty == 1 or _is_seen(evidence, topic)
+        is_likely = topic.certainty == 1 or _has_own_evidence(evidence, topic)
         yield Finding(
             "option",
             topic.name,
@@ -61,7 +61,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         if us <= 0:
             continue
         values: Values = {fact.name: (a, b)}
-        is_likely = _is_seen(evidence, fact)
+        is_likely = _has_own_evidence(evidence, fact)
         yield Finding(
             "build",
             fact.name,
@@ -75,7 +75,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _is_seen(evidence: Evidence, topic: Topic) -> bool:
+def _has_own_evidence(evidence: Evidence, topic: Topic) -> bool:
     """Return whether functions or counters of a topic's own grew, not only parts of the time."""
     if any(evidence.group_growth_us.get(name) for name in topic.groups):
         return True
