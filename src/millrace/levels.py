@@ -1,12 +1,15 @@
 """Format factors and their levels for reports, and parse levels from a command line."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from millrace.shown_text import shown_line
 
 # A value of a factor.
 Level = str | int | float | bool
+
+CLIENTS = "clients"
+"""The factor of the number of clients; the instructions of a statement do not depend on it."""
 
 _OPTION = "options."  # the prefix of factors that are options of a server
 _NAMING = frozenset(("server", "configuration", "test"))  # factors whose levels are names
@@ -51,6 +54,11 @@ def level_named(text: str, levels: Sequence[Level]) -> Level | None:
     switch = _SWITCHES.get(text.lower())
     alike = [level for level in levels if isinstance(level, bool) and level is switch]
     return next(iter([*exactly, *alike]), None)
+
+
+def without_clients(levels: Mapping[str, Level]) -> dict[str, Level]:
+    """Return the levels of all factors but the number of clients."""
+    return {name: level for name, level in levels.items() if name != CLIENTS}
 
 
 def levels_text(levels: Sequence[Level]) -> str:

@@ -18,10 +18,10 @@ from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.preparation import refuse_missing_cpus, run_input
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment, Plan, Treatment
-from millrace.experiment.plan import CLIENTS, expand, one_of_clients, seed_of
+from millrace.experiment.plan import distinct_but_for_clients, expand, seed_of
 from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
-from millrace.levels import Level
+from millrace.levels import CLIENTS, Level, without_clients
 from millrace.model.events import Notice, OnEvent
 from millrace.model.instruction_counts import CountedStart, TreatmentStarts
 from millrace.trial import counting
@@ -92,13 +92,9 @@ def _plan(experiment: Experiment) -> Plan:
             "same instructions whatever other clients do",
             hint="compare servers or options",
         )
-    kept = one_of_clients(plan.treatments)
+    kept = distinct_but_for_clients(plan.treatments)
     of_kept = plan.only(trial for trial in plan.trials if trial.treatment in kept)
     return replace(of_kept, treatments=kept)
-
-
-def _levels(treatment: Treatment) -> dict[str, Level]:
-    return {name: level for name, level in treatment.levels.items() if name != CLIENTS}
 
 
 def _refuse(experiment: Experiment, treatment: Treatment, prepared: PreparedTreatment) -> None:
@@ -147,7 +143,7 @@ class _Counting:
                 found[treatment.id].append(start)
         return tuple(
             TreatmentStarts(
-                levels=_levels(each),
+                levels=without_clients(each.levels),
                 starts=tuple(found[each.id]),
                 program=counting.program_of(_trial_spec(each, self.prepared[each.id])),
                 failure=failures.get(each.id),
@@ -171,11 +167,11 @@ class _Counting:
     def _fixed(self, treatment: Treatment) -> Iterator[tuple[str, Level]]:
         """Yield the levels that a treatment shares with those that it is compared with."""
         compared = self.plan.experiment.compare.factor
-        return (each for each in _levels(treatment).items() if each[0] != compared)
+        return (each for each in without_clients(treatment.levels).items() if each[0] != compared)
 
     def _announce(self, number: int, treatment: Treatment) -> None:
         self.on_event(Notice(f"start {number + 1} of {self.starts}: {_label(treatment)}"))
 
 
 def _label(treatment: Treatment) -> str:
-    return replace(treatment, levels=_levels(treatment)).label
+    return replace(treatment, levels=without_clients(treatment.levels)).label

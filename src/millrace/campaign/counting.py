@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millrace.experiment.model import Compare, PlannedTrial
-from millrace.experiment.plan import CLIENTS
-from millrace.levels import Level
+from millrace.levels import Level, without_clients
 from millrace.store.records import RunRecord
 from millrace.store.store import Store
 from millrace.trial.counting import Extent, extent_of
@@ -50,4 +49,4 @@ def count_settings(
 
 
 def _fixed(levels: Mapping[str, Level], factor: str) -> dict[str, Level]:
-    return {name: level for name, level in levels.items() if name not in (factor, CLIENTS)}
+    return {name: level for name, level in without_clients(levels).items() if name != factor}

@@ -29,7 +29,7 @@ from millrace.experiment import rounds
 from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.levels import Level
+from millrace.levels import Level, without_clients
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
@@ -39,9 +39,6 @@ _FORMAT = 1
 _MEASURE: Purpose = "measure"
 _PROFILE: Purpose = "profile"
 _COUNT: Purpose = "count"
-
-CLIENTS = "clients"
-"""The factor that changes nothing about the instructions of a statement."""
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
@@ -59,12 +56,12 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
     )
     counted = ((block, f"{seed}:{_COUNT}", _COUNT) for block in range(experiment.counted_starts))
-    one_client = one_of_clients(treatments)
+    counted_treatments = distinct_but_for_clients(treatments)
     ordered = (
         (block, purpose, treatment, slot)
         for block, of_purpose, purpose in (*blocks, *profiled, *counted)
         for treatment, slot in _block_order(experiment, groups, purpose, of_purpose, block)
-        if purpose != _COUNT or treatment in one_client
+        if purpose != _COUNT or treatment in counted_treatments
     )
     trials = tuple(
         PlannedTrial(
@@ -92,12 +89,11 @@ def without_slices(experiment: Experiment) -> Experiment:
     )
 
 
-def one_of_clients(treatments: Iterable[Treatment]) -> tuple[Treatment, ...]:
+def distinct_but_for_clients(treatments: Iterable[Treatment]) -> tuple[Treatment, ...]:
     """Return one treatment of those that differ in their number of clients alone."""
     first: dict[tuple[tuple[str, Level], ...], Treatment] = {}
     for treatment in treatments:
-        levels = ((name, level) for name, level in treatment.levels.items() if name != CLIENTS)
-        first.setdefault(tuple(levels), treatment)
+        first.setdefault(tuple(without_clients(treatment.levels).items()), treatment)
     return tuple(first.values())
 
 

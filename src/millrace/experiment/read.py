@@ -10,7 +10,7 @@ from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
-from millrace.experiment.plan import CLIENTS, with_slices
+from millrace.experiment.plan import with_slices
 from millrace.experiment.settings import Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
@@ -21,7 +21,7 @@ from millrace.experiment.validation import (
     ValidationContext,
     check,
 )
-from millrace.levels import Level, level_named, levels_text
+from millrace.levels import CLIENTS, Level, level_named, levels_text
 from millrace.workloads.defaults import in_slices
 
 AS_WRITTEN = "as written"

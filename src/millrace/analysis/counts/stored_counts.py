@@ -2,11 +2,9 @@
 
 from millrace.analysis.counts.compare_counts import comparison, treatment_count
 from millrace.analysis.counts.model import CountComparison
-from millrace.levels import Level
+from millrace.levels import CLIENTS, without_clients
 from millrace.model.instruction_counts import Program, TreatmentStarts
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord
-
-_CLIENTS = "clients"  # one count holds for any number of them
 
 
 def compare_stored(
@@ -17,15 +15,15 @@ def compare_stored(
     ``stored`` has its observations.
     """
     a, b = (_starts(stored, each) for each in (base, candidate))
-    if factor == _CLIENTS or not any((a.starts, a.failure, b.starts, b.failure)):
+    if factor == CLIENTS or not any((a.starts, a.failure, b.starts, b.failure)):
         return None
     return comparison(treatment_count(a, factor), treatment_count(b, factor))
 
 
 def _starts(stored: StoredRun, treatment: TreatmentRecord) -> TreatmentStarts:
     """Return the counted starts of a treatment, or of one with other clients."""
-    levels = _levels(treatment)
-    alike = {each.id for each in stored.treatments if _levels(each) == levels}
+    levels = without_clients(treatment.levels)
+    alike = {each.id for each in stored.treatments if without_clients(each.levels) == levels}
     last = stored.last_attempts()
     ended = [
         last[trial.id]
@@ -41,10 +39,6 @@ def _starts(stored: StoredRun, treatment: TreatmentRecord) -> TreatmentStarts:
         program=programs[-1] if programs else None,
         failure=next((_reason(each) for each in ended if each.outcome == "failed"), None),
     )
-
-
-def _levels(treatment: TreatmentRecord) -> dict[str, Level]:
-    return {name: level for name, level in treatment.levels.items() if name != _CLIENTS}
 
 
 def _reason(attempt: StoredAttempt) -> str:
