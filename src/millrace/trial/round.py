@@ -193,7 +193,7 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
     """Drive or load all sides; return whether that counts."""
     workload = sides[0].trial.spec.workload
     limit_s = len(sides) * time_limits.limit_s(workload.measuring_phases, workload)
-    driven: list[_Driven] = []
+    measured: list[_SideMeasurement] = []
 
     def begin(step: str) -> None:
         for side in sides:
@@ -201,17 +201,17 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
 
     with ExitStack() as opened:
 
-        def drive(_limit_s: float) -> None:
-            driven.extend(_drive(sides, base, opened, limit_s))
+        def run(_limit_s: float) -> None:
+            measured.extend(_measure_in_slices(sides, base, opened, limit_s))
 
-        step = Step("measure", drive, limit_s + collection.RESULT_LIMIT_S)
+        step = Step("measure", run, limit_s + collection.RESULT_LIMIT_S)
         ended = execute_steps([step], begin)
         if ended.cause is not None:
-            share = [replace(e, duration_s=e.duration_s / len(sides)) for e in ended.steps]
+            share = [replace(s, duration_s=s.duration_s / len(sides)) for s in ended.steps]
             for side in _at_fault(sides, ended.cause):
                 side.add(replace(ended, steps=tuple(share)))
             return False
-        for side, found in zip(sides, driven, strict=True):
+        for side, found in zip(sides, measured, strict=True):
             step = Step("measure", partial(_conclude, side, found), collection.RESULT_LIMIT_S)
             side.add(execute_steps([step], lambda _step: None))
     return all(side.cause is None for side in sides) and _read_alike(sides)
@@ -245,17 +245,17 @@ def _read_alike(sides: Sequence[_Side]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Driven:
-    """A side's measurement, its hooks, which are still open, and its part of the result."""
+class _SideMeasurement:
+    """The measurement of a side: its hooks are still open; ``part`` is its part of the result."""
 
-    measurement: MeasurementContext
+    context: MeasurementContext
     hooks: Sequence[MeasurementHook]
-    found: SideResult
+    part: SideResult
 
 
-def _drive(
+def _measure_in_slices(
     sides: Sequence[_Side], base: int, opened: ExitStack, limit_s: float
-) -> Iterable[_Driven]:
+) -> Iterable[_SideMeasurement]:
     """Drive or load all sides in slices."""
     specs, workload = [side.trial.spec for side in sides], sides[0].trial.spec.workload
     activity = None
@@ -305,18 +305,19 @@ def _drive(
         else loads_by_side(result, len(sides), base, workload.checked.measured.timed)
     )
     return [
-        _Driven(contexts[number], [hook for of, hook in of_sides if of == number], part)
+        _SideMeasurement(contexts[number], [hook for of, hook in of_sides if of == number], part)
         for number, part in enumerate(parts)
     ]
 
 
-def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRecord]:
+def _conclude(side: _Side, measured: _SideMeasurement, _limit_s: float) -> Sequence[StepRecord]:
     """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
-    outputs, found = side.context.outputs, driven.found
-    outputs.add_measurement(names.trimmed_s(found.phase), found.trimmed_s)
-    outputs.add_measurement(names.SLICES, found.slices)
-    outputs.add_measurement(names.ROUND_S, found.round_s)
-    phase, slowdown = found.result.driven(), fault_injection.slowdown_in_slices(side.trial.spec)
+    outputs, part = side.context.outputs, measured.part
+    outputs.add_measurement(names.trimmed_s(part.phase), part.trimmed_s)
+    outputs.add_measurement(names.SLICES, part.slices)
+    outputs.add_measurement(names.ROUND_S, part.round_s)
+    slowdown = fault_injection.slowdown_in_slices(side.trial.spec)
+    phase = part.result.driven()
     if phase is not None and slowdown:
         outputs.add_measurement(names.SLOWDOWN_WINDOW_S, phase.duration_s)
         outputs.add_measurement(
@@ -324,11 +325,11 @@ def _conclude(side: _Side, driven: _Driven, _limit_s: float) -> Sequence[StepRec
         )
     if not side.trial.spec.workload.drives:
         _require_room(side.live[0].client)
-    return measure.conclude(driven.measurement, driven.hooks, driven.found.result)
+    return measure.conclude(measured.context, measured.hooks, part.result)
 
 
 def _require_room(client: ServerClient) -> None:
-    """Raise TrialFailed where a load filled the buffer pool, so that pages were written meanwhile."""
+    """Raise TrialFailed where a load filled the buffer pool, so that it wrote pages meanwhile."""
     pool = client.family.storage.pool_status(client)
     if pool.data_bytes > _FULLEST * pool.total_bytes:
         raise TrialFailed(

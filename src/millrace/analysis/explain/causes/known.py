@@ -63,14 +63,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """The needs of a topic: any of ``counters`` counts, or EXPLAIN's text has any of ``plans``.
+    """What a topic needs to matter: any of ``counters``, or any of ``plans`` in EXPLAIN's text.
 
-    ``often`` is how often an operation counts: less than the default may be collectors' statements.
+    An operation counts ``per_operation`` times or more; less than the default may be collectors'
+    statements.
     """
 
     counters: tuple[str, ...]
     plans: tuple[str, ...] = ()
-    often: float = 0.1
+    per_operation: float = 0.1
 
 
 def _with_cpu(parts: list[str]) -> list[str]:

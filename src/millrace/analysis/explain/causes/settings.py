@@ -178,7 +178,7 @@ def may_matter(
     if topic.only is None:
         return True
     counts = [side.own_counters(*topic.only.counters) for side in sides]
-    return any(count is not None and count >= topic.only.often for count in counts) or any(
+    return any(count is not None and count >= topic.only.per_operation for count in counts) or any(
         words in said for said in _said_by_plans(plans) for words in topic.only.plans
     )
 
