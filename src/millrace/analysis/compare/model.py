@@ -282,8 +282,8 @@ class RunAnalysis:
     comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
     that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
     ids of base and candidate. ``instructions`` are compared counts, each with its group's label.
-    ``overlap`` is the least share of a pair's measured time in which both were measured, None where
-    trials took turns.
+    ``overlap`` is the least share of a pair's measured time in which both were measured; only
+    earlier versions measured two trials at the same time, else it is None.
     """
 
     run: RunRecord

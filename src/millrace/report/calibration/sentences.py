@@ -113,21 +113,21 @@ def head_line(analysis: RunAnalysis) -> str | None:
     calibrations = analysis.calibrations
     if calibrations is None:
         return None
-    beside, remedy = "", "`millrace calibrate FILE`"
+    design, command = "", "`millrace calibrate FILE`"
     if analysis.run.design.concurrent:
-        beside, remedy = " side by side", ""  # only earlier versions measured so
+        design, command = " side by side", ""  # as earlier versions measured
     elif analysis.run.design.slices:
         several = any(int(each.resolved.get("clients", 1)) > 1 for each in analysis.treatments)
         how = " --slowdown none" if several else ""  # ``cpu`` takes interleaved trials there
-        beside, remedy = " in slices", f"`millrace calibrate FILE{how}`"
+        design, command = " in slices", f"`millrace calibrate FILE{how}`"
     if not calibrations:
-        how_far = f"; {remedy} tells how far its verdicts can be trusted" if remedy else ""
-        return f"this host was not calibrated{beside}{how_far}"
+        how_far = f"; {command} tells how far its verdicts can be trusted" if command else ""
+        return f"this host was not calibrated{design}{how_far}"
     quoted = calibrations[0]
     other = "" if quoted.is_of_experiment else f" for {quoted.experiment}"
-    text = f"calibrated{beside} {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
+    text = f"calibrated{design} {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
     if quoted.stale:
-        anew = f": {remedy} calibrates anew" if remedy else ""
+        anew = f": {command} calibrates anew" if command else ""
         text += f"; stale ({'; '.join(quoted.stale)}){anew}"
     return text
 
