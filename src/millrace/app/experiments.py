@@ -6,6 +6,7 @@ from pathlib import Path
 from millrace import paths
 from millrace.campaign import preparation
 from millrace.campaign.forecast import VisibleChanges, forecast_here, visible_changes
+from millrace.campaign.resume import measures_the_same
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
@@ -57,6 +58,7 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
             (run.created_utc, number)
             for number, each in enumerate(variants)
             for run in store.runs_of(digest(each), host_id, each.seed)
+            if measures_the_same(run, each)
         ]
         if found:
             return variants[max(found)[1]]

@@ -77,10 +77,13 @@ def execute_trials(
     instead of being a result.
     """
     compare, ran = plan.experiment.compare, False
+    finished = _finished(store, run) if retry_failed else frozenset()
     for together in measured_together(plan.trials, plan.experiment.compared_factors):
+        # A server that failed alone in its round has no others left to take turns with.
+        again = retry_failed and finished.isdisjoint(stored_trial_id(run, t) for t in together)
         claimed = []
         for trial in together:
-            attempt = claim(store, run, trial, retry_failed=retry_failed)
+            attempt = claim(store, run, trial, retry_failed=again)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
                 is_base = (
@@ -95,6 +98,12 @@ def execute_trials(
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
             ran = True
     return ran
+
+
+def _finished(store: Store, run: RunRecord) -> frozenset[str]:
+    """Return the ids of the trials that finished at their last attempt."""
+    last = store.load_run(run.id).last_attempts()
+    return frozenset(name for name, attempt in last.items() if attempt.outcome == "finished")
 
 
 def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:

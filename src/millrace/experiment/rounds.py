@@ -12,13 +12,15 @@ each of the next blocks each moves on by one slot, so that in n blocks it has ea
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
-from millrace.quantities import readable_size
+from millrace.quantities import parse_size, readable_size
 from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
@@ -30,6 +32,7 @@ _HINT = (
 )
 _ENGINE, _LOCAL, _SOCKET = "innodb", "local", "socket"
 _MOST_TABLE_BYTES = 64 << 20
+_POOL = "innodb_buffer_pool_size"
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
@@ -174,14 +177,26 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
                 f"{engine} may do some of the work of a load later, in the slices of other servers",
                 'engine = "InnoDB"',
             )
-        elif data.table_bytes(int(each["rows"]), engine) > _MOST_TABLE_BYTES:
-            most = _MOST_TABLE_BYTES // data.table_bytes(1, engine)
+            continue
+        most_bytes = min((_MOST_TABLE_BYTES, *(each // 2 for each in _buffer_pools(experiment))))
+        if data.table_bytes(int(each["rows"]), engine) > most_bytes:
             yield Diagnostic(
                 "parameters.rows",
-                f"the table is larger than {readable_size(_MOST_TABLE_BYTES)}, half of the default "
-                "buffer pool: a server would write it to the disk in the slices of the others",
-                f"rows = {most:_} or fewer",
+                f"the table is larger than {readable_size(most_bytes)}, half of the "
+                f"{'default' if most_bytes == _MOST_TABLE_BYTES else 'smallest'} buffer pool: a "
+                "server would write it to the disk in the slices of the others",
+                f"rows = {most_bytes // data.table_bytes(1, engine):_} or fewer",
             )
+
+
+def _buffer_pools(experiment: Experiment) -> Iterator[int]:
+    """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
+    defined = (each.get("options", {}).get(_POOL) for each in experiment.configurations.values())
+    varied = (each.levels for each in experiment.factors if each.name == f"{OPTION}{_POOL}")
+    for size in (*defined, *chain.from_iterable(varied)):
+        if isinstance(size, int | str):
+            with suppress(ValueError):  # it is no size for the server either
+                yield parse_size(str(size))
 
 
 def _stops_servers(experiment: Experiment) -> bool:

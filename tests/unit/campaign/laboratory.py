@@ -177,7 +177,11 @@ class Laboratory:
             if len(claimed) == 1:
                 return real(claimed, emit)
             results = [measure(each) for each in claimed]
-            if {each.outcome for each in results} == {"finished"}:
+            # As in a real round: who does not start fails alone, unless that leaves one alone.
+            finished = [
+                c for c, each in zip(claimed, results, strict=True) if each.outcome == "finished"
+            ]
+            if len(finished) > 1 and any(each.is_base for each in finished):
                 return results
             left_out = AttemptResult(
                 "failed", failed_step=PAIR_FAILED, reason="the other one failed"

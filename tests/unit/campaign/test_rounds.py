@@ -8,7 +8,7 @@ import pytest
 
 from millrace.model.events import TrialBegan, TrialEnded
 from millrace.store.records import PAIR_FAILED, StoredRun
-from tests.unit.campaign.laboratory import SLOW, Laboratory, without_instants
+from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, without_instants
 
 
 @pytest.fixture
@@ -49,6 +49,17 @@ def test_all_of_a_round_are_tried_again(laboratory: Laboratory) -> None:
     assert len(laboratory.measured) == 2
     assert {each.outcome for each in again.last_attempts().values()} == {"finished"}
     assert outcomes(again).count("finished") == 6
+
+
+def test_who_failed_alone_keeps_its_reason_when_tried_again(laboratory: Laboratory) -> None:
+    laboratory.ratios = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}
+    laboratory.fails = lambda server, block, _attempt: server == SLOW and block == 1
+    failed = laboratory.run(blocks=3)
+    assert outcomes(failed).count("finished") == 8
+    laboratory.fails = lambda *_: False
+    again = laboratory.run(blocks=3, retry_failed=True)
+    assert laboratory.measured == []
+    assert again.attempts == failed.attempts
 
 
 def test_profiled_trials_have_the_host_to_themselves(laboratory: Laboratory) -> None:

@@ -295,6 +295,32 @@ def test_loads_that_do_not_take_turns_are_interleaved(
     assert place in [mistake.where for mistake in refused.value.diagnostics]
 
 
+@pytest.mark.parametrize(
+    ("factor", "more"),
+    [
+        ('options.innodb_buffer_pool_size = ["16M", "1G"]', ""),
+        (
+            'configuration = ["small"]',
+            '[configurations.small]\noptions.innodb_buffer_pool_size = "16M"\n',
+        ),
+    ],
+)
+def test_loads_into_a_small_buffer_pool_are_interleaved(
+    tmp_path: Path, factor: str, more: str
+) -> None:
+    text = SMALL.replace("rows = 1000", "rows = 200_000").replace(
+        "\n[compare]", f"{factor}\n[compare]"
+    )
+    made = read_text(tmp_path, f"{text}{more}")
+    assert not made.slices
+    with pytest.raises(ValidationError) as refused:
+        expand(read_text(tmp_path, f"{text}{more}", overrides=Overrides(slices=True)), seed=1)
+    (mistake,) = refused.value.diagnostics
+    assert mistake.where == "parameters.rows"
+    assert "half of the smallest buffer pool" in mistake.message
+    assert read_text(tmp_path, f"{text}{more}".replace("16M", "64M")).slices
+
+
 @pytest.mark.parametrize("test", ["oltp_read_only", "update-nonindex", "insert"])
 def test_clients_read_or_one_of_them_writes_rows_without_changing_indexes(test: str) -> None:
     made = experiment(fixed={"test": [test]})

@@ -150,7 +150,8 @@ def _origins(root: _Node) -> Iterator[_Node]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        alone = [each for each in node.alone.values() if _is_part(each.difference, node.rest)]
+        rest = node.rest  # computed from all of them
+        alone = [each for each in node.alone.values() if _is_part(each.difference, rest)]
         explained = {
             through
             for each in alone

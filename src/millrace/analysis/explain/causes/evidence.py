@@ -71,7 +71,8 @@ class SideEvidence:
     @property
     def clients(self) -> int:
         """Return the number of clients at a time; loads have one."""
-        return int(self.levels.get("clients", 1))
+        clients = self.levels.get("clients", 1)
+        return clients if isinstance(clients, int) else 1
 
     def by_block(self, ask: Ask) -> dict[int, float]:
         """Return a figure of each trial that has it."""

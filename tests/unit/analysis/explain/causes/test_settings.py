@@ -270,6 +270,10 @@ def test_a_setting_of_contention_is_not_suspected_with_a_single_client() -> None
     assert ("option", "spinning") in named(suspects(a, b))
 
 
+def test_a_level_that_is_no_number_of_clients_is_one() -> None:
+    assert case(Seen(levels={"clients": "many"}), Seen(levels={"clients": 4})).a.clients == 1
+
+
 def test_what_may_cost_cpu_time_like_all_else_is_possible_and_not_likely() -> None:
     a, b = SORTED
     a, b = (replace(each, counted={"Sort_range": 1.0}) for each in (a, b))
