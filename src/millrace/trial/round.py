@@ -94,7 +94,8 @@ def execute_round(
 
 
 def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
-    return TrialContext(trial.spec, TrialOutputs(), opened, trial.emit)
+    own = opened.enter_context(ExitStack())  # so that a side can be closed before the others
+    return TrialContext(trial.spec, TrialOutputs(), own, trial.emit)
 
 
 @dataclass
@@ -109,6 +110,7 @@ class _Side:
     steps: tuple[StepRecord, ...] = ()
     failed: str | None = None
     cause: Exception | None = None
+    closed: AttemptResult | None = None
 
     @property
     def live(self) -> list[LiveServer]:
@@ -127,10 +129,15 @@ class _Side:
 
     def result(self) -> AttemptResult | None:
         """Return the result; None where another side ended this one before its own end."""
-        if not self.steps:
-            return None
+        if self.closed is not None or not self.steps:
+            return self.closed
         ended = StepsOutcome(self.steps, self.failed, self.cause)
         return attempt_result(self.context.outputs, ended)
+
+    def close(self) -> None:
+        """Close what failed: its server would work while the others are measured."""
+        self.closed = self.result()
+        self.context.opened.close()
 
     def add(self, ended: StepsOutcome) -> None:
         """Add steps to those before; their times are without those of other sides."""
@@ -168,6 +175,8 @@ def _prepared(sides: Sequence[_Side], base: int) -> list[_Side]:
             ready.append(side)
         elif side is sides[base]:
             return []
+        else:
+            side.close()
     return ready if len(ready) > 1 else []
 
 
