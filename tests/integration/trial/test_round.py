@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import execute_round
@@ -66,6 +68,7 @@ def round_of(
     kill: str | None = None,
     collectors: tuple[str, ...] = (),
     last_slowdown: Slowdown | None = None,
+    cpu_idle: CpuIdleSettings | None = None,
     **chosen: Any,
 ) -> tuple[AttemptResult, ...]:
     def listen(event: TrialEvent) -> None:
@@ -87,6 +90,7 @@ def round_of(
                     ),
                     workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
                     collectors=collectors,
+                    cpu_idle=cpu_idle,
                 ),
                 name,
                 listen,
@@ -247,7 +251,11 @@ def test_a_load_that_fills_the_buffer_pool_is_none_in_slices(server_of: ServerOf
 
 def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf) -> None:
     half = Stopped(0.5)
-    results = round_of(server_of, SERVERS[:1] * 2, last_slowdown=half, clients=1)
+    # Which CPUs the threads get by chance makes one of two equal servers twice as fast.
+    shared = CpuIdleSettings(
+        False, False, None, max(os.sched_getaffinity(0)), "they share a CPU", 50.0, 15.0
+    )
+    results = round_of(server_of, SERVERS[:1] * 2, last_slowdown=half, cpu_idle=shared, clients=1)
     assert [result.outcome for result in results] == ["finished"] * 2, results
     whole, halved = (
         figure(result, "transactions") / figure(result, "measure_trimmed_s") for result in results
