@@ -95,7 +95,7 @@ class ResolvedWorkload:
 
     @property
     def page_cache(self) -> PageCache:
-        """Where restored files are when a server starts.
+        """The place of restored files when a server starts.
 
         Unless the experiment says it, they are in memory where clients write to cached tables: a
         server may write its log in parts of a page, and a page that is not in memory is read first.

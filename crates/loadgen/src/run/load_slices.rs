@@ -22,7 +22,7 @@ pub struct SlicedLoad<'a, R> {
     pub slice_rows: u64,
     /// Of the order of sides.
     pub seed: u64,
-    /// What each server has been sent.
+    /// The counts of what each server has been sent.
     pub sent: &'a SentCounts,
 }
 

@@ -63,7 +63,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Only:
-    """What a topic needs to matter: any of ``counters``, or any of ``plans`` in EXPLAIN's text.
+    """The needs of a topic to matter: any of ``counters``, or any of ``plans`` in EXPLAIN's text.
 
     An operation counts ``per_operation`` times or more; less than the default may be collectors'
     statements.
