@@ -51,7 +51,10 @@ row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for row
 warnings = _of_phase("_warnings", "", "Warnings of the server about a load.")
 
 WITH_STALLS = "throughput_with_stalls"
-"""The metric of all slices, beside the trimmed one of a workload in slices."""
+"""The metric of all slices, beside the trimmed one of clients in slices."""
+
+WITHOUT_STALLS = "throughput_without_stalls"
+"""The trimmed metric, beside that of all slices of a load."""
 
 ROWS = _measured("rows", "", "higher", "Rows loaded.")
 DATA_BYTES = _measured("data_bytes", "bytes", None, "Length of the rows loaded, as sent.")

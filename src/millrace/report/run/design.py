@@ -107,8 +107,9 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
             f"{in_slices.capitalize()}: the servers of such a group and block "
             "were started anew, were up at the same time, and took turns every few "
             "milliseconds, in a random order and its mirror image, so that a drift of the host "
-            "meets all of them. Throughput is by the trimmed mean of the slices’ log ratios, "
-            "without the fifth at each end; with stalls, it is that of all these slices together."
+            "meets all of them. Throughput of clients, and that of loads without stalls, is by the "
+            "trimmed mean of the slices’ log ratios, without the fifth at each end; throughput of "
+            "loads, and that of clients with stalls, is that of all these slices together."
         )
     if design.kind == "sequential":
         paragraphs.append(

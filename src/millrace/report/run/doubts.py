@@ -80,6 +80,11 @@ def _pairs(found: AaTrials) -> str:
 
 def _about_stalls(found: UnequalStalls) -> str:
     change = change_text(math.exp(found.effect.mean))
+    if found.counted:
+        return (
+            f"{found.candidate}: stalls alone make its throughput {change}, at least half as much "
+            f"as the whole difference; “throughput without stalls” leaves them out"
+        )
     return (
         f"{found.candidate}: stalls, which the trimmed mean of slices leaves out, make its "
         f"throughput {change}; “throughput with stalls” counts them"

@@ -9,7 +9,7 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.model.measurements import WITH_STALLS
+from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS
 from millrace.model.run_spec import RunSpec
 from millrace.report.run.doubts import doubts
 from tests.unit.analysis.query_runs import TIME_S, WORKLOAD, Levels, QueryRun, Values
@@ -17,21 +17,32 @@ from tests.unit.analysis.query_runs import TIME_S, WORKLOAD, Levels, QueryRun, V
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 
 
-def in_slices(stalled: float, *, rounds: bool = True) -> RunAnalysis:
-    """Return a run whose candidate stalls for a share of the time, and the base for a hundredth."""
+def in_slices(
+    stalled: float, *, rounds: bool = True, counted: bool = False, slower: float = 0.0
+) -> RunAnalysis:
+    """Return a run whose candidate stalls for a share of the time, and the base for a hundredth.
+
+    Without stalls the candidate is ``slower`` by that share of its time.
+    """
 
     def also(levels: Levels, block: int) -> Values:
         share = stalled if levels["server"] == OTHER else 0.01
         share *= random.Random(f"{levels['server']} {block}").uniform(0.9, 1.1)
-        found = {"measure_trimmed_s": TIME_S * (1 - share)}
+        work = 1 + slower if levels["server"] == OTHER else 1.0
+        found = {"measure_trimmed_s": TIME_S * work * (1 - share)}
+        found["measure_duration_s"] = TIME_S * work
         return {**found, "slices": 1_000.0} if rounds else found
 
     stored = QueryRun(
         servers=(BASE, OTHER), tests=("point-query",), clients=(1,), blocks=4, also=also
     ).build()
     metrics = dict(WORKLOAD["metrics"])
-    metrics[WITH_STALLS] = {**metrics["throughput"], "primary": False}
-    metrics["throughput"] = {**metrics["throughput"], "denominator": ["measure_trimmed_s"]}
+    plain, trimmed = metrics["throughput"], {"denominator": ["measure_trimmed_s"]}
+    if counted:
+        metrics[WITHOUT_STALLS] = {**plain, **trimmed, "primary": False}
+    else:
+        metrics[WITH_STALLS] = {**plain, "primary": False}
+        metrics["throughput"] = {**plain, **trimmed}
     spec = stored.run.spec.to_json() | {"workload": {**WORKLOAD, "metrics": metrics}}
     run = replace(stored.run, spec=RunSpec.model_validate(spec))
     return compare_run(replace(stored, run=run))
@@ -59,3 +70,11 @@ def test_a_side_may_stall_less_too() -> None:
 
 def test_interleaved_trials_leave_no_stalls_out() -> None:
     assert in_slices(0.08, rounds=False).stalls == ()
+
+
+def test_a_difference_of_loads_is_told_where_stalls_make_half_of_it() -> None:
+    assert in_slices(0.08, counted=True, slower=0.3).stalls == ()
+    analysis = in_slices(0.3, counted=True)
+    (found,) = analysis.stalls
+    assert found.counted
+    assert "at least half as much" in "".join(doubts(analysis))
