@@ -38,6 +38,8 @@ from millrace.databases.client import DatabaseClient, Session
 from millrace.databases.lifecycle import Initialisation, Site
 from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
+from millrace.databases.table_formats import TableBytes, TableFormat
+from millrace.errors import UserError
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Provenance
 from millrace.model.steady_limits import SteadyLimits
@@ -265,6 +267,25 @@ def _pool(counters: Mapping[str, Any]) -> PoolStatus:
     return PoolStatus(0, int(counters["counts"]["reads"]), _POOL_BYTES, _POOL_BYTES)
 
 
+class _TableFormats:
+    def resolve(self, engine: str | None, compression: str, version: str | None) -> TableFormat:
+        if compression.startswith("page-"):
+            raise UserError("fake servers compress no pages", hint="compression 'row'")
+        return TableFormat(engine, compression)
+
+    def comparable_options(self, version: str | None) -> Mapping[str, str]:
+        return {}
+
+    def verify(
+        self,
+        client: DatabaseClient,
+        database: str,
+        table_format: TableFormat,
+        table_bytes: TableBytes | None,
+    ) -> None:
+        pass
+
+
 class _SnapshotRules:
     excluded_files: tuple[str, ...] = ()
     link_suffixes: frozenset[str] = frozenset()
@@ -313,6 +334,7 @@ FAMILY = Family(
     load_dialect=_LoadDialect(),
     self_test=_SelfTest(),
     storage=_Storage(),
+    table_formats=_TableFormats(),
     snapshots=_SnapshotRules(),
     monitoring=FakeMonitoring(),
 )

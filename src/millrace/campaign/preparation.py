@@ -13,6 +13,8 @@ from pathlib import Path
 from millrace import paths
 from millrace.campaign.forecast import forecast_here, refuse_without_space
 from millrace.campaign.inputs import PreparedTreatment, RunInput, configuration_of, varied_options
+from millrace.campaign.table_formats import refuse_without_holes, table_format_of, unavailable
+from millrace.databases.table_formats import COMPRESSION
 from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
@@ -145,10 +147,17 @@ def _with_tls(server: Server, experiment: Experiment) -> Server:
 def _treatment_input(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
-    workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
     server = servers[str(treatment.resolved["server"])]
     version = None if isinstance(server, AttachedServer) else server.version
-    wanted = configuration_of(experiment, treatment, family=server.family, version=version)
+    table_format = table_format_of(experiment, treatment, server)
+    wanted = configurations.laid_over(
+        configuration_of(experiment, treatment, family=server.family, version=version),
+        table_format.server_options,
+        layer=COMPRESSION,
+    )
+    workload = ResolvedWorkload(
+        experiment.workload, chosen(experiment, treatment), table_format.sql
+    )
     if isinstance(server, AttachedServer) and varied_options(treatment):
         raise UserError(
             f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
@@ -163,7 +172,7 @@ def _treatment_input(
     slowdown = slowdown_of(treatment.resolved)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
-    spec = ServerSpec(slowed_server(server, slowdown), fitted, slowdown)
+    spec = ServerSpec(slowed_server(server, slowdown), fitted, slowdown, table_format=table_format)
     return PreparedTreatment((spec,), workload)
 
 
@@ -230,8 +239,9 @@ def run_input(
     work_dir = work_directory(paths.work_dir())
     servers = installed_servers(plan, on_event)
     treatments = treatment_inputs(plan, servers)
-    for text in options_without_effect(treatments.values()):
+    for text in (*options_without_effect(treatments.values()), *unavailable(treatments.values())):
         on_event(Notice(text))
+    refuse_without_holes(treatments.values(), work_dir)
     expected = expected_data(plan.experiment)
     reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)
     if data_file is None and (workload := next(reading, None)) is not None:

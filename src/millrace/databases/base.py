@@ -18,6 +18,7 @@ from millrace.databases.load_dialect import LoadDialect
 from millrace.databases.monitoring import Monitoring
 from millrace.databases.packaging import Packaging
 from millrace.databases.table_checks import KeptTable
+from millrace.databases.table_formats import TableFormats
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, KnownOptions, Option, Server
 from millrace.model.steady_limits import SteadyLimits
@@ -271,6 +272,7 @@ class Family:
     load_dialect: LoadDialect
     self_test: SelfTest
     storage: Storage
+    table_formats: TableFormats
     snapshots: SnapshotRules
     monitoring: Monitoring
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
@@ -170,6 +171,7 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
                 "only a Unix socket shows which rows a server has read, where a slice ends",
                 f'transport = "{_SOCKET}"',
             )
+        yield from _compression(each)
         engine = str(each.get("engine", _ENGINE))
         if engine.lower() != _ENGINE:
             yield Diagnostic(
@@ -189,6 +191,15 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
             )
 
 
+def _compression(values: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    if (level := values.get(COMPRESSION, UNCOMPRESSED)) != UNCOMPRESSED:
+        yield Diagnostic(
+            f"factors.{COMPRESSION}",
+            f"with '{level}', a server compresses pages later, in the slices of the others",
+            f"compression = '{UNCOMPRESSED}'",
+        )
+
+
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
     defined = (each.get("options", {}).get(_POOL) for each in experiment.configurations.values())
@@ -206,6 +217,8 @@ def _stops_servers(experiment: Experiment) -> bool:
 
 def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[Diagnostic]:
     kinds = statement_kinds(experiment.workload, values)
+    if not kinds <= {"read"}:
+        yield from _compression(values)
     test, clients = values["test"], int(values["clients"])
     if "other" in kinds:
         yield Diagnostic(

@@ -13,7 +13,12 @@ from millrace.servers.attached import AttachedInstance
 from millrace.trial.hooks import LiveServer
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import EXPECTED_FAILURES, Step
-from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
+from millrace.trial.trial_server import (
+    STOP_LIMIT_S,
+    TrialContext,
+    loading_steps,
+    refuse_unavailable,
+)
 
 
 def database_name(trial: str) -> str:
@@ -35,6 +40,7 @@ class ExternalServer:
         yield Step("prepare", self._prepare, QUERY_LIMIT_S)
         yield Step("record", self._record, QUERY_LIMIT_S)
         yield Step("database", self._create, QUERY_LIMIT_S)
+        yield Step("table_format", self._verify_table_format, QUERY_LIMIT_S)
         keep_facts = partial(self.trial.outputs.add_facts, self.spec.role)
         yield from loading_steps(self.trial, self.live(), keep_facts)
 
@@ -59,6 +65,7 @@ class ExternalServer:
         return database_name(self.trial.spec.name)
 
     def _prepare(self, _limit_s: float) -> None:
+        refuse_unavailable(self.spec)
         self._attached = AttachedInstance(self.server)
 
     def _record(self, _limit_s: float) -> None:
@@ -70,6 +77,12 @@ class ExternalServer:
         self.trial.opened.callback(self._clean_up)
         administration = self._attached.family.administration
         administration.create_database(self._attached, self._database, limit_s)
+
+    def _verify_table_format(self, _limit_s: float) -> None:
+        attached = self._attached
+        attached.family.table_formats.verify(
+            attached, self._database, self.spec.table_format, table_bytes=None
+        )
 
     def _connection(self) -> Connection:
         """Return the same way as every other session's: a socket precedes host and port."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.databases.client import QUERY_LIMIT_S
+from millrace.databases.table_formats import FileBytes
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import InstalledServer
@@ -12,12 +13,17 @@ from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.trial import time_limits
-from millrace.trial.data_directory import DATABASE, DataDirectory, sizes
+from millrace.trial.data_directory import DATABASE, DataDirectory, sizes, table_bytes
 from millrace.trial.data_file import linked_into
 from millrace.trial.hooks import LiveServer
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
-from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext, loading_steps
+from millrace.trial.trial_server import (
+    STOP_LIMIT_S,
+    TrialContext,
+    loading_steps,
+    refuse_unavailable,
+)
 
 _COPY_LIMIT_S = 3600.0
 _PREPARE_LIMIT_S = _COPY_LIMIT_S  # may copy the data file to another filesystem
@@ -31,10 +37,11 @@ class ManagedServer:
 
     Steps decide the next ones, in three cases:
 
-    tables restored         (initialise · start · database · load · keep · stop · save ·)
-                            restore · start · record · check_tables
-    initialisation restored (initialise · save ·) restore · start · record · database · load
-    no snapshots            initialise · start · record · database · load
+    tables restored         (initialise · start · database · table_format · load · keep · stop ·
+                            save ·) restore · start · record · check_tables
+    initialisation restored (initialise · save ·) restore · start · record · database ·
+                            table_format · load
+    no snapshots            initialise · start · record · database · table_format · load
 
     Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
     goes on with the server that made it. A tool (``tool_of``) runs the server on restored tables
@@ -141,9 +148,11 @@ class ManagedServer:
     def _generated(self) -> Iterator[Step]:
         """Make the trial's database, and the tables that are loaded before the measurement."""
         yield Step("database", self._create_database, QUERY_LIMIT_S)
+        yield Step("table_format", self._verify_table_format, QUERY_LIMIT_S)
         yield from loading_steps(self.trial, self.live(), self._keep_facts)
 
     def _prepare(self, _limit_s: float) -> None:
+        refuse_unavailable(self.spec)
         # Another user of the host could take the port before the server does.
         instance = lifecycle.create(self.server, self.spec.options, by_tcp=self._by_tcp)
         self._instance = self.trial.opened.enter_context(instance)
@@ -195,6 +204,14 @@ class ManagedServer:
         self._instance.family.administration.create_database(
             self._instance, DATABASE, QUERY_LIMIT_S
         )
+
+    def _verify_table_format(self, _limit_s: float) -> None:
+        instance = self._instance
+
+        def bytes_of(table: str) -> FileBytes:
+            return table_bytes(instance.data_dir, instance.family.snapshots, table)
+
+        instance.family.table_formats.verify(instance, DATABASE, self.spec.table_format, bytes_of)
 
     @property
     def _by_tcp(self) -> bool:

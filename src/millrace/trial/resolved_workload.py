@@ -12,6 +12,7 @@ from millrace.levels import Level
 from millrace.loadgen.spec import Tables
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
+from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.statement_kinds import statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
@@ -27,6 +28,7 @@ class ResolvedWorkload:
 
     definition: Mapping[str, object]  # as plain data
     chosen: Mapping[str, Level]  # by the experiment: see experiment.plan.chosen
+    table_options: str = ""  # of CREATE TABLE: see databases.table_formats
 
     @cached_property
     def checked(self) -> Workload:
@@ -46,12 +48,12 @@ class ResolvedWorkload:
     @cached_property
     def values(self) -> dict[str, Any]:
         """The value of every factor and parameter that clients are driven by."""
-        return self.checked.values(self.chosen)
+        return {**self.checked.values(self.chosen), TABLE_OPTIONS: self.table_options}
 
     @cached_property
     def table_values(self) -> dict[str, Any]:
         """The values for the tables, which no test changes: treatments of a data set share them."""
-        return {**self.checked.defaults(), **self.chosen}
+        return {**self.checked.defaults(), **self.chosen, TABLE_OPTIONS: self.table_options}
 
     @property
     def tables(self) -> Tables | None:
@@ -61,7 +63,7 @@ class ResolvedWorkload:
         return Tables(
             definition={key: self.definition.get(key, {}) for key in _TABLES},
             defaults=self.checked.defaults(),
-            values=dict(self.chosen),
+            values={**self.chosen, TABLE_OPTIONS: self.table_options},
             seed=int(self.table_values["data_seed"]),
         )
 

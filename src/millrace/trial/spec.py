@@ -1,8 +1,9 @@
 """Describe a trial before it starts: its servers by role, its workload and its settings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from millrace.databases.table_formats import TableFormat
 from millrace.experiment.slowdown import Slowdown
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model.servers import FittedOptions, Server
@@ -15,12 +16,13 @@ SERVER = "server"
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """One server of a trial: its build, its options, and the slowdown that is injected into it."""
+    """One server of a trial: its build, options and tables, and the injected slowdown."""
 
     server: Server
     options: FittedOptions
     slowdown: Slowdown | None = None
     role: str = SERVER
+    table_format: TableFormat = field(default_factory=TableFormat)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from millrace.databases.base import ServerClient
+from millrace.errors import TrialFailed
 from millrace.store.records import StepRecord
 from millrace.trial import cpu_idle, measurements, time_limits
 from millrace.trial.hooks import LiveServer
@@ -46,6 +47,12 @@ class TrialServer(Protocol):
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps after the measurement."""
+
+
+def refuse_unavailable(spec: ServerSpec) -> None:
+    """Raise TrialFailed for a server that is known to lack the format of the tables."""
+    if spec.table_format.unavailable is not None:
+        raise TrialFailed(spec.table_format.unavailable)
 
 
 def loading_steps(

@@ -10,6 +10,9 @@ from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS, duration_s,
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
+TABLE_OPTIONS = "table_options"
+"""The name of what CREATE TABLE has after the engine, by the factor ``compression``."""
+
 _SLICED = (DRIVE, "load_data")  # kinds of phases in which servers may take turns
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
@@ -19,6 +22,16 @@ _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
     "tls": {"default": False, "choices": [False, True]},
 }
+
+# Each family says what a level is there: see databases.table_formats.
+_COMPRESSION: dict[str, Any] = {
+    "compression": {
+        "default": "none",
+        "choices": [
+            "none", "row", "row-1k", "row-2k", "row-4k", "row-8k", "page-zlib", "page-lz4",
+        ],
+    },
+}  # fmt: skip
 
 _LOADING: dict[str, Any] = {
     "data_seed": {"kind": "integer", "default": 1, "minimum": 0, "maximum": _MAX_SEED},
@@ -119,6 +132,8 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
     if _LOADED in kinds or DRIVE in kinds:
         factors |= _CONNECTING
         parameters |= _LOADING
+    if _has_table_options(definition):
+        factors |= _COMPRESSION
     if DRIVE in kinds:
         tests = list(definition.get("tests", {}))
         factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
@@ -142,6 +157,18 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
         },
         "metrics": {**metrics, **own_metrics},
     }
+
+
+def _has_table_options(part: object) -> bool:
+    """Return whether a statement of the definition takes the options of its tables."""
+    match part:
+        case str():
+            return f"{{{TABLE_OPTIONS}}}" in part
+        case Mapping():
+            return any(map(_has_table_options, part.values()))
+        case list():
+            return any(map(_has_table_options, part))
+    return False
 
 
 def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from millrace.errors import Diagnostic, ValidationError
 from millrace.levels import Level
 from millrace.model.measurements import DURATION, duration_s
 from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
+from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
 
@@ -172,7 +173,7 @@ class Workload(Part):
 
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
-        known = {*self.factors, *self.parameters}
+        known = {*self.factors, *self.parameters, TABLE_OPTIONS}
         for phase in self.phases:
             if phase.by is not None and phase.by not in self.factors:
                 raise ValueError(f"phase {phase.name}: there is no factor {phase.by!r}")

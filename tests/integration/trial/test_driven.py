@@ -93,7 +93,7 @@ def test_a_snapshot_is_made_once_and_restored(server_of: ServerOf, name: str) ->
         "sizes",
     ]  # fmt: skip
     assert step_names(first) == [
-        "prepare", "initialise", "start", "database", "load", "verify", "analyse",
+        "prepare", "initialise", "start", "database", "table_format", "load", "verify", "analyse",
         "keep", "stop", "save",
         *driven,
     ]  # fmt: skip
@@ -177,8 +177,8 @@ def test_what_cannot_be_kept_is_loaded_by_each_trial(
     assert result.outcome == "finished", result.reason
     steps = step_names(result)
     assert steps[steps.index("start"):] == [
-        "start", "record", "database", "load", "verify", "analyse", "warm", "fits", "settle",
-        "measure", "stop", "sizes",
+        "start", "record", "database", "table_format", "load", "verify", "analyse", "warm",
+        "fits", "settle", "measure", "stop", "sizes",
     ]  # fmt: skip
     assert measured(result)["transactions"] == 500
     if "snapshot" in chosen:
@@ -341,7 +341,7 @@ def test_an_attached_server_gets_its_database_and_loses_it(
         result = execute_trial(given, lambda _event: None)
         assert result.outcome == "finished", result.reason
         assert step_names(result) == [
-            "prepare", "record", "database", "load", "verify", "analyse",
+            "prepare", "record", "database", "table_format", "load", "verify", "analyse",
         "warm", "fits", "settle",
             "measure", "drop",
         ]  # fmt: skip

@@ -33,7 +33,8 @@ def test_a_run_is_kept_reported_and_never_repeated(tmp_path: Path) -> None:
         ended = ["stop", "sizes"] if trial.block == 0 else ["kill"]
         assert names == [
             "prepare", *(["initialise", "save"] if trial.block == 0 else []), "restore", "start",
-            "record", "database", "settle", "create", "load", "finish", "count", "verify", *ended,
+            "record", "database", "table_format", "settle", "create", "load",
+            "finish", "count", "verify", *ended,
         ]  # fmt: skip
         found = {each.name: each.value for each in attempt.measurements}
         assert found["rows"] == 5_000

@@ -169,6 +169,7 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
         ('"point-query"]\nclients = [1, 4]', '"insert"]\nengine = ["RocksDB"]'),
         ("seed = 1", 'design = "interleaved"'),
         (', "mysql-5.7.22"]', "]"),
+        ('"point-query"]\nclients = [1, 4]', '"insert"]\ncompression = ["row"]'),
     ],
 )
 def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: str) -> None:

@@ -34,6 +34,17 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     assert "clients" not in load_data["factors"]
 
 
+def test_tables_that_take_options_can_be_compressed() -> None:
+    assert "compression" not in driving()["factors"]
+    plain = {"t": {"name": "t", "rows": 1, "create": "CREATE TABLE {table} (id INT)"}}
+    tables = {"t": {**plain["t"], "create": "CREATE TABLE {table} (id INT) {table_options}"}}
+    made = workloads.completed({**driving(), "tables": tables})
+    assert made["factors"]["compression"]["default"] == "none"
+    phases = [{"name": "create", "kind": "sql", "sql": "CREATE TABLE t (id INT) {table_options}"}]
+    assert "compression" in workloads.completed({"phases": phases})["factors"]
+    assert all("compression" in workloads.load(name)["factors"] for name in workloads.names())
+
+
 def test_driven_clients_have_metrics_without_saying_so() -> None:
     bare = {key: value for key, value in driving().items() if key != "metrics"}
     renamed = [*bare["phases"][:-1], {"name": "drive", "kind": "drive"}]

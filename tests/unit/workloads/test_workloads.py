@@ -27,7 +27,9 @@ def test_an_unknown_workload_is_named_with_the_nearest() -> None:
 def test_statements_are_chosen_by_level_and_filled_in() -> None:
     workload = workloads.parse_workload(workloads.load("load-data"))
     create, finish = workload.phases[0], workload.phases[2]
-    assert create.statements({"engine": "MyISAM"})[0].endswith("ENGINE=MyISAM")
+    assert create.statements({"engine": "MyISAM", "table_options": "X=1"})[0].endswith(
+        "ENGINE=MyISAM X=1"
+    )
     assert finish.statements({"engine": "InnoDB"}) == ("COMMIT",)
     assert finish.statements({"engine": "MyISAM"}) == ("FLUSH TABLES",)
     assert finish.statements({"engine": "RocksDB"}) == ("COMMIT", "FLUSH TABLES")

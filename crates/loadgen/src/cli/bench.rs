@@ -21,7 +21,7 @@ pub use parse::percentile;
 
 use parse::{CpuList, positive_seconds, rate, seconds, warmup};
 use server::ServerOptions;
-use values::{GeneratorOptions, WorkloadOptions, with_clients};
+use values::{GeneratorOptions, WorkloadOptions, with_implied};
 
 /// The default length of a measurement, as in sysbench.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -157,7 +157,7 @@ impl BenchArgs {
             test,
             workload: Workload {
                 definition: builtin.definition,
-                defaults: with_clients(builtin.defaults, self.threads),
+                defaults: with_implied(builtin.defaults, self.threads),
                 values,
                 seed: self.workload_options.rand_seed,
             },

@@ -20,6 +20,7 @@ from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
 from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
+from millrace.databases.mysql.table_formats import MysqlTableFormats, StartOptions
 
 Data = Mapping[str, Any]
 
@@ -64,6 +65,7 @@ def read_family(source: Path) -> Family:
         load_dialect=MysqlLoadDialect(),
         self_test=MysqlSelfTest(),
         storage=_storage(common["storage"], data["storage"]),
+        table_formats=_table_formats(data["title"], common["compression"], data["compression"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
         monitoring=MysqlMonitoring(observable(common["observable"], data["observable"])),
     )
@@ -88,6 +90,16 @@ def _storage(common: Data, data: Data) -> InnodbStorage:
         query=common["query"],
         figures={name: re.compile(pattern) for name, pattern in common["figures"].items()},
         overrides=tuple(FlushOverride(**each) for each in data["flush_override"]),
+    )
+
+
+def _table_formats(title: str, common: Data, data: Data) -> MysqlTableFormats:
+    return MysqlTableFormats(
+        title=title,
+        levels={**common["levels"], **data["levels"]},
+        page_since=data["page_since"],
+        preallocates=data["preallocates"],
+        starts=tuple(StartOptions.model_validate(each) for each in data["start"]),
     )
 
 

@@ -104,9 +104,12 @@ def resolve(
 
 
 def laid_over(
-    configuration: Configuration, varied: Mapping[str, str | int | float | bool]
+    configuration: Configuration,
+    varied: Mapping[str, str | int | float | bool],
+    *,
+    layer: str = VARIED,
 ) -> Configuration:
-    """Return the configuration with the experiment's varied options on top, by their names.
+    """Return the configuration with an experiment's options of a layer on top, by their names.
 
     A server that does not know an option goes without it, and reports say so. True switches an
     option on and false off, even if its default differs between versions: ``log_bin``.
@@ -119,7 +122,7 @@ def laid_over(
             name=f"skip_{name}" if level is False else name,
             value=None if isinstance(level, bool) else str(level),
             optional=True,
-            layer=VARIED,
+            layer=layer,
         )
     return Configuration(configuration.name, tuple(options.values()), tuple(left_out.values()))
 

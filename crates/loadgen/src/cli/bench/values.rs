@@ -118,12 +118,13 @@ impl WorkloadOptions {
     }
 }
 
-/// Some workloads have a table for each client.
-pub(super) fn with_clients(
+/// Some workloads have a table for each client; tables have the server's own format.
+pub(super) fn with_implied(
     mut defaults: BTreeMap<String, Value>,
     clients: u32,
 ) -> BTreeMap<String, Value> {
     defaults.insert("clients".to_owned(), Value::Integer(clients.into()));
+    defaults.insert("table_options".to_owned(), Value::Text(String::new()));
     defaults
 }
 

@@ -1,0 +1,68 @@
+"""Choose the format of a treatment's tables, and refuse what no server or file system here has."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from millrace import databases
+from millrace.campaign.inputs import PreparedTreatment
+from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED, TableFormat
+from millrace.errors import PermanentHostError, Unavailable, UserError
+from millrace.experiment.levels import resolved_level
+from millrace.experiment.model import Experiment, Treatment
+from millrace.host.holes import require_holes
+from millrace.model.servers import AttachedServer, Server
+
+
+def table_format_of(experiment: Experiment, treatment: Treatment, server: Server) -> TableFormat:
+    """Return the format of a treatment's tables, with the reason where the server lacks it."""
+    formats = databases.get(server.family).table_formats
+    version = None if isinstance(server, AttachedServer) else server.version
+    engine = treatment.resolved.get("engine")
+    compression = str(treatment.resolved.get(COMPRESSION, UNCOMPRESSED))
+    try:
+        found = formats.resolve(None if engine is None else str(engine), compression, version)
+    except UserError as error:
+        return TableFormat(compression=compression, unavailable=error.message)
+    if version is None:
+        return replace(found, server_options={})  # it is never reconfigured
+    if set(_levels(experiment)) <= {UNCOMPRESSED}:
+        return found
+    options = {**formats.comparable_options(version), **found.server_options}
+    return replace(found, server_options=options)
+
+
+def _levels(experiment: Experiment) -> Iterator[str]:
+    """Yield the compressions that the experiment has."""
+    for factor in experiment.factors:
+        if factor.name == COMPRESSION:
+            yield from (str(resolved_level(factor, level)) for level in factor.levels)
+
+
+def unavailable(prepared: Collection[PreparedTreatment]) -> list[str]:
+    """Return a sentence for each server that lacks what some of its trials need.
+
+    Raise UserError where that is so for all treatments.
+    """
+    reasons = [server.table_format.unavailable for each in prepared for server in each.servers]
+    known = list(dict.fromkeys(reason for reason in reasons if reason is not None))
+    if known and all(reasons):
+        raise UserError("\n".join(known), hint="other levels, or other servers")
+    return [f"{reason}: these trials will fail, the others are measured" for reason in known]
+
+
+def refuse_without_holes(prepared: Collection[PreparedTreatment], work_dir: Path) -> None:
+    """Raise PermanentHostError where files are to get holes that their file system lacks."""
+    formats = (server.table_format for each in prepared for server in each.servers)
+    wanted = sorted({each.compression for each in formats if each.punches_holes})
+    if not wanted:
+        return
+    try:
+        require_holes(work_dir)
+    except Unavailable as reason:
+        raise PermanentHostError(
+            f"{work_dir}: {reason.message}; compression {' and '.join(map(repr, wanted))} frees "
+            "the rest of each page in that way",
+            hint="set MILLRACE_WORK to a directory on ext4, XFS, Btrfs or tmpfs, or leave these "
+            "levels out",
+        ) from reason

@@ -1,0 +1,81 @@
+"""Test on real servers that compressed tables are verified, and that other ones are refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from millrace import databases
+from millrace.databases.base import Family
+from millrace.databases.table_formats import FileBytes, TableFormat
+from millrace.errors import TrialFailed
+from millrace.model.servers import FittedOptions, InstalledServer, Option
+from millrace.servers import install
+from millrace.servers.instances import lifecycle
+from millrace.servers.instances.instance import Instance
+from millrace.trial.data_directory import DATABASE, table_bytes
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])
+def instance(request: pytest.FixtureRequest) -> Iterator[Instance]:
+    server = install.install(request.param)
+    formats = databases.get(server.family).table_formats
+    options = {
+        **formats.comparable_options(server.version),
+        **formats.resolve("InnoDB", "page-zlib", None).server_options,
+    }
+    applied = tuple(Option(name, value, False, "test") for name, value in options.items())
+    with lifecycle.create(server, FittedOptions("test", applied)) as instance:
+        instance.initialise(120)
+        instance.start(120)
+        instance.family.administration.create_database(instance, DATABASE, 60)
+        yield instance
+
+
+def verify(instance: Instance, table_format: TableFormat) -> None:
+    family: Family = instance.family
+
+    def bytes_of(table: str) -> FileBytes:
+        return table_bytes(instance.data_dir, family.snapshots, table)
+
+    family.table_formats.verify(instance, DATABASE, table_format, bytes_of)
+    with contextlib.closing(instance.connect(DATABASE)) as session:
+        assert session.query("SHOW TABLES") == []
+
+
+def resolved(instance: Instance, level: str) -> TableFormat:
+    server = instance.server
+    assert isinstance(server, InstalledServer)
+    return instance.family.table_formats.resolve("InnoDB", level, server.version)
+
+
+@pytest.mark.parametrize("level", ["none", "row", "row-4k"])
+def test_rows_are_compressed(instance: Instance, level: str) -> None:
+    verify(instance, resolved(instance, level))
+
+
+def test_pages_are_compressed_where_a_version_can(instance: Instance) -> None:
+    if instance.server.name == "mysql-5.6.24":
+        newer = instance.family.table_formats.resolve("InnoDB", "page-zlib", "5.7.8")
+        with pytest.raises(TrialFailed, match=r"mysql-5\.6\.24 does not make tables with"):
+            verify(instance, newer)
+    else:
+        verify(instance, resolved(instance, "page-zlib"))
+
+
+def test_tables_that_stay_plain_are_refused(instance: Instance) -> None:
+    other = TableFormat("InnoDB", "row", "ROW_FORMAT=COMPACT")
+    with pytest.raises(TrialFailed, match="makes other tables than"):
+        verify(instance, other)
+    plain = TableFormat("InnoDB", "page-zlib", "ROW_FORMAT=COMPACT", punches_holes=True)
+    with pytest.raises(TrialFailed, match="of the same text take"):
+        verify(instance, plain)
+
+
+def test_an_engine_that_is_not_there_is_refused(instance: Instance) -> None:
+    with pytest.raises(TrialFailed, match=r"has no engine RocksDB; it has .*InnoDB"):
+        verify(instance, TableFormat("RocksDB"))
