@@ -1,6 +1,8 @@
 //! The generators of columns: the value of a column for any row.
 
 use crate::distribution::Integers;
+use crate::link_degrees::LinkDegrees;
+use crate::motifs::Motifs;
 use crate::random::Random;
 use crate::{Stream, put_decimal, put_groups, put_integer, put_letters};
 
@@ -30,26 +32,68 @@ pub enum Value {
         shortest: usize,
         longest: usize,
     },
+    Motifs {
+        motifs: Motifs,
+        stream: Stream,
+    },
     Constant {
         text: Vec<u8>,
         is_number: bool,
     },
 }
 
-/// A whole number: what the source gives for a row, times `times`, plus `plus`.
+/// The place of a row in its table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the row, from 0.
+    pub row: u64,
+    /// The number of its parent, from 0, and which row of it this is. Where rows have no parents, each
+    /// is its own.
+    pub parent: u64,
+    pub child: u64,
+    /// The number that the fan-out gives to the parent: that of its rows, or more.
+    pub children: u64,
+}
+
+/// A whole number: what the source gives for a row, times `times`, plus `plus`, plus another.
 #[derive(Clone)]
 pub struct Integer {
     pub source: Source,
     pub times: i64,
     pub plus: i64,
+    pub add: Option<Box<Integer>>,
 }
 
 /// The source of a whole number.
 #[derive(Clone)]
 pub enum Source {
-    /// The number of the row, from 0.
-    Row,
+    Row(Cycle),
+    Parent(Cycle),
+    Child,
+    Children,
     Random(RandomInteger),
+}
+
+/// A number that stays for `every` rows and begins again after `cycle` of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    pub every: u64,
+    /// `u64::MAX`: it never begins again.
+    pub cycle: u64,
+}
+
+impl Cycle {
+    /// Count every row.
+    pub const NONE: Self = Self { every: 1, cycle: u64::MAX };
+
+    /// Return the value of a number.
+    #[inline]
+    pub fn of(self, number: u64) -> i64 {
+        if self == Self::NONE {
+            return number.cast_signed();
+        }
+        (number / self.every % self.cycle).cast_signed()
+    }
 }
 
 /// A number drawn for each row.
@@ -61,28 +105,71 @@ pub struct RandomInteger {
 
 impl RandomInteger {
     #[inline]
-    fn of_row(&self, row: u64) -> i64 {
+    pub(crate) fn of_row(&self, row: u64) -> i64 {
         self.integers.draw(&mut Random::member(self.stream, row))
     }
 }
 
 impl Integer {
+    /// Return the plain numbers of a source.
+    pub fn of(source: Source) -> Self {
+        Self { source, times: 1, plus: 0, add: None }
+    }
+
     /// Return its values times `times` plus `plus`; None where that is beyond 64 bits in itself.
     pub fn then(self, times: i64, plus: i64) -> Option<Self> {
         Some(Self {
             times: self.times.checked_mul(times)?,
             plus: self.plus.checked_mul(times)?.checked_add(plus)?,
+            add: match self.add {
+                Some(other) => Some(Box::new(other.then(times, 0)?)),
+                None => None,
+            },
             source: self.source,
         })
     }
 
-    #[inline]
-    fn of_row(&self, row: u64) -> i64 {
-        let value = match &self.source {
-            Source::Row => row.cast_signed(),
-            Source::Random(draw) => draw.of_row(row),
+    /// Return its values plus those of another.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let other = match self.add {
+            Some(before) => other.plus(*before),
+            None => other,
         };
-        value.wrapping_mul(self.times).wrapping_add(self.plus)
+        Self { add: Some(Box::new(other)), ..self }
+    }
+
+    #[inline]
+    fn at(&self, place: &Place) -> i64 {
+        let value = match &self.source {
+            Source::Row(cycle) => cycle.of(place.row),
+            Source::Parent(cycle) => cycle.of(place.parent),
+            Source::Child => place.child.cast_signed(),
+            Source::Children => place.children.cast_signed(),
+            Source::Random(draw) => draw.of_row(place.row),
+        };
+        let value = value.wrapping_mul(self.times).wrapping_add(self.plus);
+        match &self.add {
+            Some(other) => value.wrapping_add(other.at(place)),
+            None => value,
+        }
+    }
+}
+
+/// The number of rows of each parent.
+#[derive(Clone)]
+pub enum FanOut {
+    Links(LinkDegrees),
+    Random(RandomInteger),
+}
+
+impl FanOut {
+    #[inline]
+    pub fn of_parent(&self, parent: u64) -> u64 {
+        match self {
+            Self::Links(degrees) => degrees.of_parent(parent),
+            Self::Random(draw) => draw.of_row(parent).max(0).unsigned_abs(),
+        }
     }
 }
 
@@ -93,6 +180,7 @@ impl Value {
             Self::Integer(_) | Self::Decimal { .. } => NUMBER_LENGTH,
             Self::Digits { groups, length, .. } => groups * (length + 1) - 1,
             Self::Letters { longest, .. } => *longest,
+            Self::Motifs { motifs, .. } => motifs.longest(),
             Self::Constant { text, .. } => text.len(),
         }
     }
@@ -101,24 +189,36 @@ impl Value {
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
-            Self::Digits { .. } | Self::Letters { .. } => false,
+            Self::Digits { .. } | Self::Letters { .. } | Self::Motifs { .. } => false,
             Self::Constant { is_number, .. } => *is_number,
         }
     }
 
-    /// Write the value of `row` at the start of `out` and return its length.
+    /// Return true where it is made of any bytes, of which a file of rows must escape none.
+    pub fn is_bytes(&self) -> bool {
+        matches!(self, Self::Motifs { .. })
+    }
+
+    /// Write the value of the row at `place` to the start of `out` and return its length.
     ///
     /// `out` has room for [`Value::longest`] bytes and [`PADDING`] behind them.
     #[inline]
-    pub fn write(&self, row: u64, out: &mut [u8]) -> usize {
+    pub fn write(&self, place: &Place, out: &mut [u8]) -> usize {
+        let row = place.row;
         match self {
-            Self::Integer(integer) => put_integer(out, integer.of_row(row)),
+            Self::Integer(integer) => put_integer(out, integer.at(place)),
             Self::Decimal { units, scale } => put_decimal(out, units.of_row(row), *scale),
             Self::Digits { stream, groups, length } => {
                 put_groups(out, *stream, row, *groups, *length)
             }
             Self::Letters { stream, shortest, longest } => {
                 put_letters(out, *stream, row, *shortest, *longest)
+            }
+            Self::Motifs { motifs, stream } => {
+                let mut random = Random::member(*stream, row);
+                let length = motifs.length(&mut random);
+                motifs.fill(&mut random, &mut out[..length]);
+                length
             }
             Self::Constant { text, .. } => {
                 out[..text.len()].copy_from_slice(text);

@@ -2,6 +2,7 @@
 
 use super::bijection::Bijection;
 use super::random::Random;
+use super::rotations::Rotations;
 use super::zipf::Zipf;
 use crate::Stream;
 
@@ -16,6 +17,8 @@ pub enum Shape {
     /// P(rank) is proportional to rank^-exponent. Rank 1 is the lowest number, or, `scrambled`,
     /// any: ranks are laid over the range by one fixed bijection, the same for every seed.
     Zipf { exponent: f64, scrambled: bool },
+    /// As Zipf, but ranks are laid over the range by the rotations of a seed.
+    ZipfRotated { exponent: f64, seed: u64 },
     /// As Zipf, but rank 1 is the highest number. The range is as defined and does not grow with
     /// inserts: what other clients have inserted is not known to a client whose statements
     /// depend on nothing but seed and client.
@@ -46,6 +49,7 @@ enum PreparedShape {
     Uniform,
     Zipf(Zipf),
     Scrambled(Zipf, Bijection),
+    Rotated(Zipf, Rotations),
     Latest(Zipf),
     Pareto { power: f64 },
     Special { share: f64, central: f64 },
@@ -66,6 +70,9 @@ impl Integers {
                 let order = Bijection::new(span, Stream::named(0, "scrambled"));
                 PreparedShape::Scrambled(Zipf::new(span, exponent), order)
             }
+            Shape::ZipfRotated { exponent, seed } => {
+                PreparedShape::Rotated(Zipf::new(span, exponent), Rotations::new(span, seed))
+            }
             Shape::Latest { exponent } => PreparedShape::Latest(Zipf::new(span, exponent)),
             Shape::Pareto { power } => PreparedShape::Pareto { power },
             Shape::Special { share, central } => PreparedShape::Special { share, central },
@@ -81,6 +88,7 @@ impl Integers {
             PreparedShape::Uniform => random.below(self.span),
             PreparedShape::Zipf(zipf) => zipf.rank(random) - 1,
             PreparedShape::Scrambled(zipf, order) => order.at(zipf.rank(random) - 1),
+            PreparedShape::Rotated(zipf, order) => order.at(zipf.rank(random) - 1),
             PreparedShape::Latest(zipf) => self.span - zipf.rank(random),
             PreparedShape::Pareto { power } => self.part(random.unit().powf(*power)),
             PreparedShape::Special { share, central } => self.special(*share, *central, random),
@@ -123,7 +131,7 @@ impl Integers {
 /// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
 /// method yields is not kept, so that a stream has no state but its position.
 #[inline]
-fn standard_normal(random: &mut Random) -> f64 {
+pub(crate) fn standard_normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()
 }

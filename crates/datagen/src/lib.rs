@@ -11,12 +11,16 @@ pub mod column;
 mod counter;
 mod digits;
 pub mod distribution;
+mod families;
 #[cfg(any(test, feature = "goodness"))]
 pub mod goodness;
 mod history;
+pub mod link_degrees;
+pub mod motifs;
 mod nodes;
 mod produce;
 pub mod random;
+pub mod rotations;
 mod rows;
 mod table_rows;
 mod text;

@@ -186,6 +186,7 @@ impl Script for Packets {
         Some(Request {
             statement: 0,
             transaction: 0,
+            untimed: false,
             first: true,
             last: true,
             observe: Observe::Nothing,

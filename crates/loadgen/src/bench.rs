@@ -105,6 +105,7 @@ fn spec(settings: Settings) -> Result<Spec, ValidationError> {
     let phases = match settings.command {
         Command::Prepare { connections } => {
             let how = LoadOptions {
+                chunk_rows: 0,
                 threads: connections as usize,
                 method: Method::Auto,
                 lock_tables: false,

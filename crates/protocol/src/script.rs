@@ -10,6 +10,8 @@ pub struct Request {
     pub statement: u16,
     /// Index into the transactions' names.
     pub transaction: u16,
+    /// Its latencies, and those of its transaction, are recorded as 0.
+    pub untimed: bool,
     /// It begins its transaction.
     pub first: bool,
     /// It ends its transaction; ignored where the script observes the answer, and says it then.
@@ -28,6 +30,8 @@ pub enum Observe {
     Counts,
     /// The counts, and the first row of the first result.
     FirstRow(RowFormat),
+    /// The counts, and the last row of the only result, where the answer has so many rows.
+    LastRow { format: RowFormat, of_rows: u64 },
 }
 
 /// The format of rows: that of statements sent as text, or of prepared ones.
@@ -35,6 +39,13 @@ pub enum Observe {
 pub enum RowFormat {
     Text,
     Binary,
+}
+
+/// The row of an answer's first result that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhichRow {
+    First,
+    Last,
 }
 
 /// The values of a row as text; None is NULL.
@@ -47,8 +58,8 @@ pub struct Answer {
     pub affected_rows: u64,
     /// The number that the server gave to an inserted row; 0 where it gave none.
     pub last_insert_id: u64,
-    /// None where no row came, or its values are not observed.
-    pub first_row: Option<Row>,
+    /// The first row or the last one; None where no row came, or it is not observed.
+    pub row: Option<Row>,
 }
 
 /// The requests of one client.

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use crate::script::{Row, RowFormat};
+use crate::script::{Row, RowFormat, WhichRow};
 use crate::{ProtocolError, ServerError};
 
 /// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
@@ -28,11 +28,14 @@ pub trait AnswerReader: Default + Send {
     /// Take bytes up to the end of the current answer.
     fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
-    /// Keep the first row of the next answer. The others are followed without being read.
-    fn keep_first_row(&mut self, format: RowFormat);
+    /// Keep a row of the next answer. The others are followed without being read.
+    fn keep_row(&mut self, which: WhichRow, format: RowFormat);
 
     /// Return the row that was kept of the answer that has just ended; None where it has no row.
-    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError>;
+    fn take_row(&mut self) -> Result<Option<Row>, ProtocolError>;
+
+    /// Forget the row that was kept, without reading it.
+    fn forget_row(&mut self);
 }
 
 /// A connection to a server that was logged in. Neither `read` nor `write` ever waits: both fail with

@@ -6,6 +6,7 @@ use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::{AnswerPart, CompiledGenerator, ValueSource};
 use super::statement::{Capture, Statement};
+use super::tails::Tail;
 
 /// A condition of a step.
 #[derive(Debug)]
@@ -46,14 +47,15 @@ pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], an
     }
     for statement in statements {
         let is_column = |taken: &Capture| matches!(taken.part, AnswerPart::Column(_));
-        statement.observe = if statement.takes.is_empty() {
+        let format = if statement.is_prepared() { RowFormat::Binary } else { RowFormat::Text };
+        statement.observe = if let Some(remembered) = &statement.remembers {
+            Observe::LastRow { format, of_rows: remembered.rows }
+        } else if statement.takes.is_empty() {
             Observe::Nothing
         } else if !statement.takes.iter().any(is_column) {
             Observe::Counts
-        } else if statement.is_prepared() {
-            Observe::FirstRow(RowFormat::Binary)
         } else {
-            Observe::FirstRow(RowFormat::Text)
+            Observe::FirstRow(format)
         };
     }
 }
@@ -67,27 +69,48 @@ pub fn take(statement: &Statement, answer: &Answer, answers: &mut [i64]) -> Resu
             AnswerPart::AffectedRows => count(answer.affected_rows),
             AnswerPart::LastInsertId => count(answer.last_insert_id),
             AnswerPart::Column(column) => {
-                let value = match &answer.first_row {
-                    None => None,
-                    Some(row) => row
-                        .get(column)
-                        .ok_or_else(|| {
-                            let (name, columns) = (&statement.name, row.len());
-                            format!(
-                                "statement {name} gave {columns} columns, and not {}",
-                                column + 1
-                            )
-                        })?
-                        .as_deref(),
-                };
-                value.map_or(Ok(taken.default), |text| {
-                    text.parse().map_err(|_| {
-                        let name = &statement.name;
-                        format!("column {} of statement {name} gave {text:?}, and no whole number of 64 bits", column + 1)
-                    })
-                })?
+                number(statement, answer, column)?.unwrap_or(taken.default)
             }
         };
     }
+    Ok(())
+}
+
+/// Return the number in a column of the observed row; None where there is no row, or it holds NULL.
+fn number(statement: &Statement, answer: &Answer, column: usize) -> Result<Option<i64>, String> {
+    let Some(row) = &answer.row else {
+        return Ok(None);
+    };
+    let name = &statement.name;
+    let value = row.get(column).ok_or_else(|| {
+        format!("statement {name} gave {} columns, and not {}", row.len(), column + 1)
+    })?;
+    let parse = |text: &String| {
+        text.parse().map_err(|_| {
+            let column = column + 1;
+            format!(
+                "column {column} of statement {name} gave {text:?}, and no whole number of 64 bits"
+            )
+        })
+    };
+    value.as_ref().map(parse).transpose()
+}
+
+/// Remember where a long answer ended, or forget the end that a short one went on from.
+pub fn remember(
+    statement: &Statement,
+    answer: &Answer,
+    state: &mut GeneratorState,
+    made: &GeneratedValues,
+) -> Result<(), String> {
+    let Some(remembered) = &statement.remembers else {
+        return Ok(());
+    };
+    let end = number(statement, answer, remembered.column)?;
+    let tail = end.map(|end| Tail {
+        values: remembered.slots.iter().map(|&slot| made.integer(slot)).collect(),
+        end,
+    });
+    state.tails.take(tail, remembered.goes_on, remembered.at_most, state.random);
     Ok(())
 }

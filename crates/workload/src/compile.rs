@@ -1,15 +1,19 @@
 //! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
 
-use super::definition::{Definition, Protocol, Statement as Written, Value};
+use super::definition::{Definition, Protocol, Remember, Statement as Written, Value};
 use super::generation::{GeneratorCompiler, Scope};
-use super::generator::MAX_PARAMETERS;
+use super::generator::{Form, MAX_PARAMETERS, ValueSource};
 use super::statement::{Parameter, Statement, Terms, TextPieces};
 use super::table_names::Tables;
+use super::tails::Remembered;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
 
 /// Longest command, so that each fits into one packet with room to spare.
 const MAX_LENGTH: usize = (1 << 24) - 1024;
+
+/// Rows of a long answer, its columns, and ends that a client remembers, at most.
+const MAX_REMEMBERED: i64 = 1 << 20;
 
 /// The inputs of the compilation of statements.
 pub struct CompileContext<'a> {
@@ -57,7 +61,7 @@ impl CompileContext<'_> {
         let head = self.cut(head, per_table, &sql_key)?;
         let tail = self.cut(tail, per_table, &sql_key)?;
         let marks = head.marks() + tail.marks();
-        let needs = named(&written.parameters, marks, &key, "sql")?;
+        let mut needs = named(&written.parameters, marks, &key, "sql")?;
         let mut scope = Scope::default();
         let mut parameters = Vec::new();
         for (generator, key) in &needs {
@@ -74,11 +78,56 @@ impl CompileContext<'_> {
         let mut statement = Statement::text(name, head);
         statement.terms = terms;
         check_length(&statement, &key)?;
+        if let Some(remember) = &written.remember {
+            let key = format!("{key}.remember");
+            statement.remembers =
+                Some(self.remembered(remember, &key, generators, &mut scope, &mut needs)?);
+        }
         if self.is_prepared(written, &key)? {
+            check_fixed(&statement, &key)?;
             statement.prepare();
             check_count(&statement, &key)?;
         }
         Ok((statement, needs))
+    }
+
+    /// Compile what a statement remembers; `needs` gets the generators of its values.
+    fn remembered(
+        &self,
+        written: &Remember,
+        key: &str,
+        generators: &mut GeneratorCompiler<'_>,
+        scope: &mut Scope,
+        needs: &mut RequiredGenerators,
+    ) -> Result<Remembered, ValidationError> {
+        let number = |number, part: &str| {
+            let value =
+                self.values.integer_in(number, 1..=MAX_REMEMBERED, &format!("{key}.{part}"))?;
+            Ok(usize::try_from(value).expect("the range is checked"))
+        };
+        let goes_on = scope.generation.iter().any(|step| {
+            let source = &generators.compiled[usize::from(step.generator)].source;
+            matches!(source, ValueSource::Tail { .. })
+        });
+        let mut slots = Vec::new();
+        for (position, name) in written.values.iter().enumerate() {
+            let key = format!("{key}.values[{position}]");
+            let slot = generators.slot(name, &key, scope)?;
+            let generator = generators.generator_of(slot, scope);
+            if generator.is_list || generator.form() != Form::Integer {
+                let message = format!("{name:?} is not a single whole number");
+                return Err(ValidationError::new(key, message));
+            }
+            slots.push(slot);
+            needs.push((name.clone(), key));
+        }
+        Ok(Remembered {
+            rows: number(&written.rows, "rows")? as u64,
+            column: number(&written.column, "column")? - 1,
+            slots,
+            at_most: number(&written.at_most, "at_most")?,
+            goes_on,
+        })
     }
 
     fn terms(
@@ -201,6 +250,15 @@ fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
     }
     pieces.push(piece.into());
     pieces
+}
+
+fn check_fixed(statement: &Statement, key: &str) -> Result<(), ValidationError> {
+    if !statement.varies() {
+        return Ok(());
+    }
+    let message = "is prepared, but a list among its parameters has a random length; protocol = \"text\" \
+                   allows that";
+    Err(ValidationError::new(key, message))
 }
 
 fn check_count(statement: &Statement, key: &str) -> Result<(), ValidationError> {

@@ -26,6 +26,12 @@ pub enum Number {
     Integer(i64),
     Float(f64),
     Expression(String),
+    /// One of several, which a value chooses: see [`FixedOrByLevel`].
+    By {
+        by: String,
+        #[serde(flatten)]
+        levels: BTreeMap<String, Number>,
+    },
 }
 
 /// One thing, or several of which a value chooses: `{ by = "method", HANDLER = "...", default = "..." }`.
@@ -64,8 +70,13 @@ pub struct TableSet {
     pub name: String,
     /// The number of tables; 1 unless said.
     pub count: Option<Number>,
-    /// Rows of each table.
+    /// Rows of each table; where it has a fan-out, the parents of its rows.
     pub rows: Number,
+    /// The number of rows that each parent has.
+    pub fan_out: Option<Generator>,
+    /// A parent that has rows has one, however many the fan-out says.
+    #[serde(default)]
+    pub once: bool,
     /// The statement that makes one table.
     pub create: FixedOrByLevel<String>,
     /// Statements for each table once it is loaded (secondary indexes).
@@ -104,7 +115,7 @@ pub struct Generator {
     pub high: Option<Number>,
     /// integer: uniform unless said; the name may be a value (`"{distribution}"`).
     pub distribution: Option<String>,
-    /// zipf, zipf-scrambled, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
+    /// zipf, zipf-scrambled, zipf-rotated, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
     /// Popular values lie at the low end, anywhere, or at the high end.
     pub exponent: Option<Number>,
     /// pareto: sysbench's h; 0.2 unless said.
@@ -116,6 +127,12 @@ pub struct Generator {
     /// 75 and 1 unless said.
     pub share: Option<Number>,
     pub central: Option<Number>,
+    /// zipf-rotated: the seed of the rotations.
+    pub rotation: Option<Number>,
+    /// integer: a generator of the number of values that there are from `low` on, in place of `high`.
+    pub below: Option<String>,
+    /// integer with `below`: no value of a list comes twice.
+    pub distinct: Option<bool>,
     /// "client": each client draws from its own part of the range.
     pub segment: Option<String>,
     /// digits: the number of groups of digits, joined by `-`.
@@ -140,8 +157,31 @@ pub struct Generator {
     /// sequence, series: the first value and the step between values.
     pub first: Option<Number>,
     pub step: Option<Number>,
+    /// sequence, parent: each value stays for so many rows, and begins again after so many values.
+    pub every: Option<Number>,
+    pub cycle: Option<Number>,
+    /// derived: divides, rounding down, what `times` and `plus` gave, which is then at least `least`.
+    pub divisor: Option<Number>,
+    pub least: Option<Number>,
+    /// derived, integer with `below`: another generator whose value is added.
+    pub add: Option<String>,
+    /// either: the generator of the values that are not of `from`. tail: that of the value where no end is
+    /// remembered; 0 without it.
+    pub otherwise: Option<String>,
+    /// motifs: the share of random chunks (percent), and the length of the motif.
+    pub uniqueness: Option<Number>,
+    pub motif_length: Option<Number>,
+    /// links: types of links, the most links of a node, and how they are split between
+    /// types: "faithful" to LinkBench, which counts some of them twice, or "fixed".
+    pub types: Option<Number>,
+    pub at_most: Option<Number>,
+    pub split: Option<String>,
     /// The number of values of a list, for `IN (?)`.
     pub count: Option<Number>,
+    /// The largest number of values of a list of random length. `stop` is the probability (percent) with
+    /// which it ends after each value.
+    pub max_count: Option<Number>,
+    pub stop: Option<Number>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -167,6 +207,19 @@ pub enum GeneratorKind {
     Series,
     /// A whole number of the answer to a statement of an earlier step of the transaction.
     Answer,
+    /// A column's number of the row's parent, and of the row among its parent's.
+    Parent,
+    Child,
+    /// A column's number that the fan-out gives to the row's parent.
+    Children,
+    /// The value of one of two generators.
+    Either,
+    /// Bytes that compress as far as is said, as LinkBench's payloads.
+    Motifs,
+    /// The number of links of a node and a type, by LinkBench's distributions.
+    Links,
+    /// A whole number of a list's end that the client remembers: see [`Remember`].
+    Tail,
 }
 
 /// A statement with `?` where its parameters go. A parameter that is a list becomes `?, ?, ...`.
@@ -181,6 +234,23 @@ pub struct Statement {
     pub terms: Option<Terms>,
     /// "text" where the statement cannot be prepared, or its peers never prepare it.
     pub protocol: Option<String>,
+    /// Remember where a long answer ended.
+    pub remember: Option<Remember>,
+}
+
+/// The ends of long answers, from which other statements go on: generators of kind `tail` take from
+/// them. A client keeps some of them.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Remember {
+    /// The rows of an answer that is long: others are not remembered.
+    pub rows: Number,
+    /// The column of the last row, from 1, that says where the answer ended: a whole number.
+    pub column: Number,
+    /// Generators of the statement whose values are remembered too.
+    pub values: Vec<String>,
+    /// The most ends that a client keeps; a new one takes the place of any.
+    pub at_most: Number,
 }
 
 /// A part of a statement that is repeated; each time its values are generated anew.
@@ -230,7 +300,14 @@ pub struct Transaction {
     pub weight: Number,
     #[serde(default = "no")]
     pub transaction: FixedOrByLevel<bool>,
+    /// False: its latencies are recorded as 0.
+    #[serde(default = "yes")]
+    pub timed: FixedOrByLevel<bool>,
     pub steps: Vec<Step>,
+}
+
+fn yes() -> FixedOrByLevel<bool> {
+    FixedOrByLevel::Always(true)
 }
 
 fn no() -> FixedOrByLevel<bool> {

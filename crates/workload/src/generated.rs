@@ -68,6 +68,12 @@ impl GeneratedValues {
         self.values.push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
     }
 
+    /// Return the integers that were pushed last.
+    #[inline]
+    pub fn newest(&self, count: usize) -> &[i64] {
+        &self.values[self.values.len() - count..]
+    }
+
     /// Return the first integer of a slot.
     #[inline]
     pub fn integer(&self, slot: u16) -> i64 {

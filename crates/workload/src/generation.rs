@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::definition::Generator;
 use super::generated::GeneratedValues;
 use super::generator::{CompiledGenerator, Form, ValueSource};
+use super::tails::Tails;
 use super::values::Values;
 use crate::validation::ValidationError;
 use datagen::distribution::{Integers, Shape};
@@ -16,9 +17,11 @@ pub struct GenerationStep {
     pub generator: u16,
     /// The slot of its values.
     pub slot: u16,
-    /// derived: the slot it is made from; sequence, permutation: its counter; segment: its part;
-    /// answer: its number among those.
+    /// derived, below, either, links: the slot it is made from; sequence, permutation: its counter;
+    /// segment: its part; answer: its number among those.
     pub other: u16,
+    /// derived, below: the slot of what is added; either, tail: that of the other generator.
+    pub second: Option<u16>,
 }
 
 /// The state of the generators of one client.
@@ -36,6 +39,8 @@ pub struct GeneratorState {
     pub table: u32,
     /// Numbers taken from the answers of the current transaction.
     pub answers: Vec<i64>,
+    /// Ends of long answers.
+    pub tails: Tails,
 }
 
 impl GeneratorState {
@@ -51,15 +56,43 @@ impl GeneratorState {
             let generator = &generators[usize::from(step.generator)];
             let other = usize::from(step.other);
             match &generator.source {
-                ValueSource::Derived { times, plus, .. } => {
+                ValueSource::Derived { times, plus, divisor, least, .. } => {
                     let source = made.integer(step.other);
+                    let value = source.saturating_mul(*times).saturating_add(*plus);
+                    let value = value.div_euclid(*divisor).max(*least);
+                    let added = step.second.map_or(0, |slot| made.integer(slot));
                     made.begin(step.slot, 1);
-                    made.push(source.saturating_mul(*times).saturating_add(*plus));
+                    made.push(value.saturating_add(added));
                 }
-                ValueSource::Sequence { first, step: difference } => {
-                    let position = self.position(other).cast_signed();
+                ValueSource::Sequence { first, step: difference, cycle } => {
+                    let position = cycle.of(self.position(other));
                     made.begin(step.slot, 1);
                     made.push(first.wrapping_add(position.wrapping_mul(*difference)));
+                }
+                ValueSource::Below { low, distinct, .. } => {
+                    let span = made.integer(step.other).max(1).unsigned_abs();
+                    let added = step.second.map_or(0, |slot| made.integer(slot));
+                    let count = generator.draw_count(&mut self.random);
+                    made.begin(step.slot, count);
+                    let low = low.saturating_add(added);
+                    put_below(low, span, count, *distinct, &mut self.random, made);
+                }
+                ValueSource::Either { share, .. } => {
+                    let is_first = self.random.unit() < *share;
+                    let chosen = step.second.filter(|_| !is_first).unwrap_or(step.other);
+                    let value = made.integer(chosen);
+                    made.begin(step.slot, 1);
+                    made.push(value);
+                }
+                ValueSource::Links { degrees, .. } => {
+                    let parent = made.integer(step.other).cast_unsigned();
+                    made.begin(step.slot, 1);
+                    made.push(degrees.of_parent(parent).cast_signed());
+                }
+                ValueSource::Tail { part, .. } => {
+                    let otherwise = step.second.map_or(0, |slot| made.integer(slot));
+                    made.begin(step.slot, 1);
+                    made.push(self.tails.number(*part).unwrap_or(otherwise));
                 }
                 ValueSource::Permutation { low, order, tables } => {
                     let value = order.at(self.position(other));
@@ -74,8 +107,9 @@ impl GeneratorState {
                     made.push(self.answers[other]);
                 }
                 ValueSource::Segment { .. } => {
-                    made.begin(step.slot, generator.count);
-                    for _ in 0..generator.count {
+                    let count = generator.draw_count(&mut self.random);
+                    made.begin(step.slot, count);
+                    for _ in 0..count {
                         made.push(self.parts[other].draw(&mut self.random));
                     }
                 }
@@ -91,6 +125,32 @@ impl GeneratorState {
         let position = self.turn + *count * self.turns;
         *count += 1;
         position
+    }
+}
+
+/// Put `count` numbers of the `span` numbers from `low` on. Where distinct ones are wanted and there are no
+/// more than that, they are the numbers from `low` on, even beyond the span.
+#[inline]
+fn put_below(
+    low: i64,
+    span: u64,
+    count: u32,
+    distinct: bool,
+    random: &mut Random,
+    made: &mut GeneratedValues,
+) {
+    if distinct && span <= u64::from(count) {
+        (0..i64::from(count)).for_each(|offset| made.push(low.saturating_add(offset)));
+        return;
+    }
+    for position in 0..count as usize {
+        let value = loop {
+            let value = low.saturating_add_unsigned(random.below(span));
+            if !distinct || !made.newest(position).contains(&value) {
+                break value;
+            }
+        };
+        made.push(value);
     }
 }
 
@@ -163,10 +223,32 @@ impl<'a> GeneratorCompiler<'a> {
         }
         let index = self.index(name, key)?;
         let own_key = format!("generators.{name}");
-        let other = match &self.compiled[usize::from(index)].source {
-            ValueSource::Derived { from, .. } => {
-                let (from, key) = (from.clone(), format!("{own_key}.from"));
-                self.source(name, &from, &key, scope)?
+        let source = self.compiled[usize::from(index)].source.clone();
+        let mut slot_of =
+            |from: &str, part: &str| self.source(name, from, &format!("{own_key}.{part}"), scope);
+        let mut second = None;
+        let other = match &source {
+            ValueSource::Derived { from, add, .. } => {
+                second = add.as_ref().map(|add| slot_of(add, "add")).transpose()?;
+                slot_of(from, "from")?
+            }
+            ValueSource::Below { below, add, .. } => {
+                second = add.as_ref().map(|add| slot_of(add, "add")).transpose()?;
+                slot_of(below, "below")?
+            }
+            ValueSource::Either { from, otherwise, .. } => {
+                second = Some(slot_of(otherwise, "otherwise")?);
+                slot_of(from, "from")?
+            }
+            ValueSource::Links { from, .. } => match from {
+                Some(from) => slot_of(from, "from")?,
+                None => {
+                    return Err(ValidationError::new(format!("{own_key}.from"), "is missing"));
+                }
+            },
+            ValueSource::Tail { otherwise: Some(otherwise), .. } => {
+                second = Some(slot_of(otherwise, "otherwise")?);
+                0
             }
             ValueSource::Permutation { .. } if scope.is_term => {
                 return Err(ValidationError::new(
@@ -192,6 +274,7 @@ impl<'a> GeneratorCompiler<'a> {
                 *self.steps.entry(index).or_insert(self.slots)
             },
             other,
+            second,
         };
         if is_permutation(&step) && scope.generation.iter().any(is_permutation) {
             let message =

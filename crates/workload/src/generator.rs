@@ -2,10 +2,14 @@
 
 use super::definition::Generator;
 use super::generated::GeneratedValues;
+use super::tails::TailPart;
 use super::values::Values;
 use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
+use datagen::column::Cycle;
 use datagen::distribution::{Integers, Shape};
+use datagen::link_degrees::LinkDegrees;
+use datagen::motifs::Motifs;
 use datagen::random::Random;
 use datagen::{Stream, put_decimal, put_groups, put_letters};
 
@@ -29,17 +33,29 @@ pub enum Form {
     Plain,
     /// Any other text.
     Text,
+    /// Bytes of no character set.
+    Bytes,
 }
 
 /// A generator, checked.
 #[derive(Clone, Debug)]
 pub struct CompiledGenerator {
     pub name: String,
-    /// The number of values it makes.
+    /// The number of values it makes, at least.
     pub count: u32,
+    /// Where their number is random.
+    pub more: Option<MoreValues>,
     /// A question mark stands for all its values.
     pub is_list: bool,
     pub source: ValueSource,
+}
+
+/// The values of a list beyond those that it always has: another follows each time with a probability.
+#[derive(Clone, Copy, Debug)]
+pub struct MoreValues {
+    pub most: u32,
+    /// The logarithm of that probability.
+    pub log_probability: f64,
 }
 
 /// A whole number that an answer holds.
@@ -80,11 +96,49 @@ pub enum ValueSource {
         text: Box<[u8]>,
         form: Form,
     },
+    /// An integer from `low` on, of as many as `below` gives, plus what `add` gives.
+    Below {
+        low: i64,
+        below: String,
+        add: Option<String>,
+        distinct: bool,
+    },
+    /// (`from` * `times` + `plus`) / `divisor`, but `least` at least, plus what `add` gives.
     Derived {
         from: String,
         times: i64,
         plus: i64,
+        divisor: i64,
+        least: i64,
+        add: Option<String>,
     },
+    /// A value of `from` with the probability `share`.
+    Either {
+        from: String,
+        otherwise: String,
+        share: f64,
+    },
+    Motifs(Motifs),
+    /// The links of a parent: a node and a type.
+    Links {
+        degrees: LinkDegrees,
+        from: Option<String>,
+    },
+    /// Of the end of a long answer that the client has remembered.
+    Tail {
+        part: TailPart,
+        otherwise: Option<String>,
+    },
+    /// Of columns alone: numbers of a row's parent, of the row in it, of its rows.
+    Parent {
+        first: i64,
+        step: i64,
+        cycle: Cycle,
+    },
+    Child {
+        first: i64,
+    },
+    Children,
     /// A number of the last answer to a statement of the transaction.
     Answer {
         from: String,
@@ -95,6 +149,7 @@ pub enum ValueSource {
     Sequence {
         first: i64,
         step: i64,
+        cycle: Cycle,
     },
     /// The same list each time.
     Series {
@@ -126,12 +181,35 @@ impl CompiledGenerator {
             }
             None => None,
         };
+        let source = reader.value_source(name, seed, tables)?;
+        if let ValueSource::Parent { .. } | ValueSource::Child { .. } | ValueSource::Children =
+            source
+        {
+            return Err(ValidationError::new(reader.at("kind"), "is one of columns alone"));
+        }
         Ok(Self {
             name: name.to_owned(),
             count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
+            more: reader.more_values(count)?,
             is_list: count.is_some(),
-            source: reader.value_source(name, seed, tables)?,
+            source,
         })
+    }
+
+    /// Return the most values it makes.
+    pub fn most(&self) -> u32 {
+        self.more.map_or(self.count, |more| more.most)
+    }
+
+    /// Draw the number of its values.
+    #[inline]
+    pub fn draw_count(&self, random: &mut Random) -> u32 {
+        let Some(MoreValues { most, log_probability }) = self.more else {
+            return self.count;
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
+        let more = ((1.0 - random.unit()).ln() / log_probability) as u32;
+        self.count.saturating_add(more).min(most)
     }
 
     pub fn form(&self) -> Form {
@@ -139,6 +217,7 @@ impl CompiledGenerator {
             ValueSource::Decimal { .. } => Form::Decimal,
             ValueSource::Digits { .. } | ValueSource::Letters { .. } => Form::Plain,
             ValueSource::ConstantText { form, .. } => *form,
+            ValueSource::Motifs(_) => Form::Bytes,
             _ => Form::Integer,
         }
     }
@@ -158,28 +237,31 @@ impl CompiledGenerator {
             ValueSource::Digits { groups, length } => groups * (length + 1),
             ValueSource::Letters { longest, .. } => *longest,
             ValueSource::ConstantText { text, .. } => text.len(),
+            ValueSource::Motifs(motifs) => motifs.longest(),
             _ => 40,
         }
     }
 
-    /// Put its values into `slot`. Derived, segmented, counted and answered values are the script's.
+    /// Put its values into `slot`. Values that depend on others, on the client or on answers are the
+    /// script's.
     #[inline]
     pub fn generate(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
-        generated.begin(slot, self.count);
+        let count = self.draw_count(random);
+        generated.begin(slot, count);
         match &self.source {
             ValueSource::Integer(integers) => {
-                for _ in 0..self.count {
+                for _ in 0..count {
                     generated.push(integers.draw(random));
                 }
             }
             ValueSource::ConstantInteger(value) => generated.push(*value),
             ValueSource::Series { first, step } => {
-                for n in 0..i64::from(self.count) {
+                for n in 0..i64::from(count) {
                     generated.push(first.wrapping_add(n.wrapping_mul(*step)));
                 }
             }
             source => {
-                for _ in 0..self.count {
+                for _ in 0..count {
                     draw_text(source, random, generated);
                 }
             }
@@ -193,10 +275,11 @@ impl ValueSource {
         generator: &Generator,
         values: &Values,
         key: &str,
+        seed: u64,
     ) -> Result<Self, ValidationError> {
         let reader = Reader { key: key.to_owned(), generator, values };
         reader.refuse_what_has_no_meaning()?;
-        reader.value_source(key, 0, 1)
+        reader.value_source(key, seed, 1)
     }
 }
 
@@ -215,6 +298,13 @@ fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut Generate
         ValueSource::Letters { shortest, longest } => {
             let stream = Stream::keyed(random.number());
             generated.push_text(*longest, |out| put_letters(out, stream, 0, *shortest, *longest));
+        }
+        ValueSource::Motifs(motifs) => {
+            let length = motifs.length(random);
+            generated.push_text(length, |out| {
+                motifs.fill(random, out);
+                length
+            });
         }
         ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
             out.copy_from_slice(text);

@@ -18,6 +18,7 @@ mod statement;
 mod steps;
 mod table_names;
 pub mod tables;
+mod tails;
 pub mod validation;
 pub mod values;
 

@@ -5,6 +5,7 @@ use super::definition::Value;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::CompiledGenerator;
 use super::statement::Statement;
+use super::tails::Tails;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
 use datagen::Stream;
@@ -46,6 +47,8 @@ pub struct Plan {
 pub struct Transaction {
     /// Its weight and those of the transactions before it.
     pub weights: u64,
+    /// Its latencies are recorded.
+    pub timed: bool,
     pub begin: Option<u16>,
     pub commit: Option<u16>,
     pub steps: Vec<Step>,
@@ -83,6 +86,7 @@ impl Plan {
             turn: u64::from(turn),
             turns: u64::from(turns),
             answers: self.answers.clone(),
+            tails: Tails::default(),
             table: if self.by_client { client % self.tables } else { 0 },
         }
     }

@@ -73,6 +73,7 @@ impl script::Script for Script {
                 Some(Request {
                     statement: commit,
                     transaction: self.transaction,
+                    untimed: !self.current().timed,
                     first: false,
                     last: true,
                     observe: Observe::Nothing,
@@ -92,6 +93,7 @@ impl script::Script for Script {
         let index = step.statements[usize::from(self.position.statement)];
         let statement = &self.plan.statements[usize::from(index)];
         answers::take(statement, answer, &mut self.state.answers)?;
+        answers::remember(statement, answer, &mut self.state, &self.generated)?;
         self.next = self.after(self.position);
         Ok(self.next == NextRequest::Another)
     }
@@ -155,6 +157,7 @@ impl Script {
         }
         self.state.counters.copy_from_slice(&self.counters);
         self.state.answers.copy_from_slice(&self.plan.answers);
+        self.state.tails.choose(self.state.random);
         let Some(begin) = self.current().begin else {
             return Some(self.statement(FIRST, true, out));
         };
@@ -163,6 +166,7 @@ impl Script {
         Some(Request {
             statement: begin,
             transaction: self.transaction,
+            untimed: !self.current().timed,
             first: true,
             last: false,
             observe: Observe::Nothing,
@@ -197,15 +201,17 @@ impl Script {
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
+        let untimed = !transaction.timed;
         self.write(index, out);
         self.position = position;
         self.next = match observe {
             Observe::Nothing => self.after(position),
-            Observe::Counts | Observe::FirstRow(_) => NextRequest::Answer,
+            _ => NextRequest::Answer,
         };
         Request {
             statement: index,
             transaction: self.transaction,
+            untimed,
             first,
             last: self.next == NextRequest::Another,
             observe,

@@ -5,8 +5,8 @@ use super::validation::ValidationError;
 use super::values::Values;
 use datagen::distribution::Shape;
 
-const NAMES: [&str; 7] =
-    ["uniform", "zipf", "zipf-scrambled", "latest", "pareto", "special", "normal"];
+const NAMES: [&str; 8] =
+    ["uniform", "zipf", "zipf-scrambled", "zipf-rotated", "latest", "pareto", "special", "normal"];
 
 /// Compile the distribution of the generator that lies at `key`.
 pub fn compile(
@@ -32,6 +32,11 @@ pub fn compile(
         "uniform" => Shape::Uniform,
         "zipf" | "zipf-scrambled" => {
             Shape::Zipf { exponent: exponent()?, scrambled: name == "zipf-scrambled" }
+        }
+        "zipf-rotated" => {
+            let seed = generator.rotation.as_ref().unwrap_or(&Number::Integer(0));
+            let seed = values.integer(seed, &format!("{key}.rotation"))?.cast_unsigned();
+            Shape::ZipfRotated { exponent: exponent()?, seed }
         }
         "latest" => Shape::Latest { exponent: exponent()? },
         "pareto" => {

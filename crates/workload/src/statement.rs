@@ -3,6 +3,7 @@
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::{AnswerPart, CompiledGenerator, Form};
+use super::tails::Remembered;
 use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::script::Observe;
@@ -19,6 +20,9 @@ pub struct Capture {
 
 /// The prefix of the digits of a text that is not written in quotes.
 const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
+
+/// The same for bytes.
+const BYTES: &[u8] = b"x'";
 
 /// A statement of a program.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Statement {
     pub per_table: bool,
     /// Numbers that later steps take from its answers.
     pub takes: Vec<Capture>,
+    /// What it remembers of long answers.
+    pub remembers: Option<Remembered>,
     pub observe: Observe,
 }
 
@@ -63,7 +69,10 @@ pub struct TextPieces {
 pub struct Parameter {
     pub slot: u16,
     pub form: Form,
+    /// The most values.
     pub count: u32,
+    /// There are always as many.
+    pub is_fixed: bool,
     /// The longest literal of one value.
     longest: usize,
 }
@@ -74,8 +83,10 @@ impl Parameter {
             Form::Integer | Form::Decimal => generator.longest(),
             Form::Plain => generator.longest() + 2,
             Form::Text => 2 * generator.longest() + HEXADECIMAL.len() + 1,
+            Form::Bytes => 2 * generator.longest() + BYTES.len() + 1,
         };
-        Self { slot, form: generator.form(), count: generator.count, longest }
+        let is_fixed = generator.more.is_none();
+        Self { slot, form: generator.form(), count: generator.most(), is_fixed, longest }
     }
 
     pub fn kind(self) -> Kind {
@@ -83,6 +94,7 @@ impl Parameter {
             Form::Integer => Kind::Integer,
             Form::Decimal => Kind::Decimal,
             Form::Plain | Form::Text => Kind::Text,
+            Form::Bytes => Kind::Bytes,
         }
     }
 
@@ -109,7 +121,8 @@ impl Parameter {
                     out.extend_from_slice(text);
                     out.push(b'\'');
                 }
-                Form::Text => write_hexadecimal(text, out),
+                Form::Text => write_hexadecimal(HEXADECIMAL, text, out),
+                Form::Bytes => write_hexadecimal(BYTES, text, out),
             }
         }
     }
@@ -138,13 +151,13 @@ fn separate(position: usize, out: &mut Vec<u8>) {
 
 /// A text of any characters. What quotes and backslashes mean depends on the `sql_mode`; this does
 /// not, and the introducer makes it text of the connection's character set, not bytes.
-fn write_hexadecimal(text: &[u8], out: &mut Vec<u8>) {
+fn write_hexadecimal(before: &[u8], text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend_from_slice(HEXADECIMAL);
-    for byte in text {
-        out.push(DIGITS[usize::from(byte >> 4)]);
-        out.push(DIGITS[usize::from(byte & 15)]);
-    }
+    out.extend_from_slice(before);
+    let digits = text
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    out.extend(digits);
     out.push(b'\'');
 }
 
@@ -218,6 +231,7 @@ impl Statement {
             kinds: Vec::new(),
             first_id: 0,
             takes: Vec::new(),
+            remembers: None,
             observe: Observe::Nothing,
         }
     }
@@ -235,6 +249,13 @@ impl Statement {
     #[inline]
     pub fn is_prepared(&self) -> bool {
         !self.to_prepare.is_empty()
+    }
+
+    /// Return true where the number of its parameters is random.
+    pub fn varies(&self) -> bool {
+        let of_terms = self.terms.iter().flat_map(|terms| [&terms.pieces, &terms.tail]);
+        let mut pieces = of_terms.chain([&self.head]);
+        pieces.any(|pieces| pieces.parameters.iter().any(|parameter| !parameter.is_fixed))
     }
 
     #[inline]

@@ -61,7 +61,9 @@ impl Compiler<'_> {
             let weight =
                 values.integer_in(&written.weight, 0..=MAX_TIMES, &format!("{key}.weight"))?;
             let wrapped = *values.choose(&written.transaction, &format!("{key}.transaction"))?;
+            let timed = *values.choose(&written.timed, &format!("{key}.timed"))?;
             let transaction = self.transaction(&written.steps, wrapped, &key)?;
+            let transaction = Transaction { timed, ..transaction };
             weights += weight.unsigned_abs();
             transactions.push((written.name.clone(), Transaction { weights, ..transaction }));
         }
@@ -95,6 +97,7 @@ impl Compiler<'_> {
         let is_prepared = self.context.protocol == Protocol::Prepared;
         Ok(Transaction {
             weights: 0,
+            timed: true,
             begin,
             commit: wrapped.then(|| self.fixed("COMMIT", is_prepared)),
             uses: self.uses(&steps),

@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::definition::{Column, Definition, TableSet, Value as Given};
+use crate::definition::{Column, Definition, Generator, TableSet, Value as Given};
 use crate::generator::{Form, ValueSource};
 use crate::table_names;
 use crate::validation::ValidationError;
 use crate::values::Values;
-use datagen::TableRows;
-use datagen::column::{Integer, RandomInteger, Source, Value};
+use datagen::column::{FanOut, Integer, RandomInteger, Source, Value};
 use datagen::{MAX_ROWS, Stream};
+use datagen::{Rows, TableRows};
 
 /// Names how rows are made: raise it whenever a byte of any definition's rows changes.
 pub const VERSION: &str = "tables-1";
@@ -111,7 +111,39 @@ impl Columns<'_> {
             }
         }
         let values = columns.iter().map(|column| self.value(column)).collect::<Result<_, _>>()?;
-        Ok(TableRows::new(count.cast_unsigned(), values))
+        let count = count.cast_unsigned();
+        let Some(fan_out) = &self.set.fan_out else {
+            return Ok(TableRows::new(count, values));
+        };
+        let fan_out = self.fan_out(fan_out, count)?;
+        let rows = TableRows::of_parents(count, fan_out, self.set.once, values);
+        if rows.count() > MAX_ROWS {
+            return Err(ValidationError::new(key, format!("more than {MAX_ROWS} rows come of it")));
+        }
+        Ok(rows)
+    }
+
+    /// The number of rows of each of `parents`.
+    fn fan_out(&self, written: &Generator, parents: u64) -> Result<FanOut, ValidationError> {
+        let key = format!("{}.fan_out", self.key);
+        match ValueSource::of_column(written, self.values, &key, self.seed)? {
+            ValueSource::Links { degrees, .. } if degrees.parents() != parents => {
+                let message = format!(
+                    "gives links of {} nodes and types, and there are {parents} parents",
+                    degrees.parents()
+                );
+                Err(ValidationError::new(key, message))
+            }
+            ValueSource::Links { degrees, .. } => Ok(FanOut::Links(degrees)),
+            ValueSource::Integer(integers) => {
+                let stream = Stream::named(self.seed, &format!("tables/{}", self.table));
+                Ok(FanOut::Random(RandomInteger { integers, stream }))
+            }
+            _ => {
+                let message = "a fan-out is of kind integer or links";
+                Err(ValidationError::new(format!("{key}.kind"), message))
+            }
+        }
     }
 
     fn key_of(&self, column: &Column) -> String {
@@ -127,7 +159,7 @@ impl Columns<'_> {
             ));
         }
         let stream = self.stream_of(column);
-        Ok(match ValueSource::of_column(&column.generator, self.values, &key)? {
+        Ok(match ValueSource::of_column(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
                 Value::Decimal { units: RandomInteger { integers: units, stream }, scale }
             }
@@ -138,6 +170,11 @@ impl Columns<'_> {
             ValueSource::ConstantInteger(value) => {
                 Value::Constant { text: value.to_string().into_bytes(), is_number: true }
             }
+            ValueSource::Motifs(motifs) if motifs.low() < b' ' => {
+                let message = "a column's bytes are 32 at least: tabs and newlines end its values";
+                return Err(ValidationError::new(format!("{key}.low"), message));
+            }
+            ValueSource::Motifs(motifs) => Value::Motifs { motifs, stream },
             ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
             source => Value::Integer(self.whole(column, source, self.set.columns.len())?),
         })
@@ -152,27 +189,33 @@ impl Columns<'_> {
     ) -> Result<Integer, ValidationError> {
         let key = self.key_of(column);
         match source {
-            ValueSource::Sequence { first, step } => {
-                Ok(Integer { source: Source::Row, times: step, plus: first })
+            ValueSource::Sequence { first, step, cycle } => {
+                Ok(Integer { times: step, plus: first, ..Integer::of(Source::Row(cycle)) })
             }
-            ValueSource::Integer(integers) => Ok(Integer {
-                source: Source::Random(RandomInteger { integers, stream: self.stream_of(column) }),
-                times: 1,
-                plus: 0,
-            }),
-            ValueSource::Derived { from, times, plus } => {
-                let from = self.column(&from, &format!("{key}.from"))?;
-                if depth == 0 {
-                    return Err(ValidationError::new(
-                        format!("{key}.from"),
-                        "it comes from itself",
-                    ));
-                }
-                let source =
-                    ValueSource::of_column(&from.generator, self.values, &self.key_of(from))?;
-                self.whole(from, source, depth - 1)?
+            ValueSource::Parent { first, step, cycle } => {
+                Ok(Integer { times: step, plus: first, ..Integer::of(Source::Parent(cycle)) })
+            }
+            ValueSource::Child { first } => {
+                Ok(Integer { plus: first, ..Integer::of(Source::Child) })
+            }
+            ValueSource::Children => Ok(Integer::of(Source::Children)),
+            ValueSource::Integer(integers) => {
+                let stream = self.stream_of(column);
+                Ok(Integer::of(Source::Random(RandomInteger { integers, stream })))
+            }
+            ValueSource::Derived { from, times, plus, divisor: 1, least: i64::MIN, add } => {
+                let value = self
+                    .other(&from, &format!("{key}.from"), depth)?
                     .then(times, plus)
-                    .ok_or_else(|| ValidationError::new(key, "its values are beyond 64 bits"))
+                    .ok_or_else(|| ValidationError::new(&key, "its values are beyond 64 bits"))?;
+                match add {
+                    Some(add) => Ok(value.plus(self.other(&add, &format!("{key}.add"), depth)?)),
+                    None => Ok(value),
+                }
+            }
+            ValueSource::Derived { .. } => {
+                let message = "divisor and least are of parameters alone";
+                Err(ValidationError::new(key, message))
             }
             _ => {
                 let kind = format!("{:?}", column.generator.kind).to_lowercase();
@@ -182,6 +225,17 @@ impl Columns<'_> {
                 ))
             }
         }
+    }
+
+    /// The whole numbers of the column `name`, which is named at `key`.
+    fn other(&self, name: &str, key: &str, depth: usize) -> Result<Integer, ValidationError> {
+        let from = self.column(name, key)?;
+        if depth == 0 {
+            return Err(ValidationError::new(key, "it comes from itself"));
+        }
+        let from_key = self.key_of(from);
+        let source = ValueSource::of_column(&from.generator, self.values, &from_key, self.seed)?;
+        self.whole(from, source, depth - 1)
     }
 
     fn column(&self, name: &str, key: &str) -> Result<&Column, ValidationError> {

@@ -57,6 +57,7 @@ impl Values {
     pub fn integer(&self, number: &Number, key: &str) -> Result<i64, ValidationError> {
         match number {
             Number::Integer(integer) => Ok(*integer),
+            Number::By { by, levels } => self.integer(self.of_level(by, levels, key)?, key),
             Number::Float(float) => whole(*float)
                 .ok_or_else(|| ValidationError::new(key, format!("{float} is not a whole number"))),
             Number::Expression(expression) => {
@@ -93,8 +94,10 @@ impl Values {
     /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
     /// arithmetic.
     pub fn real(&self, number: &Number, key: &str) -> Result<f64, ValidationError> {
-        if let Number::Float(float) = number {
-            return Ok(*float);
+        match number {
+            Number::Float(float) => return Ok(*float),
+            Number::By { by, levels } => return self.real(self.of_level(by, levels, key)?, key),
+            _ => {}
         }
         if let Number::Expression(expression) = number
             && let Some(("", name, "")) = placeholder(expression.trim())
@@ -116,10 +119,18 @@ impl Values {
         chosen: &'a FixedOrByLevel<T>,
         key: &str,
     ) -> Result<&'a T, ValidationError> {
-        let (by, levels) = match chosen {
-            FixedOrByLevel::Always(always) => return Ok(always),
-            FixedOrByLevel::By { by, levels } => (by, levels),
-        };
+        match chosen {
+            FixedOrByLevel::Always(always) => Ok(always),
+            FixedOrByLevel::By { by, levels } => self.of_level(by, levels, key),
+        }
+    }
+
+    fn of_level<'a, T>(
+        &self,
+        by: &str,
+        levels: &'a BTreeMap<String, T>,
+        key: &str,
+    ) -> Result<&'a T, ValidationError> {
         let level = self.get(by, &format!("{key}.by"))?.to_string();
         levels
             .iter()
@@ -288,6 +299,19 @@ mod tests {
         ];
         assert_eq!(format!("{:?}", numbers.map(real)), "[0.2, 500.0, 166.0, 1.5]");
         assert!(some().real(&expression("{tls}"), "k").is_err());
+    }
+
+    #[test]
+    fn a_level_may_choose_a_number() {
+        let levels = [("8", expression("{table_size}/2")), ("default", Number::Float(0.5))];
+        let chosen = |by: &str| Number::By {
+            by: by.to_owned(),
+            levels: levels.iter().map(|(name, one)| ((*name).to_owned(), one.clone())).collect(),
+        };
+        assert_eq!(some().integer(&chosen("clients"), "k"), Ok(250));
+        assert_eq!(some().real(&chosen("engine"), "k"), Ok(0.5));
+        let message = some().integer(&chosen("engine"), "k").unwrap_err().to_string();
+        assert_eq!(message, "k: 0.5 is not a whole number");
     }
 
     #[test]

@@ -146,6 +146,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
         Just(Shape::Uniform),
         (0.0..3.0, scrambled).prop_map(|(exponent, scrambled)| Shape::Zipf { exponent, scrambled }),
         (0.0..3.0).prop_map(|exponent| Shape::Latest { exponent }),
+        (0.0..3.0).prop_map(|exponent| Shape::ZipfRotated { exponent, seed: 7 }),
         (0.1..20.0).prop_map(|power| Shape::Pareto { power }),
         (0.0..=1.0, 0.0..=1.0).prop_map(|(share, central)| Shape::Special { share, central }),
         (0.0..=1.0, 0.001..2.0).prop_map(|(mean, deviation)| Shape::Normal { mean, deviation }),
@@ -163,4 +164,18 @@ proptest! {
             }
         }
     }
+}
+
+/// LinkBench's accesses of links: the share of the most popular percent of ids is Zipf's.
+#[test]
+fn rotated_zipf_has_the_same_frequencies_elsewhere() {
+    let shape = Shape::ZipfRotated { exponent: 0.8, seed: 53_238_253_823_453 };
+    let weight = |rank: u32| f64::from(rank).powf(-0.8);
+    let all: f64 = (1..=100_000).map(weight).sum();
+    let top: f64 = (1..=1000).map(weight).sum::<f64>() / all;
+    let counts = counts(&shape, 100_000, 5);
+    let order = Rotations::new(100_000, 53_238_253_823_453);
+    let popular = (0..1000).map(|rank| counts[usize::try_from(order.at(rank)).unwrap()]);
+    let found = popular.sum::<u64>() as f64 / f64::from(DRAWS);
+    assert!((found - top).abs() < 0.01, "{found} of the accesses, expected {top}");
 }

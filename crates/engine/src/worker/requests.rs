@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use crate::client::State;
 use crate::record::Tally;
-use protocol::script::{Answer, Observe, Script};
+use protocol::script::{Answer, Observe, Script, WhichRow};
 use protocol::{
     AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
 };
@@ -104,23 +104,38 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         }
         self.counts.totals.statements += 1;
         if is_measured {
-            record.succeeded(now_ns - client.sent_ns, now_ns - client.due_ns);
+            let timed = u64::from(!request.untimed);
+            let (service_ns, response_ns) = (now_ns - client.sent_ns, now_ns - client.due_ns);
+            record.succeeded(timed * service_ns, timed * response_ns);
         }
         let is_last = match request.observe {
             Observe::Nothing => request.last,
-            Observe::Counts | Observe::FirstRow(_) => self.observed(index, &end)?,
+            observe => self.observed(index, observe, &end)?,
         };
         if is_last { self.completed(index, now_ns) } else { self.ask(index, now_ns).map(drop) }
     }
 
     /// Hand an answer to the client's script; true where the transaction ends with it.
-    fn observed(&mut self, index: usize, end: &AnswerSummary) -> Result<bool, ClientError> {
+    fn observed(
+        &mut self,
+        index: usize,
+        observe: Observe,
+        end: &AnswerSummary,
+    ) -> Result<bool, ClientError> {
+        let answers = &mut self.clients[index].answers;
+        let row = match observe {
+            Observe::LastRow { of_rows, .. } if end.rows < of_rows => {
+                answers.forget_row();
+                None
+            }
+            _ => answers.take_row()?,
+        };
         let client = &mut self.clients[index];
         let answer = Answer {
             rows: end.rows,
             affected_rows: end.affected_rows,
             last_insert_id: end.last_insert_id,
-            first_row: client.answers.take_first_row()?,
+            row,
         };
         let outcome = client.script.answered(&answer);
         outcome.map_err(ClientError::Workload)
@@ -132,7 +147,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let client = &self.clients[index];
         let transaction = &client.transaction;
         let begun_ns = transaction.begun_ns.unwrap_or(now_ns);
-        let (service_ns, response_ns) = (now_ns - begun_ns, now_ns - transaction.intended_ns);
+        let timed = u64::from(!client.request.untimed);
+        let service_ns = timed * (now_ns - begun_ns);
+        let response_ns = timed * (now_ns - transaction.intended_ns);
         self.counts.totals.transactions += 1;
         self.counts.latencies.record(if self.arrivals.is_some() {
             response_ns
@@ -233,8 +250,10 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         };
         let now_ns = self.shared.clock.now_ns();
         client.activity.show(request.statement);
-        if let Observe::FirstRow(format) = request.observe {
-            client.answers.keep_first_row(format);
+        match request.observe {
+            Observe::Nothing | Observe::Counts => {}
+            Observe::FirstRow(format) => client.answers.keep_row(WhichRow::First, format),
+            Observe::LastRow { format, .. } => client.answers.keep_row(WhichRow::Last, format),
         }
         client.request = request;
         client.state = State::Asking;

@@ -29,7 +29,7 @@ impl Script for Reader {
             Observe::FirstRow(_) if answer.rows > 0 => row,
             _ => None,
         };
-        if answer.first_row == expected { Ok(self.is_first) } else { Err(format!("{answer:?}")) }
+        if answer.row == expected { Ok(self.is_first) } else { Err(format!("{answer:?}")) }
     }
 
     fn rollback_needed(&self) -> bool {

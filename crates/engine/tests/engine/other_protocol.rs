@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use engine::{DriveSettings, End};
-use protocol::script::{Answer, Names, Request, Row, RowFormat, Script};
+use protocol::script::{Answer, Names, Request, Row, RowFormat, Script, WhichRow};
 use protocol::{
     AnswerReader, AnswerSummary, FeedResult, PeerAddress, Protocol, ProtocolError, ServerError,
     Session,
@@ -50,9 +50,11 @@ impl AnswerReader for LineReader {
         Ok(FeedResult { consumed, end })
     }
 
-    fn keep_first_row(&mut self, _: RowFormat) {}
+    fn keep_row(&mut self, _: WhichRow, _: RowFormat) {}
 
-    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError> {
+    fn forget_row(&mut self) {}
+
+    fn take_row(&mut self) -> Result<Option<Row>, ProtocolError> {
         Ok(None)
     }
 }

@@ -190,6 +190,7 @@ impl Script for StatementScript {
         Some(Request {
             statement,
             transaction: 0,
+            untimed: false,
             first: statement == 0,
             last: self.position == 0,
             observe: Observe::Nothing,

@@ -60,6 +60,8 @@ phase_of_kind!(RawLoadTables {
     #[serde(default)]
     method: Method,
     #[serde(default)]
+    chunk_rows: u64,
+    #[serde(default)]
     lock_tables: bool,
     #[serde(default)]
     linger_s: f64,
@@ -139,9 +141,16 @@ pub fn check(
                     "has no meaning with the method local: LOAD DATA is one statement",
                 ));
             }
+            if raw.lock_tables && raw.chunk_rows > 0 {
+                return Err(ValidationError::new(
+                    format!("{key}.lock_tables"),
+                    "has no meaning with chunk_rows: others fill the table too",
+                ));
+            }
             Work::LoadTables(LoadOptions {
                 threads: raw.threads,
                 method: raw.method,
+                chunk_rows: raw.chunk_rows,
                 lock_tables: raw.lock_tables,
                 linger: read::zero_or_more(raw.linger_s, &format!("{key}.linger_s"))?,
             })

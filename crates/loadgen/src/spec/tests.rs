@@ -79,6 +79,7 @@ fn a_good_specification() {
     assert_eq!(
         spec.phases[4].work,
         Work::LoadTables(LoadOptions {
+            chunk_rows: 0,
             threads: 2,
             method: Method::SingleRow,
             lock_tables: true,

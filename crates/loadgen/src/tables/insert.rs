@@ -6,19 +6,34 @@ use workload::tables::Table;
 const TUPLE_EXTRA: usize = 3;
 const COLUMN_EXTRA: usize = 3;
 
+/// The form of a value in a statement.
+#[derive(Clone, Copy)]
+enum Form {
+    Number,
+    Text,
+    /// As digits: a statement is text.
+    Bytes,
+}
+
 /// INSERT statements of a table under way.
 pub struct Statement {
     text: String,
     /// Length of the text up to the first row.
     head: usize,
-    /// True for each column that needs no quotes.
-    numbers: Vec<bool>,
+    /// The form of each column's values.
+    forms: Vec<Form>,
 }
 
 impl Statement {
     pub fn new(table: &Table) -> Self {
         let text = super::sql::insert(table);
-        Self { head: text.len(), text, numbers: table.rows.numbers() }
+        let columns = table.rows.numbers().into_iter().zip(table.rows.bytes());
+        let forms = columns.map(|column| match column {
+            (true, _) => Form::Number,
+            (_, true) => Form::Bytes,
+            _ => Form::Text,
+        });
+        Self { head: text.len(), text, forms: forms.collect() }
     }
 
     /// Return the statement as it is now.
@@ -32,26 +47,32 @@ impl Statement {
     }
 
     /// Return true where `row` can be added and the text stays within `limit` bytes.
-    pub fn has_room(&self, row: &str, limit: usize) -> bool {
-        let longest = row.len() + TUPLE_EXTRA + COLUMN_EXTRA * self.numbers.len();
+    pub fn has_room(&self, row: &[u8], limit: usize) -> bool {
+        let digits = if self.forms.iter().any(|form| matches!(form, Form::Bytes)) { 2 } else { 1 };
+        let longest = digits * row.len() + TUPLE_EXTRA + COLUMN_EXTRA * self.forms.len();
         self.text.len() + longest <= limit
     }
 
     /// Add a row, columns separated by tabs, without its newline.
-    pub fn push(&mut self, row: &str) {
+    pub fn push(&mut self, row: &[u8]) {
         self.text.push_str(if self.is_empty() { "(" } else { ",(" });
-        for (position, (value, number)) in row.split('\t').zip(&self.numbers).enumerate() {
+        let values = row.split(|&byte| byte == b'\t').zip(&self.forms);
+        for (position, (value, form)) in values.enumerate() {
             if position > 0 {
                 self.text.push(',');
             }
-            // No value holds a quote or a backslash.
-            if *number {
-                self.text.push_str(value);
-            } else {
-                self.text.push('\'');
-                self.text.push_str(value);
-                self.text.push('\'');
+            let (before, after) = match form {
+                Form::Number => ("", ""),
+                Form::Text => ("'", "'"),
+                Form::Bytes => ("x'", "'"),
+            };
+            self.text.push_str(before);
+            match form {
+                Form::Bytes => value.iter().for_each(|&byte| push_digits(byte, &mut self.text)),
+                // No text holds a quote or a backslash.
+                _ => self.text.push_str(str::from_utf8(value).expect("texts are ASCII")),
             }
+            self.text.push_str(after);
         }
         self.text.push(')');
     }
@@ -62,18 +83,24 @@ impl Statement {
     }
 }
 
+fn push_digits(byte: u8, text: &mut String) {
+    for digit in [byte >> 4, byte & 15] {
+        text.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use datagen::TableRows;
-    use datagen::column::{Integer, Source, Value};
+    use datagen::column::{Cycle, Integer, Source, Value};
     use workload::tables::ColumnName;
 
     fn statement() -> Statement {
         let column = |name: &str| ColumnName { name: name.to_owned(), binary: false };
-        let id = Value::Integer(Integer { source: Source::Row, times: 1, plus: 0 });
+        let id = Value::Integer(Integer::of(Source::Row(Cycle::NONE)));
         let word = Value::Constant { text: b"x".to_vec(), is_number: false };
         Statement::new(&Table {
             name: "t".to_owned(),
@@ -88,18 +115,18 @@ mod tests {
     #[test]
     fn numbers_are_bare_and_texts_are_quoted() {
         let mut statement = statement();
-        statement.push("-1\tab");
-        statement.push("2\t7");
+        statement.push(b"-1\tab");
+        statement.push(b"2\t7");
         assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (-1,'ab'),(2,'7')");
         statement.clear();
         assert!(statement.is_empty());
-        statement.push("3\t");
+        statement.push(b"3\t");
         assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (3,'')");
     }
 
     #[test]
     fn a_statement_with_room_stays_within_its_limit() {
-        let row = "123456\tabc";
+        let row = b"123456\tabc";
         for limit in 60..200 {
             let mut statement = statement();
             while statement.has_room(row, limit) {

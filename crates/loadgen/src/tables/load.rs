@@ -1,15 +1,17 @@
 //! Makes and fills tables.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
+use super::load_chunks;
 use super::local::{LocalRows, SentCounts};
 use super::pool::{Done, Sessions, TableError, each};
 use super::sql;
-use datagen::{Checksum, ChecksummedRows, TableRows};
+use datagen::{Checksum, ChecksummedRows, Rows, TableRows};
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, LocalData, Outcome};
 use workload::tables::Table;
@@ -48,9 +50,11 @@ pub enum Method {
 /// The options of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Connections, and so tables at a time; 0: as many as there are processors.
+    /// Connections, and so tables or chunks at a time; 0: as many as there are processors.
     pub threads: usize,
     pub method: Method,
+    /// Rows that a connection fills at a time, so that several fill one table; 0: a table at a time.
+    pub chunk_rows: u64,
     /// LOCK TABLES ... WRITE while a table is filled.
     pub lock_tables: bool,
     /// The time for which connections stay open when it is done: the server's threads end with them,
@@ -87,44 +91,59 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Create the tables, fills them and runs what follows, several tables at a time.
+/// Create the tables, fill them and run what follows, several tables at a time.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
     options: &LoadOptions,
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
+    if options.chunk_rows > 0 {
+        return load_chunks::load(sessions, tables, options, sent);
+    }
     let Done { results, connections } =
         each(sessions, tables, options.threads, |connection, table, deadline| {
             load_table(connection, table, options, sent, deadline)
                 .map_err(|source| TableError::client(table, source))
         })?;
-    let mut loaded = Loaded {
-        tables: Vec::with_capacity(tables.len()),
-        method: match options.method {
-            Method::Auto => Method::Local,
-            other => other,
-        },
-        method_reason: None,
-        warnings: 0,
-        generator_wait: Duration::ZERO,
-        connections,
-    };
+    let mut loaded = Loaded::nothing(options.method, connections);
     for (table, filled) in results {
         loaded.tables.push(table);
-        loaded.warnings += filled.warnings;
-        loaded.generator_wait += filled.generator_wait;
-        if filled.fell_back.is_some() {
-            loaded.method = Method::MultiRow;
-            loaded.method_reason = filled.fell_back;
-        }
+        loaded.add(filled);
     }
     Ok(loaded)
 }
 
-/// The result of filling a table.
+impl Loaded {
+    /// Return the result of a load by `method` that has filled nothing yet.
+    pub(super) fn nothing(method: Method, connections: Vec<Connection>) -> Self {
+        Self {
+            tables: Vec::new(),
+            method: match method {
+                Method::Auto => Method::Local,
+                other => other,
+            },
+            method_reason: None,
+            warnings: 0,
+            generator_wait: Duration::ZERO,
+            connections,
+        }
+    }
+
+    pub(super) fn add(&mut self, filled: FilledTable) {
+        self.warnings += filled.warnings;
+        self.generator_wait += filled.generator_wait;
+        if filled.fell_back.is_some() {
+            self.method = Method::MultiRow;
+            self.method_reason = filled.fell_back;
+        }
+    }
+}
+
+/// The result of filling a table, or a part of it.
 #[derive(Default)]
-struct FilledTable {
+pub(super) struct FilledTable {
+    pub rows: Checksum,
     warnings: u64,
     generator_wait: Duration,
     /// Why `MultiRow` was used in place of `Local`.
@@ -139,42 +158,66 @@ fn load_table(
     deadline: &Deadline,
 ) -> Result<(LoadedTable, FilledTable), ClientError> {
     connection.query(&table.create, deadline)?;
-    let mut filler = TableFiller {
-        connection,
-        table,
-        rows: Arc::new(ChecksummedRows::new(&table.rows)),
-        sent,
-        deadline,
-    };
     let started = Instant::now();
     if options.lock_tables {
-        filler.run(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)))?;
+        connection.query(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)), deadline)?;
     }
-    let outcome = filler.fill(options.method)?;
+    let all = 0..table.rows.count();
+    let filled = fill(connection, table, &all, options.method, sent, deadline)?;
     if options.lock_tables {
-        filler.run("UNLOCK TABLES")?;
+        connection.query("UNLOCK TABLES", deadline)?;
     }
     let load = started.elapsed();
-    let started = Instant::now();
-    for statement in &table.after_load {
-        filler.run(statement)?;
-    }
-    let Checksum { rows, bytes, sum } = filler.rows.total();
-    let loaded = LoadedTable {
-        name: table.name.clone(),
-        rows,
-        bytes,
-        checksum: sum.to_string(),
-        load_s: load.as_secs_f64(),
-        after_load_s: started.elapsed().as_secs_f64(),
-    };
-    Ok((loaded, outcome))
+    let after_load = after_load(connection, table, deadline)?;
+    Ok((LoadedTable::new(table, filled.rows, load, after_load), filled))
 }
 
-/// Fills one table.
+/// Run what follows once a table is filled, and return its time.
+pub(super) fn after_load(
+    connection: &mut Connection,
+    table: &Table,
+    deadline: &Deadline,
+) -> Result<Duration, ClientError> {
+    let started = Instant::now();
+    for statement in &table.after_load {
+        connection.query(statement, deadline)?;
+    }
+    Ok(started.elapsed())
+}
+
+impl LoadedTable {
+    pub(super) fn new(table: &Table, rows: Checksum, load: Duration, after_load: Duration) -> Self {
+        Self {
+            name: table.name.clone(),
+            rows: rows.rows,
+            bytes: rows.bytes,
+            checksum: rows.sum.to_string(),
+            load_s: load.as_secs_f64(),
+            after_load_s: after_load.as_secs_f64(),
+        }
+    }
+}
+
+/// Fill a slice of a table's rows.
+pub(super) fn fill(
+    connection: &mut Connection,
+    table: &Table,
+    slice: &Range<u64>,
+    method: Method,
+    sent: &Arc<SentCounts>,
+    deadline: &Deadline,
+) -> Result<FilledTable, ClientError> {
+    let rows = Arc::new(ChecksummedRows::new(&table.rows));
+    let mut filler = TableFiller { connection, table, slice, rows, sent, deadline };
+    let outcome = filler.fill(method)?;
+    Ok(FilledTable { rows: filler.rows.total(), ..outcome })
+}
+
+/// Fills a slice of one table.
 struct TableFiller<'a> {
     connection: &'a mut Connection,
     table: &'a Table,
+    slice: &'a Range<u64>,
     rows: Arc<ChecksummedRows<TableRows>>,
     sent: &'a Arc<SentCounts>,
     deadline: &'a Deadline,
@@ -183,6 +226,10 @@ struct TableFiller<'a> {
 impl TableFiller<'_> {
     fn run(&mut self, sql: &str) -> Result<Outcome, ClientError> {
         self.connection.query(sql, self.deadline)
+    }
+
+    fn local_rows(&self) -> LocalRows {
+        LocalRows::slice(&self.rows, self.slice, self.sent)
     }
 
     fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
@@ -219,8 +266,13 @@ impl TableFiller<'_> {
     fn local(&mut self) -> Result<FilledTable, ClientError> {
         let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
-        let sql = sql::load_data(&from, &self.table.name, columns);
-        let mut rows = LocalRows::start(&self.rows, self.sent);
+        let name = &self.table.name;
+        let sql = if self.table.rows.bytes().contains(&true) {
+            sql::load_bytes(&from, name, columns)
+        } else {
+            sql::load_data(&from, name, columns)
+        };
+        let mut rows = self.local_rows();
         let outcome = self.connection.load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
         Ok(filled(&rows, outcome.warnings.into()))
     }
@@ -254,15 +306,15 @@ impl TableFiller<'_> {
     /// Send the rows as statements, each as long as it `has_room` for the next row.
     fn insert(
         &mut self,
-        has_room: impl Fn(&Statement, &str) -> bool,
+        has_room: impl Fn(&Statement, &[u8]) -> bool,
         mut send: impl FnMut(&mut Self, &str) -> Result<u16, ClientError>,
     ) -> Result<FilledTable, ClientError> {
-        let mut rows = LocalRows::start(&self.rows, self.sent);
+        let mut rows = self.local_rows();
         let mut statement = Statement::new(self.table);
         let mut warnings = 0;
         while let Some(bytes) = rows.next_bytes() {
-            let text = str::from_utf8(bytes).expect("values are ASCII");
-            for row in text.lines() {
+            // Each row ends with a newline, and no value holds one.
+            for row in bytes[..bytes.len() - 1].split(|&byte| byte == b'\n') {
                 if !statement.is_empty() && !has_room(&statement, row) {
                     warnings += u64::from(send(self, statement.text())?);
                     statement.clear();
@@ -291,5 +343,5 @@ impl TableFiller<'_> {
 }
 
 fn filled(rows: &LocalRows, warnings: u64) -> FilledTable {
-    FilledTable { warnings, generator_wait: rows.waited(), fell_back: None }
+    FilledTable { warnings, generator_wait: rows.waited(), ..FilledTable::default() }
 }

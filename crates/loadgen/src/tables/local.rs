@@ -1,5 +1,6 @@
 //! Rows that are made while they are sent.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,10 +37,13 @@ impl SentCounts {
     }
 }
 
-/// Return the number of rows, at least one, that surely fit into `bytes`.
+/// Fewer rows are never made at once: few rows are as long as they may be.
+const FEWEST_ROWS: usize = 64;
+
+/// Return the number of rows that surely fit into `bytes`, or [`FEWEST_ROWS`].
 pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
     const MANY: usize = 1024; // padding is negligible for this many rows
-    (bytes * MANY / rows.room_for(MANY)).max(1)
+    (bytes * MANY / rows.room_for(MANY)).max(FEWEST_ROWS)
 }
 
 /// The rows of a data set as a local file.
@@ -51,10 +55,19 @@ pub struct LocalRows {
 }
 
 impl LocalRows {
-    /// Start making `rows` and wait for the first.
+    /// Start making all of `rows` and wait for the first.
     pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<SentCounts>) -> Self {
+        Self::slice(rows, &(0..rows.count()), sent)
+    }
+
+    /// Start making a slice of `rows` and wait for the first.
+    pub fn slice<R: Rows + 'static>(
+        rows: &Arc<R>,
+        slice: &Range<u64>,
+        sent: &Arc<SentCounts>,
+    ) -> Self {
         let mut producer =
-            Producer::start(rows, &(0..rows.count()), rows_in(rows.as_ref(), CHUNK_BYTES), THREADS);
+            Producer::start(rows, slice, rows_in(rows.as_ref(), CHUNK_BYTES), THREADS);
         let next = producer.next_chunk();
         Self { producer, next, sending: None, sent: Arc::clone(sent) }
     }

@@ -5,6 +5,7 @@
 
 mod insert;
 mod load;
+mod load_chunks;
 mod loaded;
 mod local;
 mod pool;

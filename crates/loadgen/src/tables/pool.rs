@@ -52,14 +52,25 @@ pub struct Done<T> {
     pub connections: Vec<Connection>,
 }
 
-/// Do `job` for every table on `threads` connections (0: as many as there are processors).
+/// Work on one table.
+pub trait OfTable: Sync {
+    fn table(&self) -> &Table;
+}
+
+impl OfTable for Table {
+    fn table(&self) -> &Table {
+        self
+    }
+}
+
+/// Do `job` for every table, or part of one, on `threads` connections (0: as many as there are processors).
 ///
 /// The first error ends the jobs that go on.
-pub fn each<T: Send>(
+pub fn each<I: OfTable, T: Send>(
     sessions: &Sessions<'_>,
-    tables: &[Table],
+    items: &[I],
     threads: usize,
-    job: impl Fn(&mut Connection, &Table, &Deadline) -> Result<T, TableError> + Sync,
+    job: impl Fn(&mut Connection, &I, &Deadline) -> Result<T, TableError> + Sync,
 ) -> Result<Done<T>, TableError> {
     let halt = Arc::new(AtomicBool::new(false));
     let deadline = Deadline::start(&halt, sessions.limit);
@@ -67,14 +78,14 @@ pub fn each<T: Send>(
     let used = Mutex::new(Vec::new());
     let (done, results) = channel();
     let results = thread::scope(|scope| {
-        for _ in 0..connections(threads).min(tables.len()) {
+        for _ in 0..connections(threads).min(items.len()) {
             let done = done.clone();
             let (next, deadline, job, used) = (&next, &deadline, &job, &used);
             scope.spawn(move || {
                 let mut connection = None;
-                while let Some((index, table)) = take(next, tables) {
-                    let result = connected(&mut connection, sessions, table, deadline)
-                        .and_then(|connection| job(connection, table, deadline));
+                while let Some((index, item)) = take(next, items) {
+                    let result = connected(&mut connection, sessions, item.table(), deadline)
+                        .and_then(|connection| job(connection, item, deadline));
                     let failed = result.is_err();
                     if done.send((index, result)).is_err() || failed {
                         return;
@@ -85,7 +96,7 @@ pub fn each<T: Send>(
             });
         }
         drop(done);
-        collect(&results, tables.len(), sessions.stop, &halt)
+        collect(&results, items.len(), sessions.stop, &halt)
     })?;
     let connections = used.into_inner().expect("nobody panics while it holds it");
     Ok(Done { results, connections })
@@ -98,9 +109,9 @@ fn connections(threads: usize) -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-fn take<'a>(next: &AtomicUsize, tables: &'a [Table]) -> Option<(usize, &'a Table)> {
+fn take<'a, I>(next: &AtomicUsize, items: &'a [I]) -> Option<(usize, &'a I)> {
     let index = next.fetch_add(1, Ordering::Relaxed);
-    tables.get(index).map(|table| (index, table))
+    items.get(index).map(|item| (index, item))
 }
 
 /// Return the worker's connection, opened for its first table.

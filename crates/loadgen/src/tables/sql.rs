@@ -15,12 +15,30 @@ pub fn load_data<'a>(
     table: &str,
     columns: impl IntoIterator<Item = &'a str>,
 ) -> String {
+    load(from, table, "", columns)
+}
+
+/// The same with values of any bytes from 32 on, none of which is an escape.
+pub fn load_bytes<'a>(
+    from: &str,
+    table: &str,
+    columns: impl IntoIterator<Item = &'a str>,
+) -> String {
+    load(from, table, " CHARACTER SET binary FIELDS ESCAPED BY ''", columns)
+}
+
+fn load<'a>(
+    from: &str,
+    table: &str,
+    format: &str,
+    columns: impl IntoIterator<Item = &'a str>,
+) -> String {
     let table = quoted(table);
     let columns = list(columns);
     if columns.is_empty() {
-        return format!("LOAD DATA {from} INTO TABLE {table}");
+        return format!("LOAD DATA {from} INTO TABLE {table}{format}");
     }
-    format!("LOAD DATA {from} INTO TABLE {table} ({columns})")
+    format!("LOAD DATA {from} INTO TABLE {table}{format} ({columns})")
 }
 
 /// Return the beginning of an INSERT, up to its first row.

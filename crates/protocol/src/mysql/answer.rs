@@ -4,10 +4,10 @@
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
-use super::first_row::FirstRow;
+use super::kept_row::KeptRow;
 use super::packet::{HEADER, MAX_PAYLOAD};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
-use crate::script::{Row, RowFormat};
+use crate::script::{Row, RowFormat, WhichRow};
 use crate::{AnswerReader, AnswerSummary, FeedResult, ProtocolError};
 
 /// The part of a payload that is examined: an OK message up to its number of warnings.
@@ -56,7 +56,7 @@ pub struct MysqlAnswerReader {
     error: Vec<u8>,
     answer: AnswerSummary,
     /// Of the current answer; nearly always None.
-    first_row: Option<Box<FirstRow>>,
+    kept_row: Option<Box<KeptRow>>,
 }
 
 impl Default for MysqlAnswerReader {
@@ -81,27 +81,31 @@ impl AnswerReader for MysqlAnswerReader {
             if self.skip == 0 && matches!(self.stage, Stage::Over | Stage::Failed) {
                 let consumed = bytes.len() - rest.len();
                 self.answer.bytes += consumed as u64;
-                if let Some(first_row) = &mut self.first_row {
-                    first_row.keep(&bytes[..consumed]);
+                if let Some(kept_row) = &mut self.kept_row {
+                    kept_row.keep(&bytes[..consumed]);
                 }
                 let end = Some(self.finish()?);
                 return Ok(FeedResult { consumed, end });
             }
         }
         self.answer.bytes += bytes.len() as u64;
-        if let Some(first_row) = &mut self.first_row {
-            first_row.keep(bytes);
+        if let Some(kept_row) = &mut self.kept_row {
+            kept_row.keep(bytes);
         }
         Ok(FeedResult { consumed: bytes.len(), end: None })
     }
 
-    fn keep_first_row(&mut self, format: RowFormat) {
-        self.first_row = Some(Box::new(FirstRow::new(format)));
+    fn keep_row(&mut self, which: WhichRow, format: RowFormat) {
+        self.kept_row = Some(Box::new(KeptRow::new(which, format)));
     }
 
-    fn take_first_row(&mut self) -> Result<Option<Row>, ProtocolError> {
-        let kept = self.first_row.take();
-        kept.map_or(Ok(None), |first_row| first_row.parse())
+    fn take_row(&mut self) -> Result<Option<Row>, ProtocolError> {
+        let kept = self.kept_row.take();
+        kept.map_or(Ok(None), |row| row.parse())
+    }
+
+    fn forget_row(&mut self) {
+        self.kept_row = None;
     }
 }
 
@@ -117,7 +121,7 @@ impl MysqlAnswerReader {
             held_bytes: 0,
             error: Vec::new(),
             answer: AnswerSummary::default(),
-            first_row: None,
+            kept_row: None,
         }
     }
 
@@ -138,7 +142,7 @@ impl MysqlAnswerReader {
         self.stage = Stage::Result;
         self.sequence = FIRST_SEQUENCE;
         if has_failed {
-            self.first_row = None;
+            self.kept_row = None;
             let message = std::mem::take(&mut self.error);
             end.error = Some(Box::new(reply::parse_error(&message)?));
         }
@@ -152,6 +156,11 @@ impl MysqlAnswerReader {
         if self.stage == Stage::Failed {
             self.error.extend_from_slice(passed);
         }
+        if self.stage == Stage::Rows
+            && let Some(kept_row) = &mut self.kept_row
+        {
+            kept_row.continue_last(passed);
+        }
         self.skip -= passed.len();
         rest
     }
@@ -164,6 +173,7 @@ impl MysqlAnswerReader {
         let mut rest = bytes;
         let mut sequence = self.sequence;
         let mut rows = 0;
+        let mut last: &[u8] = &[];
         while let Some((header, payload)) = rest.split_first_chunk() {
             let (length, number) = parse_header(*header);
             let is_plain = payload.first().is_some_and(|&first| first < EOF)
@@ -172,12 +182,18 @@ impl MysqlAnswerReader {
             let Some(next) = payload.get(length..).filter(|_| is_plain) else {
                 break;
             };
+            last = &payload[..length];
             rest = next;
             sequence = sequence.wrapping_add(1);
             rows += 1;
         }
         self.sequence = sequence;
         self.answer.rows += rows;
+        if rows > 0
+            && let Some(kept_row) = &mut self.kept_row
+        {
+            kept_row.begin_last(last);
+        }
         rest
     }
 
@@ -284,7 +300,12 @@ impl MysqlAnswerReader {
             }
             (Stage::Columns(left), false) => self.stage = Stage::Columns(left - 1),
             (Stage::Rows, true) => self.end_result(reply::parse_eof(prefix)?),
-            (Stage::Rows, false) => self.answer.rows += 1,
+            (Stage::Rows, false) => {
+                self.answer.rows += 1;
+                if let Some(kept_row) = &mut self.kept_row {
+                    kept_row.begin_last(prefix);
+                }
+            }
             (Stage::Over | Stage::Failed, _) => unreachable!("an answer that is over is finished"),
         }
         Ok(())

@@ -15,6 +15,8 @@ pub enum Kind {
     Integer = 8,
     /// A decimal number, sent as text.
     Decimal = 246,
+    /// Bytes of no character set.
+    Bytes = 252,
     /// Bytes, or text in the character set of the connection.
     Text = 254,
 }

@@ -2,14 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use super::{AnswerPart, Form, ValueSource};
+use super::{AnswerPart, Form, MAX_PARAMETERS, MoreValues, ValueSource};
 use crate::definition::{Generator, GeneratorKind, Number, Value};
 use crate::shape;
 use crate::validation::ValidationError;
 use crate::values::Values;
 use datagen::Stream;
 use datagen::bijection::Bijection;
+use datagen::column::Cycle;
 use datagen::distribution::Integers;
+
+mod graph;
+mod keys;
 
 /// Characters of a group of digits or of a text, and groups.
 const LENGTHS: RangeInclusive<i64> = 1..=1 << 16;
@@ -41,6 +45,7 @@ impl Reader<'_> {
     ) -> Result<ValueSource, ValidationError> {
         let generator = self.generator;
         Ok(match generator.kind {
+            GeneratorKind::Integer if generator.below.is_some() => self.below()?,
             GeneratorKind::Integer => self.integer()?,
             GeneratorKind::Decimal => self.decimal()?,
             GeneratorKind::Digits => ValueSource::Digits {
@@ -62,11 +67,28 @@ impl Reader<'_> {
                 from: self.from()?,
                 times: self.integer_or(generator.times.as_ref(), "times", 1)?,
                 plus: self.integer_or(generator.plus.as_ref(), "plus", 0)?,
+                divisor: self.counted(generator.divisor.as_ref(), "divisor", 1)?,
+                least: self.integer_or(generator.least.as_ref(), "least", i64::MIN)?,
+                add: generator.add.clone(),
             },
+            GeneratorKind::Either => self.either()?,
+            GeneratorKind::Motifs => self.motifs(name, seed)?,
+            GeneratorKind::Links => self.links()?,
+            GeneratorKind::Tail => self.tail()?,
+            GeneratorKind::Parent => ValueSource::Parent {
+                first: self.integer_or(generator.first.as_ref(), "first", 1)?,
+                step: self.integer_or(generator.step.as_ref(), "step", 1)?,
+                cycle: self.cycle()?,
+            },
+            GeneratorKind::Child => {
+                ValueSource::Child { first: self.integer_or(generator.first.as_ref(), "first", 1)? }
+            }
+            GeneratorKind::Children => ValueSource::Children,
             GeneratorKind::Answer => self.answer()?,
             GeneratorKind::Sequence => ValueSource::Sequence {
                 first: self.integer_or(generator.first.as_ref(), "first", 1)?,
                 step: self.integer_or(generator.step.as_ref(), "step", 1)?,
+                cycle: self.cycle()?,
             },
             GeneratorKind::Series => {
                 if generator.count.is_none() {
@@ -97,8 +119,85 @@ impl Reader<'_> {
     }
 
     fn from(&self) -> Result<String, ValidationError> {
-        let missing = || ValidationError::new(self.at("from"), "is missing");
-        self.generator.from.clone().ok_or_else(missing)
+        self.named(self.generator.from.as_ref(), "from")
+    }
+
+    fn named(&self, name: Option<&String>, part: &str) -> Result<String, ValidationError> {
+        name.cloned().ok_or_else(|| ValidationError::new(self.at(part), "is missing"))
+    }
+
+    /// Return how many values a list of random length has beyond `count`.
+    pub fn more_values(&self, count: Option<i64>) -> Result<Option<MoreValues>, ValidationError> {
+        let generator = self.generator;
+        let (most, stop) = match (&generator.max_count, &generator.stop, count) {
+            (None, None, _) => return Ok(None),
+            (Some(most), Some(stop), Some(_)) => (most, stop),
+            _ => {
+                let message = "a list of random length has count, max_count and stop";
+                return Err(ValidationError::new(&self.key, message));
+            }
+        };
+        let most = self.values.integer_in(
+            most,
+            count.unwrap_or(1)..=MAX_PARAMETERS,
+            &self.at("max_count"),
+        )?;
+        let stop = self.percent(Some(stop), "stop")?;
+        if stop <= 0.0 || stop >= 1.0 {
+            return Err(ValidationError::new(self.at("stop"), "is not between 0 and 100"));
+        }
+        Ok(Some(MoreValues {
+            most: u32::try_from(most).expect("the range is checked"),
+            log_probability: (1.0 - stop).ln(),
+        }))
+    }
+
+    /// An integer below one that another generator gives.
+    fn below(&self) -> Result<ValueSource, ValidationError> {
+        let generator = self.generator;
+        Ok(ValueSource::Below {
+            low: self.integer_or(generator.low.as_ref(), "low", 0)?,
+            below: self.named(generator.below.as_ref(), "below")?,
+            add: generator.add.clone(),
+            distinct: generator.distinct.unwrap_or(false),
+        })
+    }
+
+    fn either(&self) -> Result<ValueSource, ValidationError> {
+        Ok(ValueSource::Either {
+            from: self.from()?,
+            otherwise: self.named(self.generator.otherwise.as_ref(), "otherwise")?,
+            share: self.percent(self.generator.share.as_ref(), "share")?,
+        })
+    }
+
+    /// Read a percentage as a share.
+    fn percent(&self, number: Option<&Number>, part: &str) -> Result<f64, ValidationError> {
+        let number = number.ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
+        let percent = self.values.real(number, &self.at(part))?;
+        if (0.0..=100.0).contains(&percent) {
+            return Ok(percent / 100.0);
+        }
+        Err(ValidationError::new(self.at(part), format!("{percent} is not from 0 to 100")))
+    }
+
+    fn cycle(&self) -> Result<Cycle, ValidationError> {
+        let every = self.counted(self.generator.every.as_ref(), "every", 1)?;
+        let cycle = self.counted(self.generator.cycle.as_ref(), "cycle", 0)?;
+        let cycle = if cycle == 0 { u64::MAX } else { cycle.unsigned_abs() };
+        Ok(Cycle { every: every.unsigned_abs(), cycle })
+    }
+
+    /// Read a number from 1 on.
+    fn counted(
+        &self,
+        number: Option<&Number>,
+        part: &str,
+        default: i64,
+    ) -> Result<i64, ValidationError> {
+        number.map_or(Ok(default), |number| {
+            self.values.integer_in(number, 1..=i64::MAX, &self.at(part))
+        })
     }
 
     fn answer(&self) -> Result<ValueSource, ValidationError> {
@@ -241,64 +340,4 @@ impl Reader<'_> {
     ) -> Result<i64, ValidationError> {
         number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
-
-    /// Refuse keys that the kind does not look at: they are a mistake, not a decoration.
-    pub fn refuse_what_has_no_meaning(&self) -> Result<(), ValidationError> {
-        const RANGE: [&str; 8] =
-            ["low", "high", "distribution", "exponent", "h", "mean", "deviation", "share"];
-        let known: &[&str] = match self.generator.kind {
-            GeneratorKind::Integer => &["central", "segment", "count"],
-            GeneratorKind::Decimal => &["central", "scale", "count"],
-            GeneratorKind::Digits => &["groups", "length", "count"],
-            GeneratorKind::Text => &["length", "max_length", "count"],
-            GeneratorKind::Constant => &["value"],
-            GeneratorKind::Derived => &["from", "plus", "times"],
-            GeneratorKind::Answer => &["from", "value", "column", "default"],
-            GeneratorKind::Sequence => &["first", "step"],
-            GeneratorKind::Series => &["first", "step", "count"],
-            GeneratorKind::Permutation => &["low", "high"],
-        };
-        let has_range =
-            matches!(self.generator.kind, GeneratorKind::Integer | GeneratorKind::Decimal);
-        for part in given(self.generator) {
-            let has_meaning = known.contains(&part) || has_range && RANGE.contains(&part);
-            if !has_meaning {
-                let kind = format!("{:?}", self.generator.kind).to_lowercase();
-                let message = format!("has no meaning where the kind is {kind}");
-                return Err(ValidationError::new(self.at(part), message));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Return the keys that a generator has.
-fn given(generator: &Generator) -> impl Iterator<Item = &'static str> {
-    [
-        ("low", generator.low.is_some()),
-        ("high", generator.high.is_some()),
-        ("distribution", generator.distribution.is_some()),
-        ("exponent", generator.exponent.is_some()),
-        ("h", generator.h.is_some()),
-        ("mean", generator.mean.is_some()),
-        ("deviation", generator.deviation.is_some()),
-        ("share", generator.share.is_some()),
-        ("central", generator.central.is_some()),
-        ("segment", generator.segment.is_some()),
-        ("groups", generator.groups.is_some()),
-        ("length", generator.length.is_some()),
-        ("max_length", generator.max_length.is_some()),
-        ("scale", generator.scale.is_some()),
-        ("value", generator.value.is_some()),
-        ("column", generator.column.is_some()),
-        ("default", generator.default.is_some()),
-        ("from", generator.from.is_some()),
-        ("plus", generator.plus.is_some()),
-        ("times", generator.times.is_some()),
-        ("first", generator.first.is_some()),
-        ("step", generator.step.is_some()),
-        ("count", generator.count.is_some()),
-    ]
-    .into_iter()
-    .filter_map(|(part, is_given)| is_given.then_some(part))
 }

@@ -8,6 +8,7 @@ use protocol::script::Script as _;
 
 mod answers;
 mod asked;
+mod dependent;
 
 use asked::{Asked, ask, program, program_with, script_of, texts};
 
@@ -23,6 +24,7 @@ fn a_point_query_byte_by_byte() {
         Request {
             statement: 0,
             transaction: 0,
+            untimed: false,
             first: true,
             last: true,
             observe: Observe::Nothing

@@ -212,3 +212,71 @@ proptest! {
         prop_assert_eq!(String::from_utf8(joined).unwrap(), text(&table));
     }
 }
+
+fn children(fan_out: Json, once: bool) -> Json {
+    let mut set = with_columns(json!([
+        {"name": "id", "kind": "parent", "every": 2},
+        {"name": "type", "kind": "parent", "first": 100, "cycle": 2},
+        {"name": "place", "kind": "child", "first": 0},
+        {"name": "other", "kind": "derived", "from": "id", "times": 10, "add": "place"},
+        {"name": "all", "kind": "children"},
+    ]));
+    set["fan_out"] = fan_out;
+    set["once"] = json!(once);
+    set
+}
+
+#[test]
+fn rows_of_parents() {
+    let links = json!({"kind": "links", "high": "{table_size}/2", "types": 2, "at_most": 9});
+    let tables = planned(&children(links.clone(), false), 1000, 1).unwrap();
+    let rows: Vec<Vec<i64>> = text(&tables[0])
+        .lines()
+        .map(|row| row.split('\t').map(|value| value.parse().unwrap()).collect())
+        .collect();
+    let mut parents = BTreeMap::new();
+    for row in &rows {
+        let [id, kind, place, other, all] = row[..] else { panic!("{row:?}") };
+        assert!((1..=500).contains(&id) && (100..=101).contains(&kind) && place < all);
+        assert_eq!(other, 10 * id + place);
+        parents.entry((id, kind)).or_insert_with(Vec::new).push((place, all));
+    }
+    for places in parents.values() {
+        let all = places[0].1;
+        let expected: Vec<(i64, i64)> = (0..all).map(|place| (place, all)).collect();
+        assert_eq!(places, &expected);
+    }
+    let once = planned(&children(links, true), 1000, 1).unwrap();
+    assert_eq!(once[0].rows.count(), parents.len() as u64);
+}
+
+#[test]
+fn mistakes_of_fan_outs() {
+    let mistake = |fan_out| planned(&children(fan_out, false), 1000, 1).err().unwrap();
+    assert_eq!(
+        mistake(json!({"kind": "links", "high": 700})),
+        "tables.set.fan_out: gives links of 700 nodes and types, and there are 1000 parents"
+    );
+    assert_eq!(
+        mistake(json!({"kind": "text", "length": 3})),
+        "tables.set.fan_out.kind: a fan-out is of kind integer or links"
+    );
+}
+
+#[test]
+fn numbers_of_rows_come_in_cycles() {
+    let columns =
+        json!([{"name": "n", "kind": "sequence", "first": 5, "step": 2, "every": 3, "cycle": 4}]);
+    let found: Vec<String> = made(columns).concat();
+    assert_eq!(found[..14].join(" "), "5 5 5 7 7 7 9 9 9 11 11 11 5 5");
+}
+
+#[test]
+fn bytes_of_columns_end_no_row() {
+    let motifs = |low: i64| json!([{"name": "c", "kind": "motifs", "low": low, "high": 100, "uniqueness": 50, "max_length": 40}]);
+    assert_eq!(made(motifs(32)).len(), 1000);
+    assert!(mistake(motifs(31)).starts_with("tables.set.columns.c.low: a column's bytes are 32"));
+    let mut set = with_columns(motifs(32));
+    set["columns"][0]["kind"] = json!("children");
+    assert!(planned(&set, 10, 1).is_err());
+}

@@ -4,7 +4,7 @@ use crate::mysql::reply::Reply;
 use crate::mysql::wire;
 use proptest::prelude::*;
 
-mod first_row;
+mod kept_row;
 
 const EOF_MESSAGE: &[u8] = &[0xfe, 0, 0, 2, 0];
 const OK_MESSAGE: &[u8] = &[0, 0, 0, 2, 0, 0, 0];

@@ -47,7 +47,7 @@ fn compile(definition: Json, protocol: Protocol) -> Result<Program, String> {
 fn row(version: Option<&str>) -> Answer {
     Answer {
         rows: 1,
-        first_row: Some(vec![Some("7".to_owned()), version.map(str::to_owned)]),
+        row: Some(vec![Some("7".to_owned()), version.map(str::to_owned)]),
         ..Answer::default()
     }
 }
@@ -143,7 +143,7 @@ fn prepared_statements_are_observed_in_their_format() {
 fn answers_that_do_not_fit_say_what_is_missing() {
     let mut client = Client::new();
     client.ask();
-    let narrow = Answer { first_row: Some(vec![None]), ..row(None) };
+    let narrow = Answer { row: Some(vec![None]), ..row(None) };
     let said = client.script.answered(&narrow).unwrap_err();
     assert_eq!(said, "statement find gave 1 columns, and not 2");
     let said = client.script.answered(&row(Some("4.5"))).unwrap_err();

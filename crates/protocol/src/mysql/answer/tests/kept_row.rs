@@ -1,4 +1,4 @@
-//! First rows that are kept on request.
+//! Rows that are kept on request.
 
 use super::*;
 
@@ -17,13 +17,13 @@ fn the_first_row_is_kept_on_request_however_reads_cut_it() {
     let bytes = framed(&rows);
     for cut in [1, 7, 60, 4096, bytes.len()] {
         let mut reader = MysqlAnswerReader::new();
-        reader.keep_first_row(RowFormat::Text);
+        reader.keep_row(WhichRow::First, RowFormat::Text);
         let ends = bytes.chunks(cut).map(|piece| reader.feed(piece).unwrap().end);
         assert_eq!(ends.last().unwrap().unwrap().rows, 2);
-        let row = reader.take_first_row().unwrap();
+        let row = reader.take_row().unwrap();
         assert_eq!(row, Some(vec![Some("12".to_owned())]), "{cut}");
         reader.feed(&bytes).unwrap();
-        assert_eq!(reader.take_first_row(), Ok(None)); // of this answer nothing was asked
+        assert_eq!(reader.take_row(), Ok(None)); // of this answer nothing was asked
     }
 }
 
@@ -31,30 +31,55 @@ fn the_first_row_is_kept_on_request_however_reads_cut_it() {
 fn answers_without_rows_have_no_first_row() {
     for messages in [&[INSERTED][..], &[&[1], DEFINITION, EOF_MESSAGE, EOF_MESSAGE]] {
         let mut reader = MysqlAnswerReader::new();
-        reader.keep_first_row(RowFormat::Binary);
+        reader.keep_row(WhichRow::First, RowFormat::Binary);
         reader.feed(&framed(messages)).unwrap();
-        assert_eq!(reader.take_first_row(), Ok(None));
+        assert_eq!(reader.take_row(), Ok(None));
     }
 }
 
 #[test]
 fn a_first_row_that_is_too_long_to_keep_is_an_error() {
     let mut reader = MysqlAnswerReader::new();
-    reader.keep_first_row(RowFormat::Text);
+    reader.keep_row(WhichRow::First, RowFormat::Text);
     let long = long_row();
     let bytes = framed(&[&[1], DEFINITION, EOF_MESSAGE, &long, EOF_MESSAGE]);
     reader.feed(&bytes).unwrap();
-    let error = reader.take_first_row().unwrap_err();
+    let error = reader.take_row().unwrap_err();
     assert!(matches!(error, ProtocolError::TooMuch { .. }), "{error}");
+}
+
+#[test]
+fn the_last_row_is_kept_however_reads_cut_it() {
+    let rows: [&[u8]; 7] =
+        [&[1], DEFINITION, EOF_MESSAGE, b"\x0212", b"\x0234", b"\x0e0123456789abcd", EOF_MESSAGE];
+    let bytes = framed(&rows);
+    for cut in 1..=bytes.len() {
+        let mut reader = MysqlAnswerReader::new();
+        reader.keep_row(WhichRow::Last, RowFormat::Text);
+        bytes.chunks(cut).for_each(|piece| _ = reader.feed(piece).unwrap());
+        let row = reader.take_row().unwrap();
+        assert_eq!(row, Some(vec![Some("0123456789abcd".to_owned())]), "{cut}");
+    }
+    let mut reader = MysqlAnswerReader::new();
+    reader.keep_row(WhichRow::Last, RowFormat::Text);
+    reader.feed(&bytes).unwrap();
+    reader.forget_row();
+    assert_eq!(reader.take_row(), Ok(None));
+    reader.keep_row(WhichRow::Last, RowFormat::Text);
+    reader.feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, EOF_MESSAGE])).unwrap();
+    assert_eq!(reader.take_row(), Ok(None));
+    reader.keep_row(WhichRow::Last, RowFormat::Text);
+    reader.feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, &long_row(), EOF_MESSAGE])).unwrap();
+    assert!(matches!(reader.take_row(), Err(ProtocolError::TooMuch { .. })));
 }
 
 #[test]
 fn nothing_is_kept_of_an_answer_after_an_error() {
     let mut reader = MysqlAnswerReader::new();
-    reader.keep_first_row(RowFormat::Text);
+    reader.keep_row(WhichRow::First, RowFormat::Text);
     reader.feed(&framed(&[b"\xff\x15\x04#28000no"])).unwrap();
     reader.feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, b"\x0212", EOF_MESSAGE])).unwrap();
-    assert_eq!(reader.take_first_row(), Ok(None));
+    assert_eq!(reader.take_row(), Ok(None));
 }
 
 #[test]

@@ -1,27 +1,48 @@
-//! The first row of an answer that is otherwise followed without being read.
+//! The first or the last row of an answer that is otherwise followed without being read.
 
 use super::packet::Decoder;
 use super::reply::{self, Reply};
 use super::values::{Column, Value, parse_binary_row};
 use crate::ProtocolError;
-use crate::script::{Row, RowFormat};
+use crate::script::{Row, RowFormat, WhichRow};
 
-/// The longest beginning of an answer that is kept: column definitions and one row of short values.
+/// The longest beginning of an answer that is kept: column definitions and one row of short values; and
+/// the longest last row.
 const MAX_KEPT: usize = 64 << 10;
 
 /// The number of the packet that follows a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
 
-/// The beginning of an answer.
+/// The beginning of an answer, and its last row where that is to be kept.
 #[derive(Debug)]
-pub struct FirstRow {
+pub struct KeptRow {
     format: RowFormat,
     bytes: Vec<u8>,
+    last: Option<Vec<u8>>,
 }
 
-impl FirstRow {
-    pub fn new(format: RowFormat) -> Self {
-        Self { format, bytes: Vec::new() }
+impl KeptRow {
+    pub fn new(which: WhichRow, format: RowFormat) -> Self {
+        let last = (which == WhichRow::Last).then(Vec::new);
+        Self { format, bytes: Vec::new(), last }
+    }
+
+    /// Begin a row that may be the last one with its first bytes.
+    #[inline]
+    pub fn begin_last(&mut self, bytes: &[u8]) {
+        if let Some(last) = &mut self.last {
+            last.clear();
+        }
+        self.continue_last(bytes);
+    }
+
+    /// Add bytes to the row that was begun last. One byte too many is kept of one that is too long.
+    #[inline]
+    pub fn continue_last(&mut self, bytes: &[u8]) {
+        if let Some(last) = &mut self.last {
+            let room = MAX_KEPT + 1 - last.len();
+            last.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
     }
 
     /// Keep bytes of the answer as far as they may belong to its first row.
@@ -30,8 +51,8 @@ impl FirstRow {
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// Read the first row of a whole answer; None where its first result has no row.
-    pub fn parse(&self) -> Result<Option<Row>, ProtocolError> {
+    /// Read the row of a whole answer; None where its first result has no row.
+    pub fn parse(self) -> Result<Option<Row>, ProtocolError> {
         let mut messages = Messages::new(&self.bytes);
         let Ok(Reply::Columns(count)) = reply::parse_reply(&messages.next()?)? else {
             return Ok(None);
@@ -40,7 +61,12 @@ impl FirstRow {
             .map(|_| Column::parse(&messages.next()?))
             .collect::<Result<Vec<_>, _>>()?;
         messages.next()?; // the end of the definitions
-        let row = messages.next()?;
+        let row = match self.last {
+            Some(last) if last.is_empty() => return Ok(None),
+            Some(last) if last.len() > MAX_KEPT => return Err(too_much("last row")),
+            Some(last) => last,
+            None => messages.next()?,
+        };
         match reply::parse_end(&row)? {
             Ok(Some(_)) | Err(_) => return Ok(None),
             Ok(None) => {}
@@ -69,9 +95,10 @@ impl Messages {
 
     /// Return the next message. Only an answer that is longer than what is kept has none.
     fn next(&mut self) -> Result<Vec<u8>, ProtocolError> {
-        self.0.next_message()?.ok_or(ProtocolError::TooMuch {
-            what: "column definitions and first row",
-            limit: MAX_KEPT as u64,
-        })
+        self.0.next_message()?.ok_or_else(|| too_much("column definitions and first row"))
     }
+}
+
+fn too_much(what: &'static str) -> ProtocolError {
+    ProtocolError::TooMuch { what, limit: MAX_KEPT as u64 }
 }

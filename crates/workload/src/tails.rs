@@ -1,0 +1,136 @@
+//! The ends of long answers that a client remembers, so that later statements go on from there.
+
+use datagen::random::Random;
+
+/// The part of a remembered end that a generator takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TailPart {
+    /// 1 where an end was chosen, else 0.
+    Known,
+    /// A value of the statement, from 0.
+    Value(usize),
+    /// The column of the last row.
+    End,
+}
+
+/// What a statement remembers of its answers.
+#[derive(Clone, Debug)]
+pub struct Remembered {
+    /// Rows of a long answer.
+    pub rows: u64,
+    /// The column, from 0.
+    pub column: usize,
+    /// The slots of the values.
+    pub slots: Vec<u16>,
+    pub at_most: usize,
+    /// The statement goes on from an end: that one is replaced, or forgotten where the answer is short.
+    pub goes_on: bool,
+}
+
+/// The end of a long answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    pub values: Vec<i64>,
+    pub end: i64,
+}
+
+/// The ends that one client remembers.
+#[derive(Debug, Default)]
+pub struct Tails {
+    tails: Vec<Tail>,
+    /// The one that the current transaction takes; None where there was none.
+    chosen: Option<usize>,
+}
+
+impl Tails {
+    /// Choose the end for a transaction.
+    #[inline]
+    pub fn choose(&mut self, mut random: Random) {
+        self.chosen = (!self.tails.is_empty()).then(|| place(&mut random, self.tails.len()));
+    }
+
+    /// Return a number of the chosen end; None where there is none.
+    #[inline]
+    pub fn number(&self, part: TailPart) -> Option<i64> {
+        let tail = &self.tails[self.chosen?];
+        Some(match part {
+            TailPart::Known => 1,
+            TailPart::Value(index) => tail.values.get(index).copied().unwrap_or(0),
+            TailPart::End => tail.end,
+        })
+    }
+
+    /// Take the end of an answer, None of a short one. It replaces the chosen end that the statement went
+    /// on from, which is forgotten where there is none; else it is remembered.
+    pub fn take(&mut self, tail: Option<Tail>, goes_on: bool, at_most: usize, random: Random) {
+        match (tail, self.chosen.filter(|_| goes_on)) {
+            (Some(tail), Some(chosen)) => self.tails[chosen] = tail,
+            (None, Some(chosen)) => {
+                self.tails.swap_remove(chosen);
+                self.chosen = None;
+            }
+            (Some(tail), None) => self.remember(tail, at_most, random),
+            (None, None) => {}
+        }
+    }
+
+    /// Remember an end, unless one of the same values is remembered; where there are `at_most`, in the
+    /// place of any.
+    fn remember(&mut self, tail: Tail, at_most: usize, mut random: Random) {
+        if self.tails.iter().any(|other| other.values == tail.values) {
+            return;
+        }
+        if self.tails.len() < at_most {
+            self.tails.push(tail);
+        } else {
+            let place = place(&mut random, self.tails.len());
+            self.tails[place] = tail;
+        }
+    }
+}
+
+fn place(random: &mut Random, length: usize) -> usize {
+    usize::try_from(random.below(length as u64)).expect("it is below a usize")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tail(id: i64, end: i64) -> Tail {
+        Tail { values: vec![id], end }
+    }
+
+    fn random() -> Random {
+        Random::of(1, "tails", 0)
+    }
+
+    #[test]
+    fn an_end_is_remembered_once_and_gone_on_from() {
+        let mut tails = Tails::default();
+        tails.choose(random());
+        assert_eq!(tails.number(TailPart::Known), None);
+        tails.take(Some(tail(7, 70)), true, 10, random());
+        tails.take(Some(tail(7, 60)), false, 10, random());
+        tails.choose(random());
+        let parts = [TailPart::Known, TailPart::Value(0), TailPart::End];
+        assert_eq!(parts.map(|part| tails.number(part)), [Some(1), Some(7), Some(70)]);
+        tails.take(Some(tail(7, 50)), true, 10, random());
+        assert_eq!(tails.number(TailPart::End), Some(50));
+        tails.take(None, false, 10, random());
+        assert_eq!(tails.number(TailPart::End), Some(50));
+        tails.take(None, true, 10, random());
+        tails.take(None, true, 10, random());
+        assert_eq!(tails.number(TailPart::End), None);
+    }
+
+    #[test]
+    fn a_new_end_takes_the_place_of_any() {
+        let mut tails = Tails::default();
+        for id in 0..100 {
+            tails.take(Some(tail(id, id)), false, 8, Random::of(1, "tails", id.unsigned_abs()));
+        }
+        assert_eq!(tails.tails.len(), 8);
+        assert!(tails.tails.iter().any(|tail| tail.end > 90));
+    }
+}
