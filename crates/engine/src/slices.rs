@@ -22,9 +22,9 @@ pub struct SliceSettings {
     pub transactions: u64,
 }
 
-/// A slice that is over: from its first request to its last answer.
+/// A slice that is over: from its first request to its last answer, and the rest of a slower side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "(u32, u64, u64, u64)")]
+#[serde(into = "(u32, u64, u64, u64, u64)")]
 pub struct Slice {
     pub side: u32,
     /// Nanoseconds from the beginning of the drive, as marks count.
@@ -32,11 +32,13 @@ pub struct Slice {
     pub until_ns: u64,
     /// Transactions that succeeded.
     pub transactions: u64,
+    /// The time at its end in which a slower side rested.
+    pub rested_ns: u64,
 }
 
-impl From<Slice> for (u32, u64, u64, u64) {
+impl From<Slice> for (u32, u64, u64, u64, u64) {
     fn from(slice: Slice) -> Self {
-        (slice.side, slice.from_ns, slice.until_ns, slice.transactions)
+        (slice.side, slice.from_ns, slice.until_ns, slice.transactions, slice.rested_ns)
     }
 }
 
@@ -103,6 +105,11 @@ impl Turns {
         self.slice.side
     }
 
+    /// Return the time of the first request of this slice.
+    pub fn began_ns(&self) -> u64 {
+        self.slice.from_ns
+    }
+
     /// Begin the next slice and return its side. Groups count from the first that begins in the
     /// measured part.
     pub fn begin(&mut self, is_measured: bool) -> u32 {
@@ -149,13 +156,10 @@ impl Turns {
         self.is_cut
     }
 
-    /// End the slice with its last answer; None where it had none.
-    pub fn end(&mut self, last_answer_ns: Option<u64>) {
-        if let Some(until_ns) = last_answer_ns
-            && self.is_measured
-            && !self.is_cut
-        {
-            self.slices.push(Slice { until_ns, ..self.slice });
+    /// End the slice, of whose time the side rested for the last part.
+    pub fn end(&mut self, until_ns: u64, rested_ns: u64) {
+        if self.is_measured && !self.is_cut {
+            self.slices.push(Slice { until_ns, rested_ns, ..self.slice });
         }
     }
 
@@ -170,7 +174,7 @@ impl Turns {
 impl Slice {
     /// Return a slice that has not begun.
     fn of(side: u32) -> Self {
-        Self { side, from_ns: u64::MAX, until_ns: 0, transactions: 0 }
+        Self { side, from_ns: u64::MAX, until_ns: 0, transactions: 0, rested_ns: 0 }
     }
 }
 
@@ -191,7 +195,7 @@ mod tests {
         turns.begin(is_measured);
         turns.started(number * 5 * MS);
         turns.succeeded();
-        turns.end(Some((number + 1) * 5 * MS));
+        turns.end((number + 1) * 5 * MS, 0);
     }
 
     #[test]
@@ -232,14 +236,14 @@ mod tests {
         assert!(turns.admits(36 * MS) && !turns.is_over());
         turns.cut();
         assert!(!turns.admits(36 * MS) && turns.is_over());
-        turns.end(Some(40 * MS));
+        turns.end(40 * MS, 0);
         assert_eq!(turns.into_slices().len(), 4);
     }
 
     #[test]
     fn slices_are_written_as_short_lists() {
-        let slice = Slice { side: 1, from_ns: 2, until_ns: 3, transactions: 4 };
-        assert_eq!(serde_json::to_string(&[slice]).unwrap(), "[[1,2,3,4]]");
+        let slice = Slice { side: 1, from_ns: 2, until_ns: 6, transactions: 4, rested_ns: 5 };
+        assert_eq!(serde_json::to_string(&[slice]).unwrap(), "[[1,2,6,4,5]]");
     }
 
     proptest! {

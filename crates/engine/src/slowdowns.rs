@@ -1,44 +1,80 @@
-//! Slowdowns: answers of some sides are held back, so that a comparison has a known difference.
+//! Slowdowns: some sides rest at the end of each slice, so that a comparison has a known difference.
 //!
-//! A side that is slower by a share takes that much longer from the end of one request to the end of
-//! the next. The thread spins meanwhile, as a slower server would keep its CPU busy. Reading the clock
-//! takes some ten nanoseconds, so what is too long is subtracted from the next waits.
+//! A side that is slower by a share rests for that share of its slice, as if its server were stopped.
+//! It rests where nothing is under way: a pause after each answer would change how client and server
+//! take turns on a CPU, and so the time of the statements themselves. A rest that ends late makes the
+//! next one shorter. One that lasts more than twice as long as it should is a stall, as of any thread,
+//! and is not made up for: what leaves out stalls would see the shorter one alone.
 
-#![allow(clippy::cast_precision_loss)] // of less than a nanosecond in a month
+// Of less than a nanosecond in a month.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-/// The slowdown of each side, and what it still owes.
+use std::thread;
+use std::time::Duration;
+
+use super::clock::Clock;
+
+/// A thread that sleeps may wake this much later than it should; so it does not sleep at the end.
+const LATE_NS: u64 = 1_000_000;
+
+/// A rest can be broken off after this time.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// The share by which a side is slower, and the time by which its last rest was too long.
 #[derive(Debug)]
-pub struct Slowdowns {
-    shares: Vec<f64>,
-    owed_ns: Vec<f64>,
+pub struct Slowdown {
+    share: f64,
+    late_ns: u64,
 }
 
-impl Slowdowns {
-    /// Return the slowdowns by side; None where no side is slower.
-    pub fn new(shares: &[f64]) -> Option<Self> {
-        let is_any = shares.iter().any(|share| *share > 0.0);
-        is_any.then(|| Self { shares: shares.to_vec(), owed_ns: vec![0.0; shares.len()] })
+impl Slowdown {
+    pub fn new(share: f64) -> Self {
+        Self { share, late_ns: 0 }
     }
 
-    /// Hold an answer back that came `at_ns`, `took_ns` after the one before, and return the time
+    /// Rest after a slice from its first request to its last answer, unless `is_over`; return the time
     /// then.
-    pub fn hold(
+    pub fn rest(
         &mut self,
-        side: u32,
-        took_ns: u64,
-        at_ns: u64,
-        mut now_ns: impl FnMut() -> u64,
+        clock: &Clock,
+        from_ns: u64,
+        answered_ns: u64,
+        is_over: impl Fn() -> bool,
     ) -> u64 {
-        let side = side as usize;
-        let owed_ns = &mut self.owed_ns[side];
-        *owed_ns += self.shares[side] * took_ns as f64;
-        let mut held_ns = at_ns;
-        while *owed_ns > (held_ns - at_ns) as f64 {
-            std::hint::spin_loop();
-            held_ns = now_ns();
+        let owed_ns = self.owed_ns(answered_ns.saturating_sub(from_ns));
+        if owed_ns == 0 {
+            return answered_ns;
         }
-        *owed_ns -= (held_ns - at_ns) as f64;
-        held_ns
+        let until_ns = wait(clock, answered_ns + owed_ns, is_over);
+        self.rested(owed_ns, until_ns - answered_ns);
+        until_ns
+    }
+
+    fn owed_ns(&mut self, worked_ns: u64) -> u64 {
+        let nominal_ns = (self.share * worked_ns as f64).round() as u64;
+        let owed_ns = nominal_ns.saturating_sub(self.late_ns);
+        self.late_ns -= nominal_ns - owed_ns;
+        owed_ns
+    }
+
+    fn rested(&mut self, owed_ns: u64, rested_ns: u64) {
+        let late_ns = rested_ns.saturating_sub(owed_ns);
+        self.late_ns += if late_ns <= owed_ns { late_ns } else { 0 };
+    }
+}
+
+fn wait(clock: &Clock, end_ns: u64, is_over: impl Fn() -> bool) -> u64 {
+    loop {
+        let now_ns = clock.now_ns();
+        if now_ns >= end_ns || is_over() {
+            return now_ns;
+        }
+        let left_ns = end_ns - now_ns;
+        if left_ns > LATE_NS {
+            thread::sleep(Duration::from_nanos(left_ns - LATE_NS).min(LONGEST_SLEEP));
+        } else {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -48,32 +84,51 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn without_a_slower_side_there_are_none() {
-        assert!(Slowdowns::new(&[]).is_none());
-        assert!(Slowdowns::new(&[0.0, 0.0]).is_none());
+    fn a_rest_lasts_until_its_end_or_is_broken_off() {
+        let clock = Clock::start();
+        let now_ns = clock.now_ns();
+        let until_ns = Slowdown::new(1.0).rest(&clock, now_ns, now_ns + 2 * LATE_NS, || false);
+        assert!(until_ns >= now_ns + 4 * LATE_NS);
+        let hour_ns = 3_600_000_000_000;
+        let broken_off_ns = Slowdown::new(1.0).rest(&clock, 0, hour_ns, || true);
+        assert!(broken_off_ns < 2 * hour_ns);
+    }
+
+    #[test]
+    fn a_side_that_is_not_slower_has_no_rest() {
+        assert_eq!(Slowdown::new(0.0).rest(&Clock::start(), 5, 7, || panic!("no wait")), 7);
+    }
+
+    #[test]
+    fn a_stall_in_a_rest_is_not_made_up_for() {
+        let mut side = Slowdown::new(0.5);
+        assert_eq!(side.owed_ns(1_000), 500);
+        side.rested(500, 1_001);
+        assert_eq!(side.owed_ns(1_000), 500);
+        side.rested(500, 1_000);
+        assert_eq!(side.owed_ns(1_000), 0);
+        assert_eq!(side.owed_ns(1_000), 500);
     }
 
     proptest! {
         #[test]
-        fn what_clocks_add_is_made_up_for(
-            share in 0.001_f64..1.0,
-            tick_ns in 1_u64..200,
-            took_ns in prop::collection::vec(1_000_u64..100_000, 1..200),
+        fn rests_that_end_late_are_made_up_for(
+            share in 0.001_f64..=1.0,
+            slices in prop::collection::vec((1_000_u64..10_000_000, 0.0_f64..=1.0), 1..200),
         ) {
-            let mut slowdowns = Slowdowns::new(&[0.0, share]).unwrap();
-            let (mut clock_ns, mut held_ns) = (0, 0);
-            for took in &took_ns {
-                clock_ns += took;
-                let at_ns = clock_ns;
-                let end_ns = slowdowns.hold(1, *took, at_ns, || {
-                    clock_ns += tick_ns;
-                    clock_ns
-                });
-                held_ns += end_ns - at_ns;
-                prop_assert_eq!(slowdowns.hold(0, *took, end_ns, || panic!("no wait")), end_ns);
+            let mut side = Slowdown::new(share);
+            let (mut worked_ns, mut rested_ns) = (0, 0);
+            for (worked, late) in slices {
+                let owed_ns = side.owed_ns(worked);
+                let rested = owed_ns + (late * owed_ns as f64) as u64;
+                side.rested(owed_ns, rested);
+                worked_ns += worked;
+                rested_ns += rested;
             }
-            let wanted_ns = share * took_ns.iter().sum::<u64>() as f64;
-            prop_assert!((held_ns as f64 - wanted_ns).abs() <= 1.0 + tick_ns as f64);
+            let wanted_ns = share * worked_ns as f64;
+            // Each slice rounds to a nanosecond; the last one may have ended late.
+            prop_assert!((rested_ns as f64 - side.late_ns as f64 - wanted_ns).abs() <= 200.0);
+            prop_assert!(side.late_ns as f64 <= share * 10_000_000.0);
         }
     }
 }

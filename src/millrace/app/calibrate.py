@@ -42,21 +42,20 @@ def calibrate(
 
     Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
-    passed. ``cpu`` slows loads and several clients down in interleaved trials only, whatever the
-    design of the experiment.
+    passed. ``cpu`` slows loads down in interleaved trials only, whatever the design of the
+    experiment.
     """
-    if injected == CPU and experiment.slices and not _has_one_client(experiment):
+    if injected == CPU and experiment.slices and not experiment.checked_workload.drives:
         if experiment.requires_slices:
             raise UserError(
-                f"{experiment.source}: in slices, only a single client can be slowed down",
+                f"{experiment.source}: in slices, no load can be slowed down",
                 hint="calibrate with --slowdown none or --slowdown NAME=VALUE, or --interleaved",
             )
         experiment = without_slices(experiment)
         caller.on_event(
             Notice(
-                "millrace slows loads and several clients down in interleaved trials only, so it "
-                "interleaves all trials; they say nothing about runs in slices, which "
-                "--slowdown none calibrates"
+                "millrace slows loads down in interleaved trials only, so it interleaves all "
+                "trials; they say nothing about runs in slices, which --slowdown none calibrates"
             )
         )
     calibrated = policy.calibration_experiment(experiment)
@@ -110,13 +109,6 @@ def calibrate_by(
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)
         assert executed.stored is not None  # without a block, there is always a first one
         return calibration(executed.stored)
-
-
-def _has_one_client(experiment: Experiment) -> bool:
-    """Return whether a single client is driven in each trial."""
-    clients = (each.levels for each in experiment.factors if each.name == "clients")
-    several = any(int(level) > 1 for levels in clients for level in levels)
-    return experiment.checked_workload.drives and not several
 
 
 def _refuse_attached(experiment: Experiment) -> None:

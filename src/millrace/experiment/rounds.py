@@ -97,13 +97,6 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
     driven = [workload.values(each) for each in values]
     for each in driven:
         yield from _statements(experiment, each)
-    if _stops_servers(experiment) and any(int(each["clients"]) > 1 for each in driven):
-        yield Diagnostic(
-            f"factors.{FACTOR}",
-            "in slices, the load generator holds the answers of a slower server back, and with "
-            "several clients one would delay the others",
-            "clients = 1, a slowdown by an option, or interleaved trials",
-        )
     if any(float(each["rate"]) for each in driven):
         yield Diagnostic(
             "parameters.rate",

@@ -81,13 +81,15 @@ class DriveInterval(Document):
 class Slice(NamedTuple):
     """A turn of one server, from its first request to its last answer.
 
-    Nanoseconds count from where the drive's marks count, or from the beginning of a load.
+    Nanoseconds count from where the drive's marks count, or from the beginning of a load. The last
+    ``rested_ns`` of it slow the server down, see Slices.
     """
 
     side: Whole
     from_ns: Whole
     until_ns: Whole
     transactions: Whole  # that succeeded; of a load, the rows
+    rested_ns: Whole = 0
 
 
 class PhaseResult(Document):

@@ -141,8 +141,8 @@ class Open:
 class Slices:
     """The turns of several servers: a slice ends once it has reached both minimums.
 
-    ``slowdowns`` are the shares of time by which the only client of each server is slowed down;
-    empty for no slowdown.
+    ``slowdowns`` are the shares of a slice's time for which each server rests after it; empty for
+    no slowdown.
     """
 
     at_least_s: float

@@ -6,7 +6,7 @@ turn makes up for earlier ones, so that the share of the whole is met to within 
 however late a turn was. This needs no rights but those over millrace's own server.
 
 In a round of slices a stopped server would be stopped in the slices of the others, too. There the
-load generator holds the answers of the slower side back, for as long as a stop of that share would.
+slower side rests after each of its slices, for as long as a stop of that share would take.
 
 *fsync.* A library that is loaded before the server's own waits in fsync: see ``slow_fsync``.
 
@@ -48,7 +48,7 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
 
 
 def slowdown_in_slices(spec: TrialSpec) -> float:
-    """Return by which share of its time between answers a side of a round is made longer."""
+    """Return the share of its slices' time for which a side of a round rests after them."""
     slowdown = spec.servers[0].slowdown
     return slowdown.share / (1 - slowdown.share) if isinstance(slowdown, Stopped) else 0.0
 

@@ -24,7 +24,6 @@ from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import (
     collection,
     cpu_idle_hook,
-    fault_injection,
     host_time,
     measure,
     measurement_counters,
@@ -325,13 +324,10 @@ def _conclude(side: _Side, measured: _SideMeasurement, _limit_s: float) -> Seque
     outputs.add_measurement(names.trimmed_s(part.phase), part.trimmed_s)
     outputs.add_measurement(names.SLICES, part.slices)
     outputs.add_measurement(names.ROUND_S, part.round_s)
-    slowdown = fault_injection.slowdown_in_slices(side.trial.spec)
     phase = part.result.driven()
-    if phase is not None and slowdown:
+    if phase is not None and part.rested_share:
         outputs.add_measurement(names.SLOWDOWN_WINDOW_S, phase.duration_s)
-        outputs.add_measurement(
-            names.SLOWDOWN_STOPPED_S, phase.duration_s * slowdown / (1 + slowdown)
-        )
+        outputs.add_measurement(names.SLOWDOWN_STOPPED_S, phase.duration_s * part.rested_share)
     if not side.trial.spec.workload.drives:
         _require_room(side.live[0].client)
     return measure.conclude(measured.context, measured.hooks, part.result)

@@ -24,7 +24,8 @@ class SideResult:
     """The result of one side: its clients' own work, and the time that its own slices took.
 
     ``trimmed_s`` is the time of the ``phase`` in slices where its transactions, or rows, take their
-    trimmed mean rate, ``slices`` the number of its slices, ``round_s`` the time of all sides.
+    trimmed mean rate, ``slices`` the number of its slices, ``round_s`` the time of all sides. One
+    that is slowed down rests for ``rested_share`` of its slices' time.
     """
 
     result: LoadResult
@@ -32,6 +33,7 @@ class SideResult:
     trimmed_s: float
     slices: int
     round_s: float
+    rested_share: float = 0.0
 
 
 def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
@@ -58,7 +60,9 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
     assert driven.sides is not None
     assert driven.slices is not None
     own = [each for each in driven.slices if each.side == side]
-    plain = sum(each.transactions for each in own) / sum(map(_took_s, own))
+    took_s = sum(map(_took_s, own))
+    plain = sum(each.transactions for each in own) / took_s
+    rested_s = sum(each.rested_ns for each in own) / 1e9
     records = driven.sides[side]
     done = sum(record.count for record in records.transactions)
     part = driven.replace(
@@ -75,7 +79,9 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
     )
     phases = tuple(part if phase is driven else phase for phase in result.phases)
     result = replace(result, phases=phases)
-    return SideResult(result, driven.name, done / rate, len(own), driven.duration_s)
+    return SideResult(
+        result, driven.name, done / rate, len(own), driven.duration_s, rested_s / took_s
+    )
 
 
 def loads_by_side(

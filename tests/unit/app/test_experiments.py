@@ -16,20 +16,9 @@ from millrace.host import facts
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
-from tests.unit.experiment.files import read_text
+from tests.unit.experiment.files import DRIVEN, read_text
 
-FILE = """
-name = "driven"
-workload = "sysbench"
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-table_size = 1000
-time_s = 10
-"""
+FILE = f"{DRIVEN}time_s = 10\n"
 
 
 def begin(store: Store, experiment: Experiment) -> None:

@@ -15,6 +15,7 @@ from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
 from millrace.servers import added, configurations, install
+from tests.unit.experiment.files import DRIVEN
 
 FILE = """
 name = "attached"
@@ -96,21 +97,10 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     assert f"expected some of {here}" in said
 
 
-SLICES = """
-name = "slices"
-workload = "sysbench"
-design = "slices"
-[factors]
-server = ["mysql-5.6.24", "theirs"]
-test = ["point-query"]
-[compare]
-base = "mysql-5.6.24"
-"""
-
-
 def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> None:
     path = tmp_path / "slices.toml"
-    path.write_text(SLICES, encoding="utf-8")
+    text = DRIVEN.replace("mysql-5.7.22", "theirs")
+    path.write_text(f'design = "slices"\n{text}', encoding="utf-8")
     made = read(path, scale=None, context=context())
     with pytest.raises(UserError, match="theirs is attached") as refused:
         refuse_attached(expand(made, seed=1))

@@ -32,6 +32,7 @@ from tests.unit.campaign.measured import (
     newest,
     noisy,
 )
+from tests.unit.experiment.files import DRIVEN, SMALL
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +91,24 @@ def test_the_terminal_tells_it_in_words(
     assert "signs: " in result.stdout
 
 
-@pytest.mark.parametrize(("clients", "said"), [("[1]", False), ("[1, 4]", True)])
-def test_several_clients_in_slices_are_calibrated_interleaved_and_told_so(
-    clients: str, said: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+SEVERAL_CLIENTS = f"""\
+{DRIVEN.replace("[compare]", "clients = [1, 4]\n[compare]")}
+cache_mode = "cached"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "interleaves"),
+    [
+        (SMALL, True),
+        (
+            f'{DRIVEN}cache_mode = "cached"\n'.replace("[compare]", "clients = [1, 4]\n[compare]"),
+            False,
+        ),
+    ],
+)
+def test_loads_in_slices_are_calibrated_interleaved_and_told_so(
+    text: str, interleaves: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_slices: list[bool] = []
 
@@ -102,26 +118,11 @@ def test_several_clients_in_slices_are_calibrated_interleaved_and_told_so(
 
     monkeypatch.setattr("millrace.app.calibrate.calibrate_by", measure)
     file = tmp_path / "sliced.toml"
-    file.write_text(
-        f"""\
-name = "sliced"
-workload = "sysbench"
-blocks = 5
-collectors = []
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-clients = {clients}
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-cache_mode = "cached"
-""",
-        encoding="utf-8",
-    )
+    file.write_text(f"blocks = 5\ncollectors = []\n{text}", encoding="utf-8")
     result = CliRunner().invoke(cli, ["calibrate", str(file), "--store", str(store)])
-    assert ("which --slowdown none calibrates" in " ".join(result.output.split())) is said
-    assert in_slices == [not said]
+    told = "which --slowdown none calibrates" in " ".join(result.output.split())
+    assert told is interleaves
+    assert in_slices == [not interleaves]
 
 
 def test_the_same_command_goes_on_and_more_verdicts_are_added(

@@ -41,6 +41,21 @@ base = "mysql-5.6.24"
 rows = 1000
 """
 
+DRIVEN = """\
+name = "driven"
+workload = "sysbench"
+
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["point-query"]
+
+[compare]
+base = "mysql-5.6.24"
+
+[parameters]
+table_size = 1000
+"""
+
 
 def read_text(
     directory: Path,

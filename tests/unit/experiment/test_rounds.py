@@ -356,9 +356,9 @@ def test_the_plan_command_says_it(tmp_path: Path) -> None:
     assert "in slices" not in millrace("plan", file).stdout
 
 
-def test_a_calibration_in_slices_stops_no_server(tmp_path: Path) -> None:
+def test_a_calibration_in_slices_slows_no_load_down(tmp_path: Path) -> None:
     file = tmp_path / "sliced.toml"
-    file.write_text(FILE, encoding="utf-8")
+    file.write_text(f'design = "slices"\n{SMALL}', encoding="utf-8")
     refused = millrace("calibrate", file, "--slowdown", "cpu")
     assert refused.returncode == 2
     assert "--slowdown none" in refused.stderr

@@ -133,10 +133,10 @@ def in_slices(slices: object) -> dict[str, object]:
 
 
 def test_slices_become_records() -> None:
-    result = read_event(in_slices([[0, 5, 7, 150], [1, 7, 9, 151]]))
+    result = read_event(in_slices([[0, 5, 7, 150, 0], [1, 7, 9, 151, 1]]))
     assert isinstance(result, DriveResult)
     assert result.slices is not None
-    assert result.slices[1] == Slice(side=1, from_ns=7, until_ns=9, transactions=151)
+    assert result.slices[1] == Slice(side=1, from_ns=7, until_ns=9, transactions=151, rested_ns=1)
     assert result.sides is not None
     assert result.sides[1].transactions[0].count == 3
     assert read_event(result.to_json()) == result
@@ -151,13 +151,13 @@ def test_slices_become_records() -> None:
 @pytest.mark.parametrize(
     ("slices", "message"),
     [
-        ([[2, 1, 2, 3]], "of no side"),
-        ([[0, 3, 2, 3]], "ends before it begins"),
+        ([[2, 1, 2, 3, 0]], "of no side"),
+        ([[0, 3, 2, 3, 0]], "ends before it begins"),
         ([[0, 1, 2]], r"slices\.0\.3: Field required"),
-        ([[0, 1, 2, 3, 4]], r"slices\.0"),
-        ([[0, -1, 2, 3]], r"slices\.0\.1: Input should be greater than or equal to 0"),
-        ([[0, 1.5, 2, 3]], r"slices\.0\.1: Input should be a valid integer"),
-        ([["0", 1, 2, 3]], r"slices\.0\.0: Input should be a valid integer"),
+        ([[0, 1, 2, 3, 4, 5]], r"slices\.0"),
+        ([[0, -1, 2, 3, 4]], r"slices\.0\.1: Input should be greater than or equal to 0"),
+        ([[0, 1.5, 2, 3, 4]], r"slices\.0\.1: Input should be a valid integer"),
+        ([["0", 1, 2, 3, 4]], r"slices\.0\.0: Input should be a valid integer"),
         ({}, "slices: Input should be a valid tuple"),
     ],
 )

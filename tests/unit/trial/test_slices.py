@@ -28,7 +28,7 @@ def slices_of(sides: int, groups: int, took_ms: Speed) -> list[Slice]:
         order = drawn.sample(range(sides), sides)
         for side in (*order, *reversed(order)):
             until_ns = now_ns + round(took_ms(side, len(made)) * MS)
-            made.append(Slice(side, now_ns, until_ns, 100))
+            made.append(Slice(side, now_ns, until_ns, 100, 0))
             now_ns = until_ns
     return made
 
@@ -82,6 +82,17 @@ def test_a_known_ratio_is_found_whatever_the_host_does_meanwhile(sides: int, rat
     rates = rates_of(slices_of(sides, 400, took_ms), sides)
     for rate in rates[1:]:
         assert rates[0] / rate == pytest.approx(ratio, rel=2e-3)
+
+
+@given(st.floats(0.001, 1.0))
+def test_a_side_that_rests_after_its_slices_loses_that_share_of_its_rate(slowdown: float) -> None:
+    slices = slices_of(2, 50, lambda side, _number: 5.0 * (1 + side * slowdown))
+    rested = [each._replace(rested_ns=round(5 * MS * each.side * slowdown)) for each in slices]
+    base, slowed = by_side(result_of(rested, 2), 2, 0)
+    share = slowdown / (1 + slowdown)
+    assert base.rested_share == 0.0
+    assert slowed.rested_share == pytest.approx(share, abs=1e-6)
+    assert base.trimmed_s / slowed.trimmed_s == pytest.approx(1 - share, abs=1e-6)
 
 
 def test_stalls_of_one_side_are_in_its_plain_time_alone() -> None:

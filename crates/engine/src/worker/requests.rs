@@ -66,13 +66,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
     /// Handle an answer that has come whole.
     #[inline]
     fn answered(&mut self, index: usize, end: AnswerSummary) -> Result<(), ClientError> {
-        let mut now_ns = self.shared.clock.now_ns();
+        let now_ns = self.shared.clock.now_ns();
         let client = &mut self.clients[index];
-        if let Some(slowdowns) = &mut self.slowdowns {
-            let since_ns = client.answered_ns.unwrap_or(client.sent_ns);
-            let clock = &self.shared.clock;
-            now_ns = slowdowns.hold(client.side, now_ns - since_ns, now_ns, || clock.now_ns());
-        }
         client.answered_ns = Some(now_ns);
         client.activity.clear();
         match client.state {

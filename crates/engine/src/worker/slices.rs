@@ -31,7 +31,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         Ok(self.idle.is_empty())
     }
 
-    /// End the slice whose last answer has come, and let the clients of the next side wait for their
+    /// End the slice whose last answer has come, with the rest of a slower side, and let the clients of the next side wait for their
     /// first transactions, which count as under way from now on.
     fn begin_slice(&mut self) {
         let Some(turns) = &mut self.turns else {
@@ -39,7 +39,17 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         };
         let last_side = turns.side();
         let clients = self.clients.iter().filter(|client| client.side == last_side);
-        turns.end(clients.filter_map(|client| client.answered_ns).max());
+        if let Some(answered_ns) = clients.filter_map(|client| client.answered_ns).max() {
+            let mut until_ns = answered_ns;
+            if let Some(slowdown) = self.slowdowns.get_mut(last_side as usize)
+                && !turns.is_over()
+            {
+                let shared = self.shared;
+                let is_over = || shared.is_cancelled();
+                until_ns = slowdown.rest(&shared.clock, turns.began_ns(), answered_ns, is_over);
+            }
+            turns.end(until_ns, until_ns - answered_ns);
+        }
         if turns.is_over() {
             return;
         }

@@ -87,6 +87,26 @@ fn one_side_is_asked_at_a_time() {
 }
 
 #[test]
+fn a_slower_side_rests_for_its_share_of_its_slices_and_no_other_does() {
+    for clients in [1, 3] {
+        let settings = DriveSettings { slowdowns: vec![0.0, 1.0, 0.01], ..in_slices(clients, 3) };
+        let slices = drive(&settings, &Server::answering(OK)).unwrap().slices.unwrap();
+        assert!(!slices.is_empty());
+        assert_whole_groups(&slices, 3, &settings.slices.unwrap());
+        for (side, share) in settings.slowdowns.iter().enumerate() {
+            let own = slices.iter().filter(|slice| slice.side as usize == side);
+            let (rested_ns, whole_ns) = own.fold((0, 0), |(rested_ns, whole_ns), slice| {
+                assert!(slice.rested_ns <= slice.until_ns - slice.from_ns, "{slice:?}");
+                (rested_ns + slice.rested_ns, whole_ns + slice.until_ns - slice.from_ns)
+            });
+            // A rest may be shorter where the one before was longer.
+            assert!(rested_ns as f64 >= 0.5 * share * (whole_ns - rested_ns) as f64);
+            assert_eq!(rested_ns > 0, *share > 0.0);
+        }
+    }
+}
+
+#[test]
 fn without_slices_there_are_no_sides() {
     let driven = drive(&settings(2, 1), &Server::answering(OK)).unwrap();
     assert!(driven.sides.is_none() && driven.slices.is_none());

@@ -121,6 +121,7 @@ impl Turns {
             from_ns: nanoseconds(from),
             until_ns: nanoseconds(from + took),
             transactions: rows,
+            rested_ns: 0,
         });
     }
 }

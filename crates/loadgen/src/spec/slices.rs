@@ -10,7 +10,7 @@ use engine::{DriveSettings, End, SliceSettings};
 use protocol::mysql::{Address, Login};
 use workload::validation::ValidationError;
 
-/// The most slices that the measured part may have: all are kept until its end, 32 bytes each.
+/// The most slices that the measured part may have: all are kept until its end, 40 bytes each.
 const MAX_SLICES: u32 = 500_000;
 
 /// The most rows of a slice of a load: two slices are kept as text.
@@ -148,10 +148,6 @@ pub fn check_drive(settings: &DriveSettings, key: &str) -> Result<(), Validation
         let (clients, sides) = (settings.clients, slices.sides);
         let message = format!("{clients} on each of {sides} servers are more than {MAX_CLIENTS}");
         return refused("clients", message);
-    }
-    if settings.clients > 1 && settings.slowdowns.iter().any(|share| *share > 0.0) {
-        let message = "a thread that holds one client's answer back delays those of the others";
-        return refused("slices.slowdowns", message.into());
     }
     let End::Time(time) = settings.end else {
         let message = "slices need an end by time: sides are not of equal work";
