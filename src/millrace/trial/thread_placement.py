@@ -5,20 +5,23 @@ thread asleep is a voluntary context switch of that thread. So the client sends 
 when it has connected, and the thread that has switched most since is the one. On a host that is too
 busy for that, other threads switch as often meanwhile; then millrace takes the thread that waits
 for a client, which takes longer to find.
+
+The client's first statements confirm the choice: they wake the thread, or take CPU time of it, more
+than of any other. A thread that they do not wake is replaced, or the trial fails.
 """
 
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from millrace.collect.model import Target
 from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.threads.thread_watch import ThreadWatch, require_processes
 from millrace.databases.monitoring import CONNECTION
 from millrace.errors import TrialFailed
+from millrace.host import procfs
 from millrace.loadgen.events import Event, Mark
 from millrace.loadgen.spec import LoadSpec
 from millrace.trial.collection import target_of
@@ -28,8 +31,10 @@ PINGS = 1000
 
 _LOOKS = 100
 _PAUSE_S = 0.01
-
-_VOLUNTARY = re.compile(rb"^voluntary_ctxt_switches:\s*(\d+)", re.MULTILINE)
+_TRIES = 3
+_CONFIRMING_S = 2.0
+# Of what the client's first statements cause: some milliseconds of them are enough.
+_FEWEST_SWITCHES, _LEAST_CPU_NS = 50, 5_000_000
 
 
 def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
@@ -49,6 +54,8 @@ class Placement(MeasurementHook):
         self._processes = require_processes(target)
         self._cpu = cpu
         self._before: dict[int, int] = {}
+        self._serving = 0
+        self._refused: set[int] = set()
 
     def adjust(self, load_spec: LoadSpec) -> LoadSpec:
         return adjust_drives(load_spec, lambda drive: replace(drive, pings=PINGS))
@@ -57,23 +64,46 @@ class Placement(MeasurementHook):
         self._before = switches(self._processes)
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, Mark) and event.mark == "connected":
-            self._place()
+        if not isinstance(event, Mark):
+            return
+        if event.mark == "connected":
+            self._place(serving_thread(self._before, switches(self._processes)))
+        elif event.mark == "warmup_started":
+            self._confirm()
 
-    def _place(self) -> None:
-        serving = serving_thread(self._before, switches(self._processes)) or self._waiting_thread()
+    def _place(self, serving: int | None) -> None:
+        """Place the thread that serves, by default the one that is seen waiting for a client."""
+        serving = serving or self._waiting_thread()
         if serving is None:
             raise TrialFailed(
                 "the server's thread that serves the client could not be found",
                 hint='set the parameter colocate_client = "off"',
             )
+        self._serving = serving
+        self._run_apart(serving)
+
+    def _confirm(self) -> None:
+        """Place another thread where the client's statements do not wake the chosen one."""
+        for _ in range(_TRIES):
+            before, since = activity(self._processes), time.monotonic()
+            while time.monotonic() < since + _CONFIRMING_S:
+                time.sleep(_PAUSE_S)
+                if serves(self._serving, before, activity(self._processes)):
+                    return
+            self._refused.add(self._serving)
+            self._place(None)
+        raise TrialFailed(
+            "no thread of the server could be shown to serve the client",
+            hint='set the parameter colocate_client = "off", or measure on a less busy host',
+        )
+
+    def _run_apart(self, serving: int) -> None:
+        """Let a thread run on the client's CPU, and all others elsewhere."""
         others = os.sched_getaffinity(0) - {self._cpu}
         try:
-            os.sched_setaffinity(serving, {self._cpu})
             for thread in switches(self._processes):
-                if thread != serving:
-                    with suppress(ProcessLookupError):  # it has just ended
-                        os.sched_setaffinity(thread, others)
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.sched_setaffinity(thread, {self._cpu} if thread == serving else others)
         except OSError as error:
             raise TrialFailed(
                 f"the server's threads cannot be given CPUs: {error.strerror}",
@@ -81,14 +111,14 @@ class Placement(MeasurementHook):
             ) from error
 
     def _waiting_thread(self) -> int | None:
-        """Return the only thread that waits for a client; None where there is not exactly one."""
+        """Return the only thread, besides the refused, that waits for a client; None if unclear."""
         watch = ThreadWatch(self._target)
         try:
             for _ in range(_LOOKS):
                 watch.sample()
                 time.sleep(_PAUSE_S)
                 kinds = watch.kinds().items()
-                serving = [thread for thread, kind in kinds if kind == CONNECTION]
+                serving = [t for t, kind in kinds if kind == CONNECTION and t not in self._refused]
                 if len(serving) == 1:
                     return serving[0]
             return None
@@ -111,14 +141,47 @@ def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int |
     return serving if 2 * second <= asleep[serving] else None
 
 
+@dataclass(frozen=True)
+class Activity:
+    """The voluntary context switches and the CPU time of a thread so far."""
+
+    switches: int
+    cpu_ns: int
+
+
+def serves(thread: int, before: Mapping[int, Activity], after: Mapping[int, Activity]) -> bool:
+    """Return whether a thread serves the client, by what its statements caused since ``before``.
+
+    A write wakes threads of the log, too, so another thread may do up to twice as much.
+    """
+    none = Activity(0, 0)
+    grown = {
+        tid: Activity(
+            now.switches - before.get(tid, none).switches, now.cpu_ns - before.get(tid, none).cpu_ns
+        )
+        for tid, now in after.items()
+    }
+    own = grown.pop(thread, none)
+    wakes = own.switches >= _FEWEST_SWITCHES
+    works = own.cpu_ns >= _LEAST_CPU_NS
+    return (wakes and all(each.switches <= 2 * own.switches for each in grown.values())) or (
+        works and all(each.cpu_ns <= 2 * own.cpu_ns for each in grown.values())
+    )
+
+
 def switches(processes: ServerProcesses) -> dict[int, int]:
     """Return the voluntary context switches of each thread of a server so far, by thread id."""
+    return {tid: each.switches for tid, each in activity(processes).items()}
+
+
+def activity(processes: ServerProcesses) -> dict[int, Activity]:
+    """Return the activity of each thread of a server so far, by thread id."""
     found = {}
     for tid, task in processes.tasks():
         try:
-            counted = _VOLUNTARY.search((task / "status").read_bytes())
+            voluntary, _ = procfs.switches((task / "status").read_bytes())
         except (FileNotFoundError, ProcessLookupError):
             continue  # the thread has just ended
-        if counted is not None:
-            found[tid] = int(counted[1])
+        ran = procfs.read_or_none(task / "schedstat")  # not every kernel has it
+        found[tid] = Activity(voluntary, 0 if ran is None else procfs.schedstat(ran)[0])
     return found

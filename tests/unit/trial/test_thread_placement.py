@@ -6,11 +6,12 @@ import os
 import threading
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.server_processes import ServerProcesses
-from millrace.trial.thread_placement import PINGS, serving_thread, switches
+from millrace.trial.thread_placement import PINGS, Activity, serves, serving_thread, switches
 
 counts = st.dictionaries(st.integers(1, 50), st.integers(0, 10**9))
 
@@ -53,3 +54,41 @@ def test_the_switches_of_threads_that_run_are_counted() -> None:
     naps.join()
     assert threading.get_native_id() in before
     assert serving_thread(before, after) == naps.native_id
+
+
+IDLE, QUICK, SLOW = Activity(0, 0), Activity(50, 100_000), Activity(1, 5_000_000)
+BEFORE = {1: Activity(7, 9), 2: Activity(10**6, 10**9)}
+
+
+def later(**caused: Activity) -> dict[int, Activity]:
+    """Return the threads after what was caused in the first and the second."""
+    first, second = caused.get("first", IDLE), caused.get("second", IDLE)
+    return {
+        1: Activity(7 + first.switches, 9 + first.cpu_ns),
+        2: Activity(10**6 + second.switches, 10**9 + second.cpu_ns),
+    }
+
+
+@pytest.mark.parametrize(
+    ("caused", "confirmed"),
+    [
+        ({}, False),
+        ({"first": QUICK}, True),
+        ({"first": SLOW}, True),
+        ({"second": QUICK}, False),
+        ({"second": SLOW}, False),
+        ({"first": QUICK, "second": Activity(100, 10**9)}, True),
+        ({"first": QUICK, "second": Activity(101, 10**9)}, False),
+        ({"first": SLOW, "second": Activity(10**6, 10_000_000)}, True),
+        ({"first": Activity(49, 4_999_999)}, False),
+    ],
+)
+def test_statements_confirm_the_thread_that_they_wake_or_that_works(
+    caused: dict[str, Activity], confirmed: bool
+) -> None:
+    assert serves(1, BEFORE, later(**caused)) is confirmed
+
+
+def test_a_thread_that_has_ended_serves_nobody() -> None:
+    assert not serves(3, BEFORE, later(first=QUICK))
+    assert serves(1, {}, {1: QUICK}), "a new one may"
