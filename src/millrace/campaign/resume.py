@@ -17,14 +17,15 @@ from millrace.campaign.run_records import (
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
-from millrace.experiment.plan import expand, seed_of
+from millrace.experiment.plan import chosen, expand, seed_of
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.model.servers import InstalledServer, build_facts
-from millrace.model.trials import Purpose, kind_of_block
+from millrace.model.trials import Purpose, is_in_measured_block, kind_of_block
 from millrace.quantities import utc_now
 from millrace.servers import install
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
+from millrace.trial.resolved_workload import ResolvedWorkload
 
 # Neither report settings nor the number of blocks make a new run.
 _OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")
@@ -62,7 +63,12 @@ def select_run(
         for run in store.runs_of(plan.digest, host.id, experiment.seed):
             if not measures_the_same(run, experiment):
                 continue
-            changed = [*run.environment_changes(host, versions), *_rebuilt(store, run)]
+            stored = store.load_run(run.id)
+            changed = [
+                *run.environment_changes(host, versions),
+                *_rebuilt(stored),
+                *_moved_files(stored, plan),
+            ]
             if not changed:
                 return _continued(store, run, experiment, command)
             note = f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}"
@@ -80,9 +86,7 @@ def select_run(
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
-    blocks = len(
-        {trial.block for trial in stored.trials if kind_of_block(trial.purpose) == "measure"}
-    )
+    blocks = len({trial.block for trial in stored.trials if is_in_measured_block(trial.purpose)})
     extension = Extension(
         blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
     )
@@ -139,10 +143,29 @@ def _essence(spec: RunSpec) -> dict[str, object]:
     return {**kept, "compared factor": spec.compare.factor}
 
 
-def _rebuilt(store: Store, run: RunRecord) -> Iterator[str]:
+def _moved_files(stored: StoredRun, plan: Plan) -> Iterator[str]:
+    """Yield the first treatment whose next trials would restore files to another place.
+
+    Where the experiment leaves that to millrace, another version may choose another one.
+    """
+    experiment = plan.experiment
+    treatments = {each.id: each for each in plan.treatments}
+    of_trial = {trial.id: treatments.get(trial.treatment_id) for trial in stored.trials}
+    for attempt in stored.attempts:
+        treatment = of_trial[attempt.trial_id]
+        for was in (instance.facts.page_cache for instance in attempt.instances):
+            if treatment is None or was is None:  # nothing was restored
+                continue
+            workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
+            if workload.page_cache != was:
+                yield f"page_cache was {was} for {treatment.label} and is {workload.page_cache}"
+                return
+
+
+def _rebuilt(stored: StoredRun) -> Iterator[str]:
     ran = {
         instance.server.name: instance.server.build
-        for attempt in store.load_run(run.id).attempts
+        for attempt in stored.attempts
         for instance in attempt.instances
     }
     for name, build in ran.items():

@@ -35,7 +35,7 @@ from millrace.model.events import (
     TrialsScheduled,
 )
 from millrace.model.run_spec import Extension
-from millrace.model.trials import kind_of_block
+from millrace.model.trials import is_in_measured_block, kind_of_block
 from millrace.store.events import EventLog
 from millrace.store.records import AttemptResult, RunRecord, StoredRun
 from millrace.store.store import Store
@@ -210,7 +210,7 @@ class _Execution:
     def _emit_interim_ratios(self, plan: Plan, total: int) -> None:
         """Emit the ratios so far after a block that is not the last of its batch."""
         block = plan.trials[0].block
-        if kind_of_block(plan.trials[0].purpose) != "measure":
+        if not is_in_measured_block(plan.trials[0].purpose):
             return
         self.load(from_block=block)
         if self.stored is not None and (found := interim_ratios(self.stored)):

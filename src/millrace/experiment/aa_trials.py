@@ -21,7 +21,7 @@ from millrace.experiment.groups import fixed_factors, group_place, trial_place
 from millrace.experiment.model import Plan, PlannedTrial, Treatment, sort_key
 from millrace.experiment.plan import trial_id
 from millrace.experiment.rounds import MOST_SLOTS
-from millrace.model.trials import Purpose, kind_of_block
+from millrace.model.trials import Purpose, is_in_measured_block
 
 FEWEST_BLOCKS_WITH_AA_TRIALS = 5
 _EVERY = 10
@@ -94,7 +94,7 @@ def _with_aa_trial(
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
     """Return the sort key of a plan's trials; profiled and counted ones stay in their order."""
-    if kind_of_block(trial.purpose) != "measure":
+    if not is_in_measured_block(trial.purpose):
         return True, trial.position, b"", b""
     compared = plan.experiment.compared_factors
     of_group = group_place(trial.treatment, compared, str(plan.seed), trial.block)

@@ -83,8 +83,9 @@ class InstanceFacts(OpenDocument):
     """Facts of a server's instance in a trial.
 
     ``limits`` say what cannot be controlled or observed there. ``residency`` is where the tables'
-    pages were (``cached``, ``io-bound``, ``between``). ``unsettled`` is what the server still did
-    when it was measured. Names that earlier stores have are read too.
+    pages were (``cached``, ``io-bound``, ``between``). ``page_cache`` says whether restored files
+    were in memory when the server started (``cold``, ``warm``). ``unsettled`` is what the server
+    still did when it was measured. Names that earlier stores have are read too.
     """
 
     limits: Items[str] | None = None
@@ -101,6 +102,7 @@ class InstanceFacts(OpenDocument):
     snapshot_not_kept: str | None = Field(
         default=None, validation_alias=AliasChoices("snapshot_not_kept", "template_not_kept")
     )
+    page_cache: str | None = None
     unsettled: Items[str] | None = None
     cpu_idle: CpuIdleFact | None = Field(
         default=None, validation_alias=AliasChoices("cpu_idle", "cpu_wakeup")

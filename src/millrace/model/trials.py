@@ -19,3 +19,8 @@ def kind_of_block(purpose: Purpose) -> Purpose:
     Profiled and counted trials have blocks of their own, after all others.
     """
     return purpose if purpose in ("profile", "count") else "measure"
+
+
+def is_in_measured_block(purpose: Purpose) -> bool:
+    """Return whether a trial is in a block of comparisons, as A/A trials are too."""
+    return kind_of_block(purpose) == "measure"

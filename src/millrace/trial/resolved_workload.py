@@ -102,9 +102,10 @@ class ResolvedWorkload:
         Unless the experiment says it, they are in memory where clients write to cached tables: a
         server may write its log in parts of a page, and a page that is not in memory is read first.
         """
-        if "page_cache" in self.chosen or self.values["cache_mode"] != "cached" or not self.writes:
-            return cast(PageCache, self.values["page_cache"])
-        return "warm"
+        chosen = self.values["page_cache"]
+        if chosen != "auto":
+            return cast(PageCache, chosen)
+        return "warm" if self.values["cache_mode"] == "cached" and self.writes else "cold"
 
     @property
     def keeps_snapshots(self) -> bool:

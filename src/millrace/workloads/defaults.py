@@ -72,7 +72,7 @@ _DRIVING: dict[str, Any] = {
     "snapshot": {"kind": "text", "default": "on", "choices": ["on", "off"]},
     # The place of a restored data directory when its server starts: the disk, or also memory, for
     # servers that read through the page cache.
-    "page_cache": {"kind": "text", "default": "cold", "choices": ["cold", "warm"]},
+    "page_cache": {"kind": "text", "default": "auto", "choices": ["auto", "cold", "warm"]},
 }
 
 

@@ -15,10 +15,11 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.validation import ValidationContext
 from millrace.model.host_facts import HostFacts
+from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import Design
-from millrace.model.servers import InstalledServer, build_facts
+from millrace.model.servers import BuildFacts, InstalledServer, build_facts
 from millrace.quantities import utc_now
-from millrace.servers import added, configurations, install
+from millrace.servers import added, configurations
 from millrace.store.records import (
     AttemptResult,
     HostRecord,
@@ -43,12 +44,28 @@ base = "{base}"
 [parameters]
 rows = {rows}
 """
+UPDATES = """
+name = "which"
+workload = "sysbench"
+design = "interleaved"
+blocks = 3
+[factors]
+server = {servers}
+test = ["update-nonindex"]
+[compare]
+factor = "server"
+base = "{base}"
+[parameters]
+table_size = {rows}
+cache_mode = "cached"
+"""
 HOST = HostRecord(
     "h1",
     HostFacts.model_validate(
         {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": {"average_1min": 1}}
     ),
 )
+UNKNOWN = ServerRecord("unknown", "mysql", "5.7", "5.7", BuildFacts(attached=False))
 VERSIONS = {"millrace": "1", "load_generator": "1", "data": "nodes-1"}
 
 
@@ -67,6 +84,7 @@ class Command:
 
     def __call__(
         self,
+        file: str = FILE,
         *,
         servers: tuple[str, ...] = ("a", "b"),
         base: str = "a",
@@ -84,7 +102,7 @@ class Command:
 
         It begins all of it, or a number of blocks, the later ones without a server.
         """
-        text = FILE.format(servers=list(servers), base=base, rows=rows)
+        text = file.format(servers=list(servers), base=base, rows=rows)
         chosen = select_run(
             self._store,
             self._experiment(text, Overrides(blocks=blocks, max_blocks=limit, seed=seed)),
@@ -252,11 +270,8 @@ def test_a_run_that_had_no_controls_gets_one_with_its_next_blocks(
     assert again.plan == more.plan
 
 
-def ran(store: Store, chosen: RunSelection, name: str) -> None:
-    """Store a finished trial that ran the server of this name as it is now."""
-    server = install.find(name)
-    assert isinstance(server, InstalledServer)
-    of = ServerRecord(name, server.family, server.version, server.version, build_facts(server))
+def ran(store: Store, chosen: RunSelection, name: str, instance: InstanceRecord) -> None:
+    """Store a finished trial that ran the server of this name."""
     trial = next(each for each in chosen.plan.trials if each.treatment.levels["server"] == name)
     attempt = store.claim(
         stored_trial_id(chosen.run, trial),
@@ -265,7 +280,6 @@ def ran(store: Store, chosen: RunSelection, name: str) -> None:
         is_alive=lambda _: False,
     )
     assert attempt is not None
-    instance = InstanceRecord("server", of, "default", (), {})
     store.finish(attempt, AttemptResult("finished", instances=(instance,)), utc_now())
 
 
@@ -279,7 +293,9 @@ def test_a_build_that_was_changed_is_another_run(
     archive = small_servers.tarball(tree, tmp_path / "vendor.tar.gz")
     server = added.add_tarball("a", "mysql", str(archive))
     first = command()
-    ran(store, first, "a")
+    assert isinstance(server, InstalledServer)
+    of = ServerRecord("a", "mysql", server.version, server.version, build_facts(server))
+    ran(store, first, "a", InstanceRecord("server", of, "default", (), {}))
     assert command().run.id == first.run.id
     file = next(Path(path) for path in server.files if Path(path).name == name)
     with file.open("ab") as opened:
@@ -288,3 +304,23 @@ def test_a_build_that_was_changed_is_another_run(
     assert other.run.id != first.run.id
     assert other.note is not None
     assert f"a was changed: {file}" in other.note
+
+
+@pytest.mark.parametrize(("place", "resumed"), [("warm", True), ("cold", False)])
+def test_a_run_that_left_files_on_the_disk_is_not_resumed(
+    command: Command, store: Store, place: str, resumed: bool
+) -> None:
+    """The experiment leaves that to millrace, and another version restored them to the disk."""
+    first = command(UPDATES)
+    facts = InstanceFacts.model_validate({"page_cache": place})
+    ran(store, first, "a", InstanceRecord("server", UNKNOWN, "default", (), {}, facts))
+    other = command(UPDATES)
+    assert (other.run.id == first.run.id) == resumed
+    said = "page_cache was cold for a · update-nonindex · default and is warm"
+    assert resumed or said in str(other.note)
+
+
+def test_a_run_that_restored_nothing_is_resumed(command: Command, store: Store) -> None:
+    first = command(UPDATES)
+    ran(store, first, "a", InstanceRecord("server", UNKNOWN, "default", (), {}))
+    assert command(UPDATES).run.id == first.run.id

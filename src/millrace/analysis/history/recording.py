@@ -5,6 +5,7 @@ Ratios to a build that never changes stay the same while the host changes.
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,11 +138,12 @@ def _point(
 def _state(
     analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
 ) -> StateRecord:
-    """Return the environment: host, load generator, data, and both sides' builds and settings."""
+    """Return the environment: host, load generator, data, the sides' builds, files and settings."""
     run = analysis.run
     facts: dict[str, Any] = dict(run.host.environment())
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
     facts |= {f"reference {role}": build for role, build in _builds(base).items()}
+    facts |= _page_cache(run, (base, candidate))
     facts |= _configurations(run, base)
     if not _is_configuration(analysis.factor):
         facts |= _configurations(run, candidate)
@@ -154,6 +156,20 @@ def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
         instance.role: str(instance.server.build.program_sha256 or instance.server.version_reported)
         for instance in treatment.instances
     }
+
+
+def _page_cache(run: RunRecord, treatments: Iterable[TreatmentAnalysis]) -> dict[str, str]:
+    """Return the place of restored files where millrace chose memory.
+
+    Where the experiment says it, the series has it.
+    """
+    chosen = {
+        instance.facts.page_cache
+        for treatment in treatments
+        if run.spec.chosen(treatment.resolved).get("page_cache") == "auto"
+        for instance in treatment.instances
+    }
+    return {"page cache": "warm"} if "warm" in chosen else {}
 
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:

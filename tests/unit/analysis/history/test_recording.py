@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
 from millrace.store.history_records import PointRecord
-from millrace.store.records import HostRecord, StoredRun
+from millrace.store.records import HostRecord, InstanceRecord, StoredRun
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy
 from tests.unit.analysis.history_points import CANDIDATE, NOW, REFERENCE, run_of
 
@@ -30,12 +31,28 @@ def by_metric(found: Drawn) -> dict[str, PointRecord]:
 def rebuilt(stored: StoredRun, server: str) -> StoredRun:
     """Return the run as if this server had been rebuilt."""
 
-    def again(instance: Any) -> Any:
+    def again(instance: InstanceRecord) -> InstanceRecord:
         if instance.server.name != server:
             return instance
         build = instance.server.build.replace(program_sha256="ef" * 32)
         return replace(instance, server=replace(instance.server, build=build))
 
+    return with_instances(stored, again)
+
+
+def restored(stored: StoredRun, place: str, *, chosen: str = "auto") -> StoredRun:
+    """Return the run as if its servers had started on files in that place."""
+    spec = stored.run.spec
+    spec = spec.replace(parameters={**spec.parameters, "page_cache": chosen})
+    return with_instances(
+        replace(stored, run=replace(stored.run, spec=spec)),
+        lambda each: replace(each, facts=each.facts.replace(page_cache=place)),
+    )
+
+
+def with_instances(
+    stored: StoredRun, again: Callable[[InstanceRecord], InstanceRecord]
+) -> StoredRun:
     return replace(
         stored,
         attempts=tuple(
@@ -172,17 +189,24 @@ def test_the_state_is_that_of_host_reference_and_configuration() -> None:
     assert state_of(run_of("r2", ratio=0.5, seed=9)) == usual
     assert state_of(rebuilt(stored, CANDIDATE)) == usual  # the candidate is the watched one
     assert state_of(changed_facts(stored, load={"average_1min": 7.0})) == usual
+    assert state_of(restored(stored, "cold")) == usual
     run = stored.run
     others = [
         rebuilt(stored, REFERENCE),
         changed_facts(stored, kernel={"release": "6.2", "architecture": "x86_64"}),
         changed_configuration(stored),
+        restored(stored, "warm"),
         replace(stored, run=replace(run, host=HostRecord("host-2", run.host.facts))),
         replace(stored, run=replace(run, versions={**run.versions, "load_generator": "9"})),
     ]
     states = {state_of(other) for other in others}
     assert len(states) == len(others)
     assert usual not in states
+
+
+def test_the_place_of_files_that_an_experiment_says_is_in_its_series() -> None:
+    stored = run_of("r1")
+    assert state_of(restored(stored, "warm", chosen="warm")) == state_of(stored)
 
 
 def test_another_digest_makes_other_series() -> None:
