@@ -5,6 +5,7 @@ remains is the server's own: where its memory lies, and what its heap has been t
 differ in these, and only their spread is an error.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -23,9 +24,9 @@ from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
 from millrace.levels import CLIENTS, Level, without_clients
 from millrace.model.events import Notice, OnEvent
-from millrace.model.instruction_counts import CountedStart, TreatmentStarts
+from millrace.model.instruction_counts import MOST_FAILED, CountedStart, TreatmentStarts
 from millrace.trial import counting
-from millrace.trial.counting import Extent
+from millrace.trial.count_extent import Extent, extent_of
 from millrace.trial.spec import TrialSpec
 
 
@@ -125,28 +126,29 @@ class _Counting:
     def count(self) -> tuple[TreatmentStarts, ...]:
         """Start each treatment's server in turn, again and again; return all counts."""
         found: dict[str, list[CountedStart]] = {each.id: [] for each in self.plan.treatments}
-        failures: dict[str, str] = {}
+        failures: defaultdict[str, list[str]] = defaultdict(list)
         extents: dict[tuple[tuple[str, Level], ...], Extent | None] = {}
         for number in range(self.starts):
             for treatment in self.plan.treatments:
-                if treatment.id in failures:
+                if len(failures[treatment.id]) > MOST_FAILED:
                     continue
                 self._announce(number, treatment)
                 fixed = tuple(self._fixed(treatment))
                 try:
                     start = self._start_again(treatment, extents.get(fixed))
                 except TrialFailed as failure:
-                    failures[treatment.id] = failure.message
+                    failures[treatment.id].append(failure.message)
                     self.on_event(Notice(f"{_label(treatment)}: {failure.message}"))
                     continue
-                extents.setdefault(fixed, counting.extent_of(start.transactions))
+                extents.setdefault(fixed, extent_of(start.transactions))
                 found[treatment.id].append(start)
         return tuple(
             TreatmentStarts(
                 levels=without_clients(each.levels),
                 starts=tuple(found[each.id]),
                 program=counting.program_of(_trial_spec(each, self.prepared[each.id])),
-                failure=failures.get(each.id),
+                failure=next(iter(failures[each.id]), None),
+                failed=len(failures[each.id]),
             )
             for each in self.plan.treatments
         )

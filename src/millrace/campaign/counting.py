@@ -1,25 +1,28 @@
 """Choose the settings of a counted start, from those of the run that have ended.
 
 Servers are compared by the same statements. So the first start of a group chooses how many there
-are, by their time, and all others take as many. A treatment that failed once is not started again:
-it would fail again, after minutes.
+are, by their time, and all others take as many. A treatment of which two starts failed is not
+started again: it would fail again, after minutes, and too few starts would be left.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
+from millrace.analysis.compare.treatments import trial_s
 from millrace.experiment.model import Compare, PlannedTrial
 from millrace.levels import Level, without_clients
-from millrace.store.records import RunRecord
+from millrace.model.instruction_counts import MOST_FAILED
+from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
-from millrace.trial.counting import Extent, extent_of
+from millrace.trial.count_extent import Extent, extent_of
 
 
 @dataclass(frozen=True)
 class CountSettings:
     """The settings of a counted start; it chooses its own ``extent`` where that is None.
 
-    ``failed_before`` is the reason for which an earlier start of the treatment failed.
+    ``failed_before`` says why the treatment is not started again.
     """
 
     extent: Extent | None = None
@@ -34,7 +37,8 @@ def count_settings(
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
     group = _fixed(trial.treatment.levels, compare.factor)
-    extent = failed_before = None
+    extent = None
+    failures: list[str | None] = []
     for other in stored.trials:
         attempt = last.get(other.id)
         if other.purpose != "count" or attempt is None:
@@ -44,8 +48,20 @@ def count_settings(
             extent = extent_of(counts.transactions)
         is_earlier = other.treatment_id == trial.treatment.id and other.block < trial.block
         if is_earlier and attempt.outcome == "failed":
-            failed_before = failed_before or f"an earlier start failed: {attempt.reason}"
-    return CountSettings(extent, failed_before)
+            failures.append(attempt.reason)
+    given_up = len(failures) > MOST_FAILED
+    return CountSettings(extent, f"earlier starts failed: {failures[0]}" if given_up else None)
+
+
+def mean_start_s(stored: StoredRun) -> float | None:
+    """Return the mean time of a run's counted starts, in seconds; None where none has ended."""
+    counted = {trial.id for trial in stored.trials if trial.purpose == "count"}
+    times = [
+        trial_s(each)
+        for each in stored.attempts
+        if each.trial_id in counted and each.outcome == "finished"
+    ]
+    return fmean(times) if times else None
 
 
 def _fixed(levels: Mapping[str, Level], factor: str) -> dict[str, Level]:

@@ -8,6 +8,8 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.treatments import trial_s
+from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import configuration_of
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
@@ -29,12 +31,14 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
     listings = {listing.name: listing for listing in install.list_servers()}
     server_of = {each.id: listings[str(each.resolved["server"])] for each in plan.treatments}
     used = {listing.name: listing for listing in server_of.values()}.values()
+    earlier = None if store is None else _earlier(plan, store)
     return estimate(
         plan,
         needs={each.id: _needs(plan, each, server_of[each.id]) for each in plan.treatments},
         host_free_bytes=_free_bytes(paths.work_dir()),
         download_bytes=sum(s.download_bytes or 0 for s in used if s.state in install.MISSING),
-        measured_trial_s=None if store is None else _measured_trial_s(plan, store),
+        measured_trial_s=None if earlier is None else _measured_trial_s(earlier),
+        measured_count_s=None if earlier is None else mean_start_s(earlier),
     )
 
 
@@ -84,20 +88,15 @@ def refuse_without_space(estimate: Estimate) -> None:
     require_space(estimate, str(paths.work_dir()))
 
 
-def _measured_trial_s(plan: Plan, store: Store) -> dict[str, float] | None:
-    """Return the mean duration of a run's finished trials here, in seconds by treatment id."""
-    stored = _earlier(plan, store)
-    if stored is None:
-        return None
+def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
+    """Return the mean duration of a run's finished trials, in seconds by treatment id."""
     treatment_of = {
         trial.id: trial.treatment_id for trial in stored.trials if trial.purpose != "count"
     }
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:
         if attempt.outcome == "finished" and attempt.trial_id in treatment_of:
-            last = attempt.steps[-1]
-            took_s = last.started_s + last.duration_s
-            durations.setdefault(treatment_of[attempt.trial_id], []).append(took_s)
+            durations.setdefault(treatment_of[attempt.trial_id], []).append(trial_s(attempt))
     return {treatment: fmean(each) for treatment, each in durations.items()}
 
 

@@ -13,7 +13,7 @@ from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
-from millrace.model.trials import kind_of_block
+from millrace.model.trials import is_in_measured_block
 from millrace.quantities import duration_in_words, readable_size
 from millrace.workloads import Workload
 from millrace.workloads.tables import Volume
@@ -31,7 +31,7 @@ UNDO_ROW_BYTES = 25
 TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
-COUNT_S = 15.0  # a start in valgrind (measured: 8 to 20 s)
+COUNT_S = 45.0  # a start in valgrind, beside other work (measured: 33 to 74 s)
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
 # Factors whose levels share the loaded tables.
 _OF_CLIENTS = {"test", "clients", "protocol", "rate", "arrivals", "transport", "tls"}
@@ -84,11 +84,13 @@ def estimate(
     host_free_bytes: int,
     download_bytes: int = 0,
     measured_trial_s: Mapping[str, float] | None = None,
+    measured_count_s: float | None = None,
 ) -> Estimate:
     """Estimate ``plan`` on a host with ``host_free_bytes`` on the disk of its instances.
 
     ``needs`` and ``measured_trial_s`` are by treatment id; the latter has the mean duration of
-    whole trials of this plan's digest, where any exist.
+    whole trials of this plan's digest, where any exist, and ``measured_count_s`` that of their
+    counted starts.
     """
     measured = measured_trial_s or {}
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
@@ -98,8 +100,8 @@ def estimate(
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
         n_trials=len(plan.trials),
-        time_s=once_s + trials_s(plan.trials, times),
-        least_time_s=once_s + trials_s(_fewest(plan), times),
+        time_s=once_s + trials_s(plan.trials, times, measured_count_s),
+        least_time_s=once_s + trials_s(_fewest(plan), times, measured_count_s),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
         peak_treatment=_labels(largest),
@@ -179,7 +181,7 @@ def _fewest(plan: Plan) -> list[PlannedTrial]:
     if not plan.experiment.sequential:
         return list(plan.trials)
     return [
-        t for t in plan.trials if kind_of_block(t.purpose) != "measure" or t.block < FEWEST_BLOCKS
+        t for t in plan.trials if not is_in_measured_block(t.purpose) or t.block < FEWEST_BLOCKS
     ]
 
 
@@ -197,10 +199,17 @@ def require_space(estimate: Estimate, where: str) -> None:
         )
 
 
-def trials_s(trials: Iterable[PlannedTrial], times: Mapping[str, float]) -> float:
-    """Return the seconds of trials; ``times`` are those of a measured one, by treatment id."""
+def trials_s(
+    trials: Iterable[PlannedTrial], times: Mapping[str, float], count_s: float | None = None
+) -> float:
+    """Return the seconds of trials.
+
+    ``times`` are those of a measured one, by treatment id, ``count_s`` those of a counted one,
+    where known.
+    """
+    counted_s = COUNT_S if count_s is None else count_s
     return sum(
-        COUNT_S if trial.purpose == "count" else times[trial.treatment.id] for trial in trials
+        counted_s if trial.purpose == "count" else times[trial.treatment.id] for trial in trials
     )
 
 

@@ -20,8 +20,8 @@ from millrace.model.documents import (
     Positive,
     SignedAmount,
 )
-from millrace.model.instruction_counts import StoredCounts
 from millrace.model.sampled_threads import SchedEvents, States
+from millrace.model.stored_counts import StoredCounts
 
 VERSION = 1
 

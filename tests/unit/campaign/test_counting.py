@@ -12,12 +12,14 @@ from millrace.app import execution
 from millrace.app.execution import Caller
 from millrace.app.report import RunReport
 from millrace.campaign import attempts
+from millrace.campaign.counting import mean_start_s
 from millrace.errors import Interrupted
 from millrace.experiment.model import COUNTED_STARTS
 from millrace.experiment.read import Overrides
-from millrace.model.instruction_counts import CountedStart, Repetition, stored_counts
+from millrace.model.instruction_counts import CountedStart, Repetition
+from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
-from millrace.trial.counting import EXTENTS, Extent
+from millrace.trial.count_extent import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec
 from tests.unit.campaign.measured import alone, carried, newest
 from tests.unit.experiment.files import read_text
@@ -67,7 +69,8 @@ class Host:
         )
         counts = stored_counts(start, None, "3.19.0")
         observed = {"server": {"version": 1, "instructions": counts}}
-        return AttemptResult("finished", observations=observed)
+        steps = (StepRecord(0, "count", 0.0, 40.0, "finished"),)
+        return AttemptResult("finished", steps=steps, observations=observed)
 
     def execute_trial(self, _spec: TrialSpec, _emit: object) -> AttemptResult:
         self.measured += 1
@@ -111,6 +114,7 @@ def test_each_treatment_is_counted_by_the_same_statements_after_all_trials(host:
     assert kinds[host.measured :] == ["count"] * (2 * COUNTED_STARTS)  # 1 and 8 clients alike
     assert host.asked == [None, *[SMALLEST] * 7]
     assert stored.run.blocks == 3
+    assert mean_start_s(stored) == 40.0
     assert stored.run.spec.collectors == ()
     explanations = [each.instructions for each in found.explanations]
     assert len(explanations) == 2
@@ -141,11 +145,22 @@ def test_an_interrupted_run_counts_what_is_left(host: Host) -> None:
     assert counted(newest(host.store)) == ["finished"] * 8
 
 
-def test_a_server_that_fails_is_started_no_more_and_the_run_goes_on(host: Host) -> None:
+def test_one_start_of_four_may_fail(host: Host) -> None:
     host.fails = lambda number: number == 1
     found = host.run()
+    assert counted(newest(host.store)).count("failed") == 1
+    assert len(host.asked) == 2 * COUNTED_STARTS
+    counts = found.explanations[0].instructions
+    assert counts is not None
+    assert counts.verdict == "no difference shown"
+    assert {counts.base.left_out, counts.candidate.left_out} == {0, 1}
+
+
+def test_a_server_that_fails_twice_is_started_no_more_and_the_run_goes_on(host: Host) -> None:
+    host.fails = lambda number: number in (1, 4)  # every second block has the reverse order
+    found = host.run()
     assert counted(newest(host.store)).count("failed") == COUNTED_STARTS
-    assert len(host.asked) == 1 + COUNTED_STARTS
+    assert len(host.asked) == 2 + COUNTED_STARTS
     assert not found.analysis.failures
     (why, *_) = (each.instructions for each in found.explanations)
     assert why is not None

@@ -23,7 +23,7 @@ from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFai
 from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
-from millrace.model.instruction_counts import stored_counts
+from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord
 from tests.unit.analysis.counts.counted import OLD, start
 from tests.unit.campaign.laboratory import inputs_of
@@ -36,6 +36,7 @@ from tests.unit.campaign.measured import (
     newest,
     noisy,
 )
+from tests.unit.experiment.files import DRIVEN
 
 SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]
 SLOW = SERVERS[3:]
@@ -90,19 +91,6 @@ def test_the_change_is_told_with_levels_and_a_page(
     # One trial a block; the ends come first.
     assert [block for block, _ in stand_in.trials] == list(range(len(stand_in.trials)))
     assert {levels["server"] for _, levels in stand_in.trials[:8]} == {SERVERS[0], SERVERS[-1]}
-
-
-DRIVEN = """\
-name = "small"
-workload = "sysbench"
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-table_size = 100
-"""
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from millrace import databases
 from millrace.errors import HostError
 from millrace.experiment.estimate import (
+    COUNT_S,
     RESERVE_BYTES,
     TRIAL_OVERHEAD_S,
     UNDO_ROW_BYTES,
@@ -54,6 +55,18 @@ def test_a_file_that_servers_read_counts_for_all() -> None:
     mixed = expand(replace(alone, factors=factors), seed=1)
     found = estimate(mixed, needs=needs(mixed), host_free_bytes=GB)
     assert found.peak_disk_bytes - local.peak_disk_bytes == 100_000 * 79
+
+
+def test_counted_starts_take_as_long_as_they_took_before() -> None:
+    experiment = replace(plan_at("smoke").experiment, counted_starts=2)
+    plan = expand(experiment, seed=1)
+    counted = sum(trial.purpose == "count" for trial in plan.trials)
+    unknown, known = (
+        estimate(plan, needs=needs(plan), host_free_bytes=GB, measured_count_s=each)
+        for each in (None, COUNT_S + 10.0)
+    )
+    assert counted > 0
+    assert known.time_s - unknown.time_s == pytest.approx(10.0 * counted)
 
 
 def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import safe_json
-from millrace.model import instruction_counts
-from millrace.model.instruction_counts import (
-    CountedStart,
-    Program,
-    Repetition,
-    StoredCounts,
-    stored_counts,
-)
+from millrace.model import stored_counts as documents
+from millrace.model.instruction_counts import CountedStart, Program, Repetition
+from millrace.model.stored_counts import StoredCounts, stored_counts
 from millrace.store import observations
 
 NAMES = st.sampled_from(["dispatch_command", "read", "operator new", "ns::f<int>", "[unknown]"])
@@ -81,7 +76,7 @@ def test_endless_call_paths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
     deep = {"callers": chain, "functions": [0] * len(chain), "own": [1.0] * len(chain)}
     with pytest.raises(ValueError, match="deeper, or more, than any server's"):
         StoredCounts.model_validate({**document(), **deep})
-    monkeypatch.setattr(instruction_counts, "_LONGEST", 5)
+    monkeypatch.setattr(documents, "_LONGEST", 5)
     with pytest.raises(ValueError, match="deeper, or more, than any server's"):
         StoredCounts.model_validate(document())
 

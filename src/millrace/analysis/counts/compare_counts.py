@@ -2,8 +2,8 @@
 
 A start counts by the median of its repetitions, each without what its statements take more than
 others in all starts. What else differs between repetitions is no property of the server: a start
-whose repetitions differ is left out. Where that is half of them, or where each repetition takes
-more than the one before, as where tables grow, there is no count.
+whose repetitions differ is left out, as is one that failed. Where that is half of them, or where
+each repetition takes more than the one before, as where tables grow, there is no count.
 """
 
 import itertools
@@ -33,6 +33,7 @@ The second is for a single start, which does not show how much of it is due to t
 _COMPILER = re.compile(r"(?i)\b(gcc|clang|icc)\b\D*(\d+(?:\.\d+)+)")
 _FLAT = 0.0005  # of a step from repetition to repetition, which is none
 _FEWEST_STEPS = 2  # from repetition to repetition, that show a trend
+_FEWEST_BESIDE_FAILED = 3  # starts that count
 _FEWEST_WHOLE = 2  # starts with all repetitions, that show how these differ
 
 Effects = Mapping[int, float]
@@ -82,7 +83,8 @@ def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
     effects = _effects(treatment.starts)
     limit = UNEQUAL if effects else UNEQUAL_ALONE
     equal = [each for each in treatment.starts if _range(each, effects) <= limit]
-    refusal = treatment.failure or _refusal(treatment.starts, equal, effects)
+    failure = treatment.failure if len(equal) < _FEWEST_BESIDE_FAILED else None
+    refusal = failure or _refusal(treatment.starts, equal, effects)
     files: dict[str, str] = {}
     for start in equal:
         files.update(start.files)
@@ -90,7 +92,7 @@ def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
         levels=treatment.levels,
         label=level_text(factor, treatment.levels[factor]),
         values=tuple(_value(each, effects) for each in equal),
-        left_out=len(treatment.starts) - len(equal),
+        left_out=len(treatment.starts) - len(equal) + treatment.failed,
         background=_background(equal),
         transactions=next((each.transactions for each in treatment.starts), None),
         program=treatment.program,

@@ -17,10 +17,11 @@ class TreatmentCount:
     """The count of a treatment.
 
     ``values`` are the medians of the repetitions of each start that counts; ``spread`` is their
-    standard deviation as a fraction of their mean, None for a single one. ``left_out`` starts had
-    unequal repetitions. ``background`` are instructions of threads that serve no client.
-    ``transactions`` are those of a session. ``refusal`` says why there is no count to compare.
-    ``paths`` are means over the starts that count, ``files`` the program or library of a function.
+    standard deviation as a fraction of their mean, None for a single one. ``left_out`` starts
+    failed or had unequal repetitions. ``background`` are instructions of threads that serve no
+    client. ``transactions`` are those of a session. ``refusal`` says why there is no count to
+    compare. ``paths`` are means over the starts that count, ``files`` the program or library of a
+    function.
     """
 
     levels: Mapping[str, Level]

@@ -33,11 +33,13 @@ def _starts(stored: StoredRun, treatment: TreatmentRecord) -> TreatmentStarts:
     counts = [each.observations.instructions for each in ended]
     found = [each for each in counts if each is not None]
     programs: list[Program | None] = [each.built_as() for each in found]
+    failed = [each for each in ended if each.outcome == "failed"]
     return TreatmentStarts(
         levels=levels,
         starts=tuple(each.start() for each in found),
         program=programs[-1] if programs else None,
-        failure=next((_reason(each) for each in ended if each.outcome == "failed"), None),
+        failure=_reason(failed[0]) if failed else None,
+        failed=len(failed),
     )
 
 

@@ -11,13 +11,14 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
 from millrace.campaign.blocks import ratios_of
+from millrace.campaign.counting import mean_start_s
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
 from millrace.experiment.estimate import trials_s
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
-from millrace.model.trials import kind_of_block
+from millrace.model.trials import is_in_measured_block
 from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import StoredRun
 
@@ -160,7 +161,7 @@ def progress(
     at_most_s = trials_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
-    for_certain_s = trials_s((*waiting, *final), times)
+    for_certain_s = trials_s((*waiting, *final), times, mean_start_s(stored))
     return Progress(
         status=status,
         begun=begun,
@@ -175,8 +176,8 @@ def progress(
 
 
 def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
-    blocks = [trial for trial in plan.trials if kind_of_block(trial.purpose) == "measure"]
-    final = tuple(trial for trial in plan.trials if kind_of_block(trial.purpose) != "measure")
+    blocks = [trial for trial in plan.trials if is_in_measured_block(trial.purpose)]
+    final = tuple(trial for trial in plan.trials if not is_in_measured_block(trial.purpose))
     first = [trial for trial in blocks if trial.block < FIRST_LOOK]
     limit_s = plan.experiment.max_time_s
     times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
@@ -201,9 +202,7 @@ def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], lis
     places = {trial.id: place for place, trial in enumerate(stored.trials)}
     planned = [(stored_trial_id(stored.run, trial), trial) for trial in plan.trials]
     begun = [replace(t, position=places[name]) for name, t in planned if name in places]
-    final = [
-        t for name, t in planned if name not in places and kind_of_block(t.purpose) != "measure"
-    ]
+    final = [t for name, t in planned if name not in places and not is_in_measured_block(t.purpose)]
     return tuple(sorted(begun, key=lambda trial: trial.position)), final
 
 
@@ -211,7 +210,7 @@ def _later(plan: Plan, status: RunStatus) -> list[PlannedTrial]:
     return [
         trial
         for trial in plan.trials
-        if kind_of_block(trial.purpose) == "measure"
+        if is_in_measured_block(trial.purpose)
         and trial.block >= status.blocks
         and trial.treatment.id in status.needed
     ]

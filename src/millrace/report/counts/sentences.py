@@ -71,6 +71,6 @@ def notes(groups: tuple[CountGroup, ...]) -> Iterator[str]:
 def _of_count(count: TreatmentCount) -> Iterator[str]:
     if count.left_out and count.refusal is None:
         yield (
-            f"{count.label}: {counted(count.left_out, 'start')} left out, whose repetitions of the "
-            "same statements differ"
+            f"{count.label}: {counted(count.left_out, 'start')} left out, which failed or whose "
+            "repetitions of the same statements differ"
         )

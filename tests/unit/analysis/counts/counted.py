@@ -10,9 +10,9 @@ from millrace.model.instruction_counts import (
     Program,
     Repetition,
     TreatmentStarts,
-    stored_counts,
 )
 from millrace.model.observations import Observations
+from millrace.model.stored_counts import stored_counts
 from millrace.store.records import StoredRun, TrialRecord
 
 OLD = Program(
@@ -39,9 +39,10 @@ def treatment(
     test: str = "point-query",
     program: Program | None = OLD,
     failure: str | None = None,
+    failed: int = 0,
 ) -> TreatmentStarts:
     levels = {"server": server, "configuration": "cached-oltp", "test": test}
-    return TreatmentStarts(levels, tuple(starts), program, failure)
+    return TreatmentStarts(levels, tuple(starts), program, failure, failed)
 
 
 def with_counts(stored: StoredRun, counts: Mapping[str, Sequence[CountedStart]]) -> StoredRun:

@@ -81,6 +81,14 @@ def test_a_start_whose_repetitions_differ_is_left_out() -> None:
     assert (len(found.candidate.values), found.candidate.left_out) == (3, 1)
 
 
+@pytest.mark.parametrize(("good", "verdict"), [(3, "more"), (2, "refused")])
+def test_three_starts_count_beside_one_that_failed(good: int, verdict: str) -> None:
+    found = compared(treatment("new", MORE.starts[:good], failure="it hangs", failed=1))
+    assert found.verdict == verdict
+    assert (len(found.candidate.values), found.candidate.left_out) == (good, 1)
+    assert found.candidate.refusal == (None if verdict == "more" else "it hangs")
+
+
 def test_a_failed_treatment_has_its_reason_and_the_base_is_compared_with_the_others() -> None:
     failed = treatment("broken", [], failure="it does not start")
     (group,) = compare_counts([BASE, failed, MORE], "server", "old")

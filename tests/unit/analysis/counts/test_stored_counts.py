@@ -86,7 +86,7 @@ def test_counts_are_no_measurements() -> None:
 def test_more_instructions_are_among_the_facts() -> None:
     (found,) = explain(study_run(counted=True), factor="server", base=A, candidate=B)
     (cause,) = (each for each in found.likely_causes if each.kind == "instructions")
-    assert cause.is_fact
+    assert cause.certainty.is_fact
     assert cause.sentence.startswith("B executes 1.06 times the instructions per statement: 1,001")
     assert "extra, with all that it calls: 64.3 more" in cause.evidence
 

@@ -1,4 +1,4 @@
-"""Test how counts are read that a server left, and how much is driven."""
+"""Test how the dumps are read that a server left."""
 
 from __future__ import annotations
 
@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.collect.counting import callgrind
+from millrace.collect.counting import callgrind, dump_files
+from millrace.collect.counting.dump_files import read_dumps
 from millrace.errors import TrialFailed
-from millrace.trial import counting
-from millrace.trial.counting import (
-    EXTENTS,
-    Extent,
-    extent_for,
-    extent_of,
-    read_dumps,
-    warming_for,
-)
 
 DUMP = """\
 positions: line
@@ -73,34 +65,6 @@ def test_files_too_large_or_too_many_are_not_read(
     with pytest.raises(TrialFailed, match="it has 268,435,457 bytes"):
         read_dumps(place)
     file.write_text(DUMP)
-    monkeypatch.setattr(counting, "_MOST_FILES", 0)
+    monkeypatch.setattr(dump_files, "_MOST_FILES", 0)
     with pytest.raises(TrialFailed, match="callgrind wrote 1 files"):
         read_dumps(place)
-
-
-@pytest.mark.parametrize(
-    ("transaction_s", "extent"),
-    [
-        (0.0, Extent(80, 480)), (0.0166, Extent(80, 480)), (0.02, Extent(30, 180)),
-        (0.13, Extent(10, 60)), (0.3, Extent(4, 24)), (1.0, Extent(1, 6)), (100.0, Extent(1, 6)),
-    ],
-)  # fmt: skip
-def test_slow_transactions_are_fewer(transaction_s: float, extent: Extent) -> None:
-    assert extent_for(transaction_s) == extent
-
-
-@pytest.mark.parametrize(
-    ("data_bytes", "extent", "warming"),
-    [
-        (20_000_000, EXTENTS[0], 17_090), (28_000_000, EXTENTS[0], 23_926),
-        (29_000_000, EXTENTS[0], 0), (2_000_000, EXTENTS[1], 1_709), (2_000_000, EXTENTS[-1], 0),
-    ],
-)  # fmt: skip
-def test_an_adaptive_index_is_finished_or_hardly_begun(
-    data_bytes: int, extent: Extent, warming: int
-) -> None:
-    assert warming_for(data_bytes, extent) == warming
-
-
-def test_an_extent_is_known_by_its_longer_sessions() -> None:
-    assert [extent_of(each.many) for each in EXTENTS] == list(EXTENTS)
