@@ -80,7 +80,7 @@ def experiment_of_run(
     margin: float,
     campaign: CampaignPart,
     slices: bool = False,
-    only: tuple[Mapping[str, Level], ...] = (),
+    combinations: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
     """Return an experiment that measures a run's workload at its scale with other factors.
 
@@ -105,7 +105,7 @@ def experiment_of_run(
         source=f"run {run.id}",
         text=run.experiment_text,
         slices=slices,
-        only=only,
+        combinations=combinations,
         campaign=campaign,
     )
 

@@ -89,8 +89,9 @@ class Experiment:
     their servers take turns every few milliseconds (see millrace.experiment.rounds). An experiment
     that ``requires_slices`` is refused where that is not so.
 
-    ``only`` are the combinations of levels that are measured, where these are not all: they are one
-    group, whatever they differ in.
+    ``combinations`` are the levels of the treatments that are measured, where these are not all
+    combinations of the factors' levels. An ablation has them: its base, its candidate, and the
+    candidate with some settings of the base. They are one group, whatever factors they differ in.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Experiment:
     max_time_s: float | None = None
     slices: bool = False
     requires_slices: bool = False
-    only: tuple[Mapping[str, Level], ...] = ()
+    combinations: tuple[Mapping[str, Level], ...] = ()
     counted_starts: int = 0
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
@@ -128,14 +129,17 @@ class Experiment:
         """The number of treatments whose servers are on the host at the same time, at most."""
         if not self.slices:
             return 1
-        if self.only:
-            return len(self.only)
+        if self.combinations:
+            return len(self.combinations)
         return next(len(each.levels) for each in self.factors if each.name == self.compare.factor)
 
     @property
     def compared_factors(self) -> frozenset[str]:
-        """The factors in which the treatments of a group differ."""
-        if self.only:
+        """The factors in which treatments of one group may differ: their trials are neighbours.
+
+        Without ``combinations``, that is the compared factor alone.
+        """
+        if self.combinations:
             return frozenset(each.name for each in self.factors)
         return frozenset((self.compare.factor,))
 

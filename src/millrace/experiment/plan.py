@@ -170,7 +170,8 @@ def _is_in_slices(experiment: Experiment, group: Iterable[Treatment]) -> bool:
 def _treatments(experiment: Experiment) -> tuple[Treatment, ...]:
     levels = product(*(factor.levels for factor in experiment.factors))
     every = (_treatment(experiment, each) for each in levels)
-    return tuple(each for each in every if not experiment.only or each.levels in experiment.only)
+    measured = experiment.combinations
+    return tuple(each for each in every if not measured or each.levels in measured)
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:

@@ -162,7 +162,7 @@ def ablation_plan(
         margin=run.margin,
         campaign=CampaignPart(),
         slices=run.design.slices,
-        only=tuple(every),
+        combinations=tuple(every),
     )
     plan = expand(experiment, seed=seed)
     if all(trial.slot is None for trial in plan.trials):
