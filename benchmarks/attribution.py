@@ -137,7 +137,7 @@ def _named(cause: Cause, server: str, file: Path, store: Store) -> Named:
     factor, base, candidate = _levels(plan.experiment)
     explained: Explanation
     (explained,) = explain(stored, factor=factor, base=base, candidate=candidate)
-    by_times = tuple(each for each in explained.likely_causes if not each.is_fact)
+    by_times = tuple(each for each in explained.likely_causes if not each.certainty.is_fact)
     latencies = [
         None if side.breakdown is None else side.breakdown.latency.mean
         for side in (explained.a, explained.b)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation, is_observed
@@ -107,14 +108,14 @@ def first_causes(
         named = (
             each
             for each in causes
-            if each.kind in _NAMED and not each.is_against
-            if each.is_likely or each.is_fact or each is causes[0]
+            if each.kind in _NAMED and each.certainty != Certainty.FACT_AGAINST
+            if each.certainty != Certainty.POSSIBLE or each is causes[0]
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
         if first := next(named, None):
             sides = (explanation.a.levels, explanation.b.levels)
             a, b = (ids[frozenset(levels.items())] for levels in sides)
-            found[a, b] = FirstCause(first.about, first.settings, first.is_likely, first.shown)
+            found[a, b] = FirstCause(first.about, first.settings, first.certainty)
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.app.explain import first_causes
@@ -16,23 +17,17 @@ def cause(
     kind: Kind,
     about: str,
     share: float | None = 0.5,
-    *,
-    is_likely: bool = True,
-    is_against: bool = False,
+    certainty: Certainty = Certainty.LIKELY,
 ) -> LikelyCause:
     us = None if share is None else 10.0 * share
-    is_fact = share is None
-    return LikelyCause(
-        kind, about, about, (), us, share,
-        is_likely=is_likely and not is_fact, is_fact=is_fact, is_against=is_against,
-    )  # fmt: skip
+    return LikelyCause(kind, about, about, (), us, share, certainty=certainty)
 
 
 CPU = cause("cpu", "CPU time", 0.9)
 BUILD = cause("build", "compiler", 0.9)
 LOG = cause("option", "binary log")
-PURGE = cause("option", "purge", is_likely=False)
-FACT = cause("option", "logs of statements", None)
+PURGE = cause("option", "purge", certainty=Certainty.POSSIBLE)
+FACT = cause("option", "logs of statements", None, Certainty.FACT)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +40,7 @@ FACT = cause("option", "logs of statements", None)
         ((CPU, PURGE), None),
         ((PURGE, CPU), "purge"),
         ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
-        ((cause("option", "TLS", None, is_against=True), FACT), "logs of statements"),
+        ((cause("option", "TLS", None, Certainty.FACT_AGAINST), FACT), "logs of statements"),
         ((cause("environment", "other processes", -0.4), LOG), "other processes"),
     ],
 )
@@ -62,4 +57,4 @@ def test_it_is_that_of_the_two_treatments() -> None:
     ((ids, found),) = first_causes(stored, [explanation]).items()
     levels = {each.id: each.levels for each in stored.treatments}
     assert [levels[each] for each in ids] == [explanation.a.levels, explanation.b.levels]
-    assert found == FirstCause("logs of statements", {}, is_likely=False, shown=False)
+    assert found == FirstCause("logs of statements", {}, Certainty.FACT)

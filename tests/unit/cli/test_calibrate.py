@@ -91,21 +91,11 @@ def test_the_terminal_tells_it_in_words(
     assert "signs: " in result.stdout
 
 
-SEVERAL_CLIENTS = f"""\
-{DRIVEN.replace("[compare]", "clients = [1, 4]\n[compare]")}
-cache_mode = "cached"
-"""
+SEVERAL_CLIENTS = DRIVEN.replace("[compare]", "clients = [1, 4]\n[compare]")
 
 
 @pytest.mark.parametrize(
-    ("text", "interleaves"),
-    [
-        (SMALL, True),
-        (
-            f'{DRIVEN}cache_mode = "cached"\n'.replace("[compare]", "clients = [1, 4]\n[compare]"),
-            False,
-        ),
-    ],
+    ("text", "interleaves"), [(SMALL, True), (f'{SEVERAL_CLIENTS}cache_mode = "cached"\n', False)]
 )
 def test_loads_in_slices_are_calibrated_interleaved_and_told_so(
     text: str, interleaves: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from millrace import __version__
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import FirstCause
@@ -66,7 +67,7 @@ def doubtful_run() -> str:
     settings = {"log_bin": ("OFF", "ON")}
     causes = {
         (each.base_id, each.candidate_id): FirstCause(
-            "binary log", settings, is_likely=not each.undecided, shown=False
+            "binary log", settings, Certainty.POSSIBLE if each.undecided else Certainty.LIKELY
         )
         for each in found.comparisons()[:2]
     }

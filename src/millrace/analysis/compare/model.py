@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.metrics import Metric
@@ -138,14 +139,11 @@ class FirstCause:
     """The first likely cause of a comparison that its explanation names.
 
     ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate.
-    Where it is not ``is_likely``, it is no more than possible. ``shown`` says that an experiment
-    showed it.
     """
 
     about: str
     settings: Mapping[str, tuple[str | None, str | None]]
-    is_likely: bool
-    shown: bool
+    certainty: Certainty
 
 
 @dataclass(frozen=True)

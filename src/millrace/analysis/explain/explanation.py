@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
     asks_the_same,
@@ -46,7 +47,7 @@ from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, Tre
 def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
     """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
     causes = tuple(
-        replace(each, shown=each.shown or found.shows(each.about))
+        replace(each, certainty=Certainty.SHOWN) if found.shows(each.about) else each
         for each in explanation.likely_causes
     )
     return replace(explanation, likely_causes=causes, ablation=found)

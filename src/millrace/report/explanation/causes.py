@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.sentences import command
@@ -42,16 +43,19 @@ def confirmed_by(cause: LikelyCause) -> str:
 def heading(explanation: Explanation) -> str:
     """Return the heading of the likely causes: facts and possible ones alone promise less."""
     causes = explanation.likely_causes
-    if all(cause.is_fact for cause in causes):
+    if all(cause.us is None for cause in causes):
         return "Facts that may be behind it"
-    return f"What {'is likely' if any(cause.is_likely for cause in causes) else 'may be'} behind it"
+    is_likely = any(each.certainty in (Certainty.SHOWN, Certainty.LIKELY) for each in causes)
+    return f"What {'is likely' if is_likely else 'may be'} behind it"
 
 
 def cause_texts(explanation: Explanation) -> tuple[CauseText, ...]:
     """Return the likely causes, the likeliest first."""
     return tuple(
         CauseText(
-            cause.sentence, cause.shown, (*cause.evidence, *_confirmation(cause, explanation))
+            cause.sentence,
+            cause.certainty == Certainty.SHOWN,
+            (*cause.evidence, *_confirmation(cause, explanation)),
         )
         for cause in explanation.likely_causes
     )
@@ -66,7 +70,7 @@ def ablating(explanation: Explanation) -> str:
 
 
 def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]:
-    if cause.shown:
+    if cause.certainty == Certainty.SHOWN:
         return ()
     if _is_compared(cause, explanation):
         return ("to confirm it: more blocks, since it is what the two differ in",)

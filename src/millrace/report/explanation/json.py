@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
@@ -65,6 +66,9 @@ class SidePart(Part):
     flat_profile: Annotated[FlatProfile | None, From("flat")]
 
 
+_LIKELY = (Certainty.SHOWN, Certainty.LIKELY)
+
+
 class LikelyCausePart(Part):
     """Something that may have made the difference, and what would confirm it.
 
@@ -81,10 +85,10 @@ class LikelyCausePart(Part):
     us: float | None
     share: float | None
     settings: dict[str, tuple[str | None, str | None]]
-    shown: bool
-    is_likely: bool
-    is_fact: bool
-    is_against: bool
+    shown: Annotated[bool, From(lambda cause: cause.certainty == Certainty.SHOWN)]
+    is_likely: Annotated[bool, From(lambda cause: cause.certainty in _LIKELY)]
+    is_fact: Annotated[bool, From(lambda cause: cause.us is None)]
+    is_against: Annotated[bool, From(lambda cause: cause.certainty == Certainty.FACT_AGAINST)]
     confirmed_by: Annotated[str, From(confirmed_by)]
 
 

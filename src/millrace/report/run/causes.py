@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import Comparison, FirstCause, RunAnalysis
 from millrace.levels import level_text
 from millrace.report.common.wording import listed
@@ -53,9 +54,9 @@ def _cause(comparison: Comparison, analysis: RunAnalysis) -> FirstCause | None:
 
 
 def _certainty(found: FirstCause) -> str:
-    if found.shown:
+    if found.certainty == Certainty.SHOWN:
         return "cause shown by an experiment"
-    return "likely cause" if found.is_likely else "possible cause"
+    return "likely cause" if found.certainty == Certainty.LIKELY else "possible cause"
 
 
 def _settings(found: FirstCause, comparison: Comparison, analysis: RunAnalysis) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
@@ -50,7 +51,7 @@ SUSPECTS = (
     ),
     LikelyCause("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
     LikelyCause("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
-            shown=True),
+            certainty=Certainty.SHOWN),
 )  # fmt: skip
 
 

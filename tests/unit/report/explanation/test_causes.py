@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.causes import ablating, cause_texts
 from tests.unit.report.explanation.explained import explained_text
@@ -12,16 +13,18 @@ from tests.unit.report.explanation.test_formats import page, text_of
 
 def test_each_cause_says_what_would_confirm_it(study: Explanation) -> None:
     text = " ".join(explained_text([study]).split())
-    assert text.count("to confirm it: ") == sum(not each.shown for each in study.likely_causes)
+    assert text.count("to confirm it: ") == sum(
+        each.certainty != Certainty.SHOWN for each in study.likely_causes
+    )
     assert "to confirm it: `--ablate` measures B with it as in A" in text
-    queue = replace(study.likely_causes[0], kind="cpu", about="queue for CPUs", shown=False)
+    queue = replace(study.likely_causes[0], kind="cpu", about="queue for CPUs")
     queued = " ".join(explained_text([replace(study, likely_causes=(queue,))]).split())
     assert "to confirm it: measure again while the host's CPUs are free" in queued
     assert "--ablate" not in queued
 
 
 def test_facts_alone_have_a_heading_of_their_own(study: Explanation) -> None:
-    fact = replace(study.likely_causes[0], us=None, share=None, is_fact=True, shown=False)
+    fact = replace(study.likely_causes[0], us=None, share=None, certainty=Certainty.FACT)
     alone = replace(study, likely_causes=(fact,), why_no_likely_causes="No cause follows.")
     for text in (explained_text([alone]), text_of(page(alone))):
         assert text.index("No cause follows.") < text.index("Facts that may be behind it")
@@ -29,7 +32,7 @@ def test_facts_alone_have_a_heading_of_their_own(study: Explanation) -> None:
 
 
 def test_a_setting_that_is_the_compared_factor_is_confirmed_by_blocks(study: Explanation) -> None:
-    fact = replace(study.likely_causes[0], settings={"general_log": ("OFF", "ON")}, shown=False)
+    fact = replace(study.likely_causes[0], settings={"general_log": ("OFF", "ON")})
     found = replace(study, factor="options.general_log", likely_causes=(fact,))
     (text,) = cause_texts(found)
     assert text.details[-1].startswith("to confirm it: more blocks")

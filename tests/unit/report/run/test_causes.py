@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import FirstCause, RunAnalysis
 from millrace.report.run.causes import cause_text
@@ -18,8 +19,9 @@ from tests.unit.analysis.builders import RunBuilder, noisy
 
 BASE, OTHER = "mysql-5.6.24", "mysql-8.0.33"
 LOG = FirstCause(
-    "binary log", {"log_bin": ("OFF", "ON"), "sync_binlog": ("0", "1")}, is_likely=True, shown=False
+    "binary log", {"log_bin": ("OFF", "ON"), "sync_binlog": ("0", "1")}, Certainty.LIKELY
 )
+POSSIBLE = replace(LOG, certainty=Certainty.POSSIBLE)
 IN_FULL = "binary log (log_bin is ON, in mysql-5.6.24 OFF; sync_binlog is 1, in mysql-5.6.24 0)"
 
 
@@ -41,14 +43,14 @@ def test_a_decided_difference_names_its_first_cause() -> None:
 
 
 def test_a_fact_is_a_possible_cause_of_what_is_not_beyond_doubt() -> None:
-    undecided = with_cause(replace(LOG, is_likely=False), slower=(8.0, 4.2, 5.5, 4.1, 6.0))
+    undecided = with_cause(POSSIBLE, slower=(8.0, 4.2, 5.5, 4.1, 6.0))
     assert "; possible cause: binary log)." in answer(undecided)
     (comparison,) = undecided.comparisons()
     assert sentence(comparison, undecided).endswith(f". Possible cause: {IN_FULL}.")
 
 
 def test_an_experiment_says_more() -> None:
-    found = with_cause(replace(LOG, is_likely=False, shown=True))
+    found = with_cause(replace(LOG, certainty=Certainty.SHOWN))
     assert cause_text(found.comparisons()[0], found).startswith("cause shown by an experiment: ")
 
 
@@ -59,7 +61,7 @@ def test_what_does_not_differ_has_no_cause() -> None:
 
 
 def test_what_only_may_differ_has_no_cause() -> None:
-    unknown = with_cause(replace(LOG, is_likely=False), slower=(4.6, 3.6, 4.0, 4.4, 3.6))
+    unknown = with_cause(POSSIBLE, slower=(4.6, 3.6, 4.0, 4.4, 3.6))
     assert "no difference beyond 2 % so far" in answer(unknown)
     assert "cause" not in answer(unknown)
 

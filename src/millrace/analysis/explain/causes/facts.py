@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.breakdown_model import PartKey, TimeBreakdown
 from millrace.analysis.explain.causes.evidence import CPU, SideEvidence
@@ -124,8 +125,9 @@ def _likely_cause(fact: _Fact, contrast: Contrast) -> LikelyCause:
     """Return the cause of a fact, which says so where it costs the side that looks faster."""
     if fact.costs == contrast.looks_slower:
         return fact.cause
-    against = f" (it costs {fact.costs}, although {fact.costs} looks faster)"
-    return replace(fact.cause, sentence=f"{fact.cause.sentence}{against}", is_against=True)
+    against = f"(it costs {fact.costs}, although {fact.costs} looks faster)"
+    sentence = f"{fact.cause.sentence} {against}"
+    return replace(fact.cause, sentence=sentence, certainty=Certainty.FACT_AGAINST)
 
 
 def _fact(
@@ -138,9 +140,8 @@ def _fact(
     if clause.split(maxsplit=1)[0] not in (settings or {}):  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]
     return LikelyCause(
-        kind, about, clause, tuple(evidence), None, None, settings or {}, is_likely=False,
-        is_fact=True,
-    )  # fmt: skip
+        kind, about, clause, tuple(evidence), None, None, settings or {}, Certainty.FACT
+    )
 
 
 def _plans(contrast: Contrast) -> Iterator[_Fact]:

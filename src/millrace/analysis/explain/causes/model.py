@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from millrace.analysis.certainty import Certainty
+
 Kind = Literal[
     "environment",
     "build",
@@ -31,10 +33,7 @@ class LikelyCause:
     ``us`` is how much of the difference its evidence covers, in µs of an operation and with the
     difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
     options and factors that are suspected, with their values in A and B (None: not there).
-    ``shown`` says that an experiment showed it; without one, evidence is only consistent with it,
-    and where it is not ``is_likely``, none of it is its own: it could affect the part that moved.
-    A fact (``is_fact``) differs whatever the times do: its ``us`` and ``share`` are None. It may
-    cost the side that looks faster (``is_against``).
+    A fact has no ``us`` and no ``share``.
     """
 
     kind: Kind
@@ -44,10 +43,7 @@ class LikelyCause:
     us: float | None
     share: float | None
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
-    shown: bool = False
-    is_likely: bool = True
-    is_fact: bool = False
-    is_against: bool = False
+    certainty: Certainty = Certainty.LIKELY
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Finding:
 
     ``clause`` begins the sentence with the fact. ``consequence`` is a further measurement.
     ``most_us`` bounds its share of the difference, with uncertain parts counted at their upper
-    limit; None where ``us`` was measured to be its own. ``is_likely`` is that of the cause.
+    limit; None where ``us`` was measured to be its own.
     """
 
     kind: Kind
@@ -68,7 +64,7 @@ class Finding:
     most_us: float | None = None
     evidence: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
-    is_likely: bool = True
+    certainty: Certainty = Certainty.LIKELY
 
 
 def us_text(us: float) -> str:

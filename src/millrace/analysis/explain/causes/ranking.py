@@ -73,7 +73,7 @@ def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
         us=evidence.sign * found.us,
         share=share,
         settings=found.settings,
-        is_likely=found.is_likely,
+        certainty=found.certainty,
     )
 
 

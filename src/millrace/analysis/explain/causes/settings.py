@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
 from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
@@ -47,7 +48,7 @@ def options(evidence: Evidence) -> Iterator[Finding]:
             _most(evidence, topic),
             tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
             values,
-            is_likely,
+            Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
         )
 
 
@@ -71,7 +72,7 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
             _BUILD if is_likely else _VAGUE_BUILD,
             _most(evidence, fact),
             settings=values,
-            is_likely=is_likely,
+            certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.facts import MOST_FACTS, Contrast, rank_facts
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import with_facts
@@ -47,18 +48,18 @@ def facts(a: Seen, b: Seen, **more: Any) -> tuple[LikelyCause, ...]:
 def test_a_binary_log_on_one_side_is_a_fact_with_its_bytes(*, with_times: bool) -> None:
     first, *_ = facts(WITHOUT_LOG, replace(WITH_LOG, truth=SLOWER), with_times=with_times)
     assert (first.kind, first.about) == ("option", "binary log")
-    assert first.is_fact
+    assert first.certainty.is_fact
     assert first.us is first.share is None
     assert first.settings == {"log_bin": ("OFF", "ON"), "sync_binlog": ("0", "1")}
     assert first.sentence.startswith("log_bin is OFF in A and ON in B and sync_binlog is 0 in A ")
     assert first.evidence == ("bytes of the binary log per transaction: 0 in A, 80 in B",)
-    assert not first.is_against
+    assert first.certainty == Certainty.FACT
 
 
 def test_what_costs_the_side_that_looks_faster_says_so() -> None:
     found = facts(replace(WITHOUT_LOG, truth=SLOWER), WITH_LOG)
     (log,) = [cause for cause in found if cause.about == "binary log"]
-    assert log.is_against
+    assert log.certainty == Certainty.FACT_AGAINST
     assert log.sentence.endswith(" (it costs B, although B looks faster)")
 
 
@@ -129,8 +130,8 @@ def test_the_most_are_six() -> None:
 
 
 def test_facts_join_causes_that_name_no_setting() -> None:
-    setting = LikelyCause("option", "binary log", "", (), None, None, is_fact=True)
-    counter = LikelyCause("storage", "fsyncs", "", (), None, None, is_fact=True)
+    setting = LikelyCause("option", "binary log", "", (), None, None, certainty=Certainty.FACT)
+    counter = LikelyCause("storage", "fsyncs", "", (), None, None, certainty=Certainty.FACT)
     cpu = LikelyCause("cpu", "CPU time", "", (), 1.0, 0.5)
     tls = LikelyCause("option", "TLS", "", (), 1.0, 0.5)
     assert with_facts((), (setting, counter)) == (setting, counter)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes
 from tests.unit.analysis.explain.causes.cases import (
@@ -125,7 +126,7 @@ def test_each_cause_is_named_first(name: str) -> None:
     found = suspects(a, b, **more)
     assert named(found)[:1] == [expected]
     assert (found[0].us or 0.0) > 0
-    assert not any(each.shown for each in found)
+    assert not any(each.certainty == Certainty.SHOWN for each in found)
 
 
 @pytest.mark.parametrize("name", CAUSES)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes
 from millrace.analysis.explain.causes.settings import options
@@ -278,10 +279,10 @@ def test_what_may_cost_cpu_time_like_all_else_is_possible_and_not_likely() -> No
     a, b = SORTED
     a, b = (replace(each, counted={"Sort_range": 1.0}) for each in (a, b))
     found = suspects(a, b)
-    assert not option(found, "memory for sorting").is_likely
+    assert option(found, "memory for sorting").certainty == Certainty.POSSIBLE
     assert named(found)[0] == ("cpu", "CPU time")
     seen = suspects(a, b, groups={"execution": (5.0, 24.0)})
-    assert option(seen, "memory for sorting").is_likely
+    assert option(seen, "memory for sorting").certainty == Certainty.LIKELY
 
 
 def test_index_dives_are_likely_where_the_dearer_side_reads_more_pages() -> None:
@@ -291,7 +292,7 @@ def test_index_dives_are_likely_where_the_dearer_side_reads_more_pages() -> None
         return Seen(truth(cpu_user=10.0 + asked / 10), counts, effective=limit)
 
     found = option(suspects(dives(300, 100), dives(500, 100)), "index dives")
-    assert found.is_likely
+    assert found.certainty == Certainty.LIKELY
     assert found.evidence == (
         "Innodb_buffer_pool_read_requests per transaction: 300 in A, 500 in B",
     )
