@@ -81,14 +81,16 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         workload=treatment.workload,
         expected=inputs.expected,
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
-        cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload),
+        cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, in_slices=trial.slot is not None),
         collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
         # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
         stops_cleanly=trial.block == 0 and trial.purpose != "count",
     )
 
 
-def _cpu_idle(policy: CpuIdlePolicy | None, workload: ResolvedWorkload) -> CpuIdleSettings | None:
+def _cpu_idle(
+    policy: CpuIdlePolicy | None, workload: ResolvedWorkload, *, in_slices: bool
+) -> CpuIdleSettings | None:
     if policy is None or workload.connections is None:
         return None
-    return policy.settings(workload.connections)
+    return policy.settings(workload.connections, in_slices=in_slices)

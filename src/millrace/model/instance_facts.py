@@ -13,14 +13,16 @@ class CpuIdleFact(OpenDocument):
     """The treatment of idle CPUs in a trial, and its reason.
 
     ``kept_awake_by`` says how CPUs were kept awake, None where they could sleep. ``shared_cpu`` is
-    the CPU that the only client shares with the server's thread. ``polled`` and ``on_cpus`` are of
-    the clients, None where tables were loaded. Wake-ups are the slowest CPU's, in microseconds.
+    the CPU that the only client shares with the server's thread, ``server_cpus`` those to which the
+    threads of several clients were dealt. ``polled`` and ``on_cpus`` are of the clients, None where
+    tables were loaded. Wake-ups are the slowest CPU's, in microseconds.
     """
 
     reason: str
     kept_awake_by: Mapping[str, object] | None = None
     shared_cpu: int | None = None
     client_cpus: Items[int] | None = None
+    server_cpus: Items[int] | None = None
     polled: bool | None = None
     on_cpus: Items[int] | None = None
     idle_wakeup_us: Number | None = None

@@ -29,6 +29,7 @@ from millrace.trial import (
     measurement_counters,
     process_counters,
     round_spec,
+    thread_dealing,
     thread_placement,
     time_limits,
 )
@@ -59,6 +60,7 @@ _HOOKS: tuple[OpenHooks, ...] = (
     process_counters.read_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
+    thread_dealing.hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
 )

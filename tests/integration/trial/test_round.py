@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.group import GroupTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import execute_round
@@ -243,6 +246,37 @@ def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf, clients: i
     assert 0.5 <= share < 0.75  # a busy host may be late for the end of a rest
     with pytest.raises(StopIteration):
         figure(results[0], "slowdown_stopped_s")
+
+
+def test_threads_of_several_clients_are_dealt_to_the_cpus_alike(server_of: ServerOf) -> None:
+    cpus = tuple(sorted(os.sched_getaffinity(0)))[:2]
+    settings = CpuIdleSettings(False, False, cpus[-1:], None, "dealt", 50.0, 15.0, server_cpus=cpus)
+    workload = ResolvedWorkload(driving(), {**QUICK, "clients": 4})
+    specs = specs_of(server_of, SERVERS[:2], workload, None, ())
+    seen: list[Counter[tuple[int, ...]]] = []
+
+    def listen(event: TrialEvent) -> None:
+        if isinstance(event, IntervalEnded) and event.kind == "drive" and not seen:
+            ours = (each for each in ownership.running() if each.server in SERVERS[:2])
+            seen.extend(map(pinned, ours))
+
+    trials = [
+        GroupTrial(replace(each, cpu_idle=settings), each.servers[0].server.name, listen)
+        for each in specs
+    ]
+    results = execute_round(trials, base=0, checked=lambda result: result)
+    assert [result.outcome for result in results] == ["finished"] * 2, results
+    assert seen == [{(cpu,): 4 // len(cpus) for cpu in cpus}] * 2
+
+
+def pinned(record: ownership.OwnershipRecord) -> Counter[tuple[int, ...]]:
+    """Return how many threads of a server may run on one CPU only, by CPU."""
+    threads = [
+        tuple(os.sched_getaffinity(int(task.name)))
+        for process in record.live_processes()
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+    ]
+    return Counter(each for each in threads if len(each) == 1)
 
 
 def test_two_of_the_same_server_start_from_the_same_snapshot(server_of: ServerOf) -> None:

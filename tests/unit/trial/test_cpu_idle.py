@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -132,7 +133,15 @@ any_setting = st.sampled_from(["auto", "on", "off"])
 latencies = st.floats(0.1, 1e4)
 
 
-@given(any_setting, any_setting, latencies, latencies, st.integers(1, 64), st.integers(1, 64))
+@given(
+    any_setting,
+    any_setting,
+    latencies,
+    latencies,
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.booleans(),
+)
 def test_settings_hold_and_nothing_is_taken_from_a_server(
     disable_idle_states: Setting,
     busy_poll: Setting,
@@ -140,12 +149,13 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
     awake: float,
     clients: int,
     n_cpus: int,
+    in_slices: bool,
 ) -> None:
     cpus = tuple(range(n_cpus))
     policy = CpuIdlePolicy(
         disable_idle_states, busy_poll, "auto", idle, awake, cpus, most_clients=clients
     )
-    chosen = policy.settings(clients)
+    chosen = policy.settings(clients, in_slices=in_slices)
     for setting, done in (
         (disable_idle_states, chosen.disable_idle_states),
         (busy_poll, chosen.busy_poll),
@@ -160,7 +170,11 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
     if chosen.shared_cpu is not None:
         assert clients == 1 < n_cpus
         assert not chosen.busy_poll
-    if chosen.client_cpus is not None:
+    if chosen.server_cpus is not None:
+        assert in_slices
+        assert clients > 1
+        assert (chosen.server_cpus, chosen.client_cpus) == (cpus, cpus[-1:])
+    elif chosen.client_cpus is not None:
         assert chosen.busy_poll
         assert len(chosen.client_cpus) == clients <= n_cpus / 4
 
@@ -170,3 +184,22 @@ def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting)
     reason = replace(SLEEPY, disable_idle_states=setting, most_clients=8).settings(8).reason
     assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic
+
+
+@pytest.mark.parametrize(
+    ("changed", "server_cpus"),
+    [
+        ({}, (0, 1)),
+        ({"colocate_client": "off"}, None),
+        ({"places_threads": False}, None),
+        ({"busy_poll": "on"}, None),
+        ({"cpus": (1,)}, None),
+    ],
+)
+def test_threads_of_several_clients_are_dealt_in_slices(
+    changed: dict[str, Any], server_cpus: tuple[int, ...] | None
+) -> None:
+    policy = replace(SLEEPY, **{"colocate_client": "auto", "most_clients": 8, **changed})
+    assert policy.settings(8, in_slices=True).server_cpus == server_cpus
+    assert policy.settings(8).server_cpus is None
+    assert policy.settings(1, in_slices=True).server_cpus is None

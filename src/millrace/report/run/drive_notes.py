@@ -207,6 +207,9 @@ def _wakeup_text(fact: CpuIdleFact) -> str:
         text += " and clients polled" if fact.polled else " and clients did not poll"
     if fact.on_cpus:
         text += f" on CPU {', '.join(map(str, fact.on_cpus))}"
+    if fact.server_cpus:
+        cpus = ", ".join(map(str, fact.server_cpus))
+        text += f", and the servers’ threads for them were dealt to CPUs {cpus}"
     return f"{text} ({fact.reason})"
 
 
