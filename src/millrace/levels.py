@@ -11,7 +11,8 @@ Level = str | int | float | bool
 CLIENTS = "clients"
 """The factor of the number of clients; the instructions of a statement do not depend on it."""
 
-_OPTION = "options."  # the prefix of factors that are options of a server
+_OPTIONS = "options"
+_OPTION = f"{_OPTIONS}."  # the prefix of factors that are options of a server
 _NAMING = frozenset(("server", "configuration", "test"))  # factors whose levels are names
 # Numbers, sizes and switches, which need the factor's name.
 _VALUE = re.compile(
@@ -20,17 +21,36 @@ _VALUE = re.compile(
 _SWITCHES = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 
 
+def split_role(factor: str) -> tuple[str | None, str]:
+    """Return the role that a factor is of, and its name without it.
+
+    ``replica.options.log_bin`` is ``options.log_bin`` of the role ``replica``. The role of
+    ``server`` is None: all roles share it that have no level of their own.
+    """
+    role, dot, rest = factor.partition(".")
+    return (None, factor) if not dot or role == _OPTIONS else (role, rest)
+
+
+def levels_of_role(levels: Mapping[str, Level], role: str) -> dict[str, Level]:
+    """Return the shared levels, and in their place those of a role's own, without its prefix."""
+    split = [(*split_role(factor), level) for factor, level in levels.items()]
+    shared = {name: level for of, name, level in split if of is None}
+    return shared | {name: level for of, name, level in split if of == role}
+
+
 def factor_text(factor: str) -> str:
     """Return a factor's name for reports, on one line; a server option has its own name."""
-    return shown_line(factor.removeprefix(_OPTION))
+    role, name = split_role(factor)
+    text = name.removeprefix(_OPTION)
+    return shown_line(text if role is None else f"{role} {text}")
 
 
 def is_name(factor: str, level: Level) -> bool:
     """Return whether a level is clear without its factor: ``InnoDB`` is, ``8M`` and ``on`` not."""
-    if factor.startswith(_OPTION) or not isinstance(level, str):
+    role, name = split_role(factor)
+    if role is not None or name.startswith(_OPTION) or not isinstance(level, str):
         return False
-    # For example, replica.server of a replica.
-    return factor.rpartition(".")[2] in _NAMING or _VALUE.fullmatch(level) is None
+    return name in _NAMING or _VALUE.fullmatch(level) is None
 
 
 def level_value(level: Level) -> str:
@@ -41,10 +61,14 @@ def level_value(level: Level) -> str:
 
 
 def level_text(factor: str, level: Level) -> str:
-    """Return a level among other factors' levels: ``InnoDB``, ``clients 8``, ``option = 8M``."""
-    if is_name(factor, level):
-        return level_value(level)
-    equals = "= " if factor.startswith(_OPTION) and not isinstance(level, bool) else ""
+    """Return a level among other factors' levels.
+
+    ``InnoDB``, ``clients 8``, ``option = 8M``; of another role ``replica mysql-8.0.12``.
+    """
+    role, name = split_role(factor)
+    if is_name(name, level):
+        return level_value(level) if role is None else f"{shown_line(role)} {level_value(level)}"
+    equals = "= " if name.startswith(_OPTION) and not isinstance(level, bool) else ""
     return f"{factor_text(factor)} {equals}{level_value(level) or '(empty)'}"
 
 

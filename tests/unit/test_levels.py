@@ -8,7 +8,15 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import UserError
-from millrace.levels import Level, is_name, level_named, level_text, levels_text
+from millrace.levels import (
+    Level,
+    is_name,
+    level_named,
+    level_text,
+    levels_of_role,
+    levels_text,
+    split_role,
+)
 from millrace.report.run.sentences import answer
 from millrace.report.run.tables import ratios_table, results_table
 from millrace.report.run.terminal import as_text
@@ -22,7 +30,9 @@ FLUSH = "options.innodb_flush_log_at_trx_commit"
     ("factor", "level", "text"),
     [
         ("server", "mysql-8.0.33", "mysql-8.0.33"),
-        ("replica.server", "mysql-8.0.33", "mysql-8.0.33"),
+        ("replica.server", "mysql-8.0.33", "replica mysql-8.0.33"),
+        ("replica.options.log_bin", True, "replica log_bin on"),
+        ("replica.options.slave_parallel_workers", 4, "replica slave_parallel_workers = 4"),
         ("configuration", "2", "2"),
         ("test", "oltp_insert", "oltp_insert"),
         ("engine", "InnoDB", "InnoDB"),
@@ -74,6 +84,35 @@ def test_switches_are_written_as_anybody_does(
     found = level_named(text, levels)
     assert found == level
     assert type(found) is type(level)
+
+
+@pytest.mark.parametrize(
+    ("factor", "split"),
+    [
+        ("server", (None, "server")),
+        ("options.log_bin", (None, "options.log_bin")),
+        ("replica.server", ("replica", "server")),
+        ("replica.options.log_bin", ("replica", "options.log_bin")),
+    ],
+)
+def test_a_factor_carries_its_role_as_a_prefix(factor: str, split: tuple[str | None, str]) -> None:
+    assert split_role(factor) == split
+
+
+def test_a_role_has_the_shared_levels_that_it_has_no_own_of() -> None:
+    levels: dict[str, Level] = {
+        "server": "mysql-5.7.22",
+        "options.log_bin": True,
+        "replica.server": "mysql-8.0.12",
+        "replica.options.log_bin": False,
+        "source.configuration": "wmf",
+    }
+    assert levels_of_role(levels, "replica") == {"server": "mysql-8.0.12", "options.log_bin": False}
+    assert levels_of_role(levels, "source") == {
+        "server": "mysql-5.7.22",
+        "options.log_bin": True,
+        "configuration": "wmf",
+    }
 
 
 def test_every_spelling_that_is_listed_is_understood() -> None:

@@ -47,6 +47,12 @@ def ablate(
             hint=f"choose one with --candidate, --test and --where: {titles(explained.compared)}",
         )
     stored, explanation = explained.stored, explained.compared[0]
+    if len(stored.run.spec.workload.roles) > 1:
+        raise UserError(
+            f"{stored.run.spec.workload.name} has several servers in a trial, whose settings an "
+            "ablation cannot tell apart",
+            hint="vary the suspected option in the experiment, such as replica.options.NAME",
+        )
     candidate = _treatment(stored, explanation.b)
     refuses, given = _refuses(candidate), _given(explanation.b)
     planned = policy.alignments(explanation.likely_causes, refuses, given)

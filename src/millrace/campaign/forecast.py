@@ -10,7 +10,7 @@ from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.treatments import trial_s
 from millrace.campaign.counting import mean_start_s
-from millrace.campaign.inputs import configuration_of
+from millrace.campaign.inputs import all_servers, configuration_of, servers_of
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
@@ -29,12 +29,17 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
     Servers may still be missing.
     """
     listings = {listing.name: listing for listing in install.list_servers()}
-    server_of = {each.id: listings[str(each.resolved["server"])] for each in plan.treatments}
-    used = {listing.name: listing for listing in server_of.values()}.values()
+    used = [listings[name] for name in all_servers(plan)]
     earlier = None if store is None else _earlier(plan, store)
     return estimate(
         plan,
-        needs={each.id: _needs(plan, each, server_of[each.id]) for each in plan.treatments},
+        needs={
+            each.id: [
+                _needs(plan, each, role, listings[name])
+                for role, name in servers_of(plan.experiment, each).items()
+            ]
+            for each in plan.treatments
+        },
         host_free_bytes=_free_bytes(paths.work_dir()),
         download_bytes=sum(s.download_bytes or 0 for s in used if s.state in install.MISSING),
         measured_trial_s=None if earlier is None else _measured_trial_s(earlier),
@@ -111,14 +116,14 @@ def _earlier(plan: Plan, store: Store) -> StoredRun | None:
     return None
 
 
-def _needs(plan: Plan, treatment: Treatment, server: install.ServerListing) -> Needs:
-    """Return the disk needs of a treatment; none for an attached server with a disk of its own."""
+def _needs(plan: Plan, treatment: Treatment, role: str, server: install.ServerListing) -> Needs:
+    """Return the disk needs of a server; none for an attached one with a disk of its own."""
     family = databases.get(server.family)
     table_bytes = family.storage.table_bytes
     if server.version is None:
         return Needs(0, binary_log=False, table_bytes=table_bytes)
     configuration = configuration_of(
-        plan.experiment, treatment, family=server.family, version=server.version
+        plan.experiment, treatment, role, family=server.family, version=server.version
     )
     options = family.options
     return Needs(

@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import psutil
 
 from millrace.collect.registry import PROFILE
-from millrace.experiment.levels import OPTION
+from millrace.experiment.levels import CONFIGURATION, DEFAULT_ROLE, OPTION, SERVER
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import OptionGiven, slowdown_of
-from millrace.levels import Level
+from millrace.levels import Level, levels_of_role
 from millrace.loadgen.datasets import DataChecksum
+from millrace.model.roles import MEASURED
 from millrace.model.servers import Configuration
 from millrace.servers import configurations
 from millrace.trial.cpu_idle import CpuIdlePolicy, CpuIdleSettings
@@ -43,30 +45,50 @@ class RunInput:
     estimate_s: float = 0.0
 
 
+def servers_of(experiment: Experiment, treatment: Treatment) -> dict[str, str]:
+    """Return the names of a treatment's servers by role."""
+    return {
+        role: str(levels_of_role(treatment.resolved, role)[SERVER])
+        for role in experiment.checked_workload.roles
+    }
+
+
+def all_servers(plan: Plan) -> tuple[str, ...]:
+    """Return the names of a plan's servers."""
+    named = (servers_of(plan.experiment, treatment).values() for treatment in plan.treatments)
+    return tuple(dict.fromkeys(chain.from_iterable(named)))
+
+
 def configuration_of(
-    experiment: Experiment, treatment: Treatment, *, family: str, version: str | None
+    experiment: Experiment,
+    treatment: Treatment,
+    role: str = DEFAULT_ROLE,
+    *,
+    family: str,
+    version: str | None,
 ) -> Configuration:
-    """Return the treatment's configuration, scaled to the data and its share of this host."""
+    """Return the configuration of a role, scaled to the data and its share of this host."""
     # A round may have one more server, for its A/A trial.
     servers_at_once = experiment.servers_at_once + int(experiment.slices)
+    servers_at_once *= len(experiment.checked_workload.roles)
     resolved = configurations.resolve(
-        str(treatment.resolved["configuration"]),
+        str(levels_of_role(treatment.resolved, role)[CONFIGURATION]),
         family=family,
         version=version,
         definitions=experiment.configurations,
         data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
         host_memory_bytes=psutil.virtual_memory().total // servers_at_once,
     )
-    return configurations.laid_over(resolved, varied_options(treatment))
+    return configurations.laid_over(resolved, varied_options(treatment, role))
 
 
-def varied_options(treatment: Treatment) -> dict[str, Level]:
-    """Return a treatment's levels of server options by name, including the one that slows down."""
-    slowdown = slowdown_of(treatment.resolved)
+def varied_options(treatment: Treatment, role: str = DEFAULT_ROLE) -> dict[str, Level]:
+    """Return a role's levels of server options by name, including the one that slows down."""
+    slowdown = slowdown_of(treatment.resolved) if role in MEASURED else None
     slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
     return {
         name.removeprefix(OPTION): level
-        for name, level in treatment.resolved.items()
+        for name, level in levels_of_role(treatment.resolved, role).items()
         if name.startswith(OPTION)
     } | slowing
 

@@ -11,17 +11,27 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
+from millrace.campaign import replication
 from millrace.campaign.forecast import forecast_here, refuse_without_space
-from millrace.campaign.inputs import PreparedTreatment, RunInput, configuration_of, varied_options
+from millrace.campaign.inputs import (
+    PreparedTreatment,
+    RunInput,
+    all_servers,
+    configuration_of,
+    servers_of,
+    varied_options,
+)
 from millrace.campaign.table_formats import refuse_without_holes, table_format_of, unavailable
-from millrace.databases.table_formats import COMPRESSION
+from millrace.databases.table_formats import COMPRESSION, TableFormat
 from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import slowdown_of
+from millrace.levels import Level
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
+from millrace.model.roles import MEASURED
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
@@ -118,18 +128,22 @@ def refuse_attached(plan: Plan) -> None:
     attached_ones = (row.name for row in install.list_servers() if row.state == "attached")
     others = {name: install.find(name) for name in attached_ones}
     for each in plan.treatments if plan.experiment.slices else ():
-        if (name := str(each.resolved["server"])) in others:
+        for name in others.keys() & servers_of(plan.experiment, each).values():
             raise UserError(
                 f"{name} is attached: millrace cannot start it for each round",
                 hint="measure in turns (--interleaved), or servers that millrace starts",
             )
-    on_others = tuple(each for each in plan.treatments if each.resolved["server"] in others)
+    on_others = tuple(
+        each
+        for each in plan.treatments
+        if others.keys() >= set(servers_of(plan.experiment, each).values())
+    )
     treatment_inputs(replace(plan, treatments=on_others), others)
 
 
 def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
     """Return the servers of the plan by name, and install missing ones of the catalogue."""
-    names = dict.fromkeys(str(treatment.resolved["server"]) for treatment in plan.treatments)
+    names = all_servers(plan)
     missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
     for name in names:
         if name in missing:
@@ -147,18 +161,39 @@ def _with_tls(server: Server, experiment: Experiment) -> Server:
 def _treatment_input(
     experiment: Experiment, treatment: Treatment, servers: Mapping[str, Server]
 ) -> PreparedTreatment:
-    server = servers[str(treatment.resolved["server"])]
+    of_roles = {role: servers[name] for role, name in servers_of(experiment, treatment).items()}
+    formats = {
+        role: table_format_of(experiment, treatment, server) for role, server in of_roles.items()
+    }
+    # A replica gets the tables of its source.
+    table_options = next(iter(formats.values())).sql
+    workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment), table_options)
+    required = replication.required_options(of_roles, treatment, workload)
+    specs: list[ServerSpec] = []
+    for role, server in of_roles.items():
+        shared = replication.shared_options(specs[0]) if specs else {}
+        needed = {**shared, **required.get(role, {})}
+        of_role = (role, server, formats[role])
+        specs.append(_server_spec(experiment, treatment, workload, of_role, required=needed))
+    return PreparedTreatment(tuple(specs), workload)
+
+
+def _server_spec(
+    experiment: Experiment,
+    treatment: Treatment,
+    workload: ResolvedWorkload,
+    of_role: tuple[str, Server, TableFormat],
+    *,
+    required: Mapping[str, Level],
+) -> ServerSpec:
+    role, server, table_format = of_role
     version = None if isinstance(server, AttachedServer) else server.version
-    table_format = table_format_of(experiment, treatment, server)
     wanted = configurations.laid_over(
-        configuration_of(experiment, treatment, family=server.family, version=version),
+        configuration_of(experiment, treatment, role, family=server.family, version=version),
         table_format.server_options,
         layer=COMPRESSION,
     )
-    workload = ResolvedWorkload(
-        experiment.workload, chosen(experiment, treatment), table_format.sql
-    )
-    if isinstance(server, AttachedServer) and varied_options(treatment):
+    if isinstance(server, AttachedServer) and varied_options(treatment, role):
         raise UserError(
             f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
             " varied",
@@ -169,11 +204,14 @@ def _treatment_input(
             f"{server.name} is attached: it cannot read a file of this host",
             hint="use load_mode 'local' for it",
         )
-    slowdown = slowdown_of(treatment.resolved)
+    slowdown = slowdown_of(treatment.resolved) if role in MEASURED else None
+    if required:
+        wanted = configurations.laid_over(wanted, required, layer="replication", optional=False)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
-    spec = ServerSpec(slowed_server(server, slowdown), fitted, slowdown, table_format=table_format)
-    return PreparedTreatment((spec,), workload)
+    return ServerSpec(
+        slowed_server(server, slowdown), fitted, slowdown, role, table_format=table_format
+    )
 
 
 def work_directory(place: Path) -> Path:
@@ -218,6 +256,7 @@ class Preparation:
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
+            replication.refuse_impossible(plan)
             refuse_attached(plan)
             estimate = forecast_here(plan, self._store)
             refuse_without_space(estimate)

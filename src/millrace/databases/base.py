@@ -17,6 +17,7 @@ from millrace.databases.lifecycle import Lifecycle
 from millrace.databases.load_dialect import LoadDialect
 from millrace.databases.monitoring import Monitoring
 from millrace.databases.packaging import Packaging
+from millrace.databases.replication import Replication
 from millrace.databases.table_checks import KeptTable
 from millrace.databases.table_formats import TableFormats
 from millrace.model.instance_facts import ServerStateFact
@@ -275,6 +276,7 @@ class Family:
     table_formats: TableFormats
     snapshots: SnapshotRules
     monitoring: Monitoring
+    replication: Replication | None = None
 
     def matches(self, identity: str) -> bool:
         """Return whether a server that identifies itself so belongs to the family."""

@@ -42,10 +42,11 @@ RESERVE_BYTES = 500_000_000
 
 @dataclass(frozen=True)
 class Needs:
-    """The disk needs of a treatment's server.
+    """The disk needs of a server.
 
     ``fixed_bytes`` are redo log and system tables; ``binary_log`` is whether the server also
-    writes the data to a binary log. ``table_bytes`` returns the size of tables on disk.
+    writes the data to a binary log, or a replica to its copy of one. ``table_bytes`` returns the
+    size of tables on disk.
     """
 
     fixed_bytes: int
@@ -80,7 +81,7 @@ class Estimate:
 def estimate(
     plan: Plan,
     *,
-    needs: Mapping[str, Needs],
+    needs: Mapping[str, Sequence[Needs]],
     host_free_bytes: int,
     download_bytes: int = 0,
     measured_trial_s: Mapping[str, float] | None = None,
@@ -88,9 +89,9 @@ def estimate(
 ) -> Estimate:
     """Estimate ``plan`` on a host with ``host_free_bytes`` on the disk of its instances.
 
-    ``needs`` and ``measured_trial_s`` are by treatment id; the latter has the mean duration of
-    whole trials of this plan's digest, where any exist, and ``measured_count_s`` that of their
-    counted starts.
+    ``needs`` (of each server) and ``measured_trial_s`` are by treatment id; the latter has the mean
+    duration of whole trials of this plan's digest, where any exist, and ``measured_count_s`` that
+    of their counted starts.
     """
     measured = measured_trial_s or {}
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
@@ -133,14 +134,15 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _peak(
-    plan: Plan, values: Mapping[str, Mapping[str, Any]], needs: Mapping[str, Needs]
+    plan: Plan, values: Mapping[str, Mapping[str, Any]], needs: Mapping[str, Sequence[Needs]]
 ) -> tuple[list[Treatment], int]:
     """Return the treatments measured together that need most of the disk, and the bytes."""
     workload = plan.experiment.checked_workload
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
     file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0
     disks = {
-        treatment.id: file_bytes + _trial_bytes(workload, values[treatment.id], needs[treatment.id])
+        treatment.id: file_bytes
+        + sum(_trial_bytes(workload, values[treatment.id], each) for each in needs[treatment.id])
         for treatment in plan.treatments
     }
     largest: list[Treatment] = []

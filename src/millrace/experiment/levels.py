@@ -7,14 +7,16 @@ from typing import Any
 from millrace.errors import Diagnostic, nearest
 from millrace.experiment.diagnostics import Diagnostics, Table, is_line, shown
 from millrace.experiment.model import Factor
-from millrace.levels import Level
+from millrace.levels import Level, split_role
+from millrace.model import roles as role_names
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 
-DEFAULT_ROLE = "server"
+DEFAULT_ROLE = role_names.SERVER
 SERVER, CONFIGURATION = "server", "configuration"
 
 # Server options are factors too: their names are the options' names behind this prefix.
 OPTION = "options."
+_OPTIONS = OPTION.removesuffix(".")
 
 LevelCheck = Callable[[str, object], None]
 OptionCheck = Callable[[str, str, object], Iterable[Diagnostic]]
@@ -40,16 +42,23 @@ class Vocabulary:
 
     def has_factor(self, name: str) -> bool:
         """Return whether a factor can be varied; only a server knows which options exist."""
-        return name.startswith(OPTION) or name in self.factor_names()
+        role, rest = split_role(name)
+        is_option = rest.startswith(OPTION) and (role is None or role in self.prefixes)
+        return is_option or name in self.factor_names()
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """The roles whose factors carry their name as a prefix."""
+        return tuple(role for role in self.roles if role != DEFAULT_ROLE)
 
     def factor_names(self) -> list[str]:
-        """Return every factor name that could be varied, with its role's prefix, except options."""
-        every_role = [
-            name if role == DEFAULT_ROLE else f"{role}.{name}"
-            for role in self.roles
-            for name in (SERVER, CONFIGURATION)
-        ]
-        return [*every_role, *self.of_workload()]
+        """Return every factor name that could be varied, except options.
+
+        Those without the prefix of a role are shared by all roles.
+        """
+        of_servers = (SERVER, CONFIGURATION)
+        of_roles = [f"{role}.{name}" for role in self.prefixes for name in of_servers]
+        return [*of_servers, *of_roles, *self.of_workload()]
 
 
 def read_factors(
@@ -73,30 +82,34 @@ def read_factors(
     return factors
 
 
-def _flattened(where: str, raw: Table, vocabulary: Vocabulary) -> list[tuple[str, str, Any]]:
-    """Return (place, factor, value) of each factor; ``replica.server = []`` is a nested table."""
-    known = {*vocabulary.factor_names(), SERVER, CONFIGURATION}
+def _flattened(
+    where: str, raw: Table, vocabulary: Vocabulary, prefix: str = ""
+) -> list[tuple[str, str, Any]]:
+    """Return (place, factor, value) of each factor.
+
+    ``replica.server = []`` is a nested table, and ``replica.options.log_bin = []`` two.
+    """
+    known = vocabulary.factor_names()
     flat = []
     for key, value in raw.items():
-        place = f"{where}.{key}"
-        if isinstance(value, dict) and key not in known and not {"levels", "aliases"} & set(value):
-            flat += [(f"{place}.{sub}", f"{key}.{sub}", nested) for sub, nested in value.items()]
+        place, name = f"{where}.{key}", f"{prefix}{key}"
+        is_table = isinstance(value, dict) and not {"levels", "aliases"} & set(value)
+        if is_table and name not in known and (not prefix or key == _OPTIONS):
+            flat += _flattened(place, value, vocabulary, f"{name}.")
         else:
-            flat.append((place, key, value))
+            flat.append((place, name, value))
     return flat
 
 
 def _exists(errors: Diagnostics, place: str, name: str, vocabulary: Vocabulary) -> bool:
-    role, dot, rest = name.rpartition(".")
-    if not dot and name in (SERVER, CONFIGURATION):
-        return True
+    role, rest = split_role(name)
     if vocabulary.has_factor(name):
         return True
     if vocabulary.workload is None:
         return False
-    if dot and role == DEFAULT_ROLE:
+    if role == DEFAULT_ROLE:
         errors.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
-    elif dot and role not in vocabulary.roles:
+    elif role is not None and role not in vocabulary.roles:
         errors.add(
             place,
             f"the workload {vocabulary.workload.name} has no role {role!r}",
@@ -173,14 +186,14 @@ def _check_alias(errors: Diagnostics, place: str, alias: str, levels: list[objec
 
 
 def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelCheck:
-    if name.startswith(OPTION):
+    kind = split_role(name)[1]
+    if kind.startswith(OPTION):
 
         def check_option(at: str, level: object) -> None:
-            for diagnostic in vocabulary.check_option(at, name.removeprefix(OPTION), level):
+            for diagnostic in vocabulary.check_option(at, kind.removeprefix(OPTION), level):
                 errors.include(diagnostic)
 
         return check_option
-    kind = name.rpartition(".")[2]
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
         return lambda at, level: _check_offered(errors, at, level, name, offered)
@@ -214,13 +227,22 @@ def _check_offered(
         errors.wrong_value(at, level, wanted)
 
 
-def completed(factors: Mapping[str, Factor], roles: tuple[str, ...]) -> tuple[Factor, ...]:
+def completed(factors: Mapping[str, Factor], roles: Collection[str]) -> tuple[Factor, ...]:
     """Return the factors in the file's order; a role without ``configuration`` gets ``default``."""
     complete = dict(factors)
-    for role in roles:
-        name = CONFIGURATION if role == DEFAULT_ROLE else f"{role}.{CONFIGURATION}"
-        complete.setdefault(name, Factor(name, ("default",)))
+    if any(f"{role}.{CONFIGURATION}" not in factors for role in roles):
+        complete.setdefault(CONFIGURATION, Factor(CONFIGURATION, ("default",)))
     return tuple(complete.values())
+
+
+def without_effect(factors: Collection[str], roles: Iterable[str]) -> list[str]:
+    """Return the shared factors of servers of which each role has one of its own."""
+    return [
+        name
+        for name in factors
+        if (name in (SERVER, CONFIGURATION) or name.startswith(OPTION))
+        and all(f"{role}.{name}" in factors for role in roles)
+    ]
 
 
 def is_among(level: Level, levels: Sequence[Level]) -> bool:

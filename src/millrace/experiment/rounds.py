@@ -85,6 +85,13 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
 
 def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
     workload = experiment.checked_workload
+    if len(workload.roles) > 1:
+        yield Diagnostic(
+            "workload",
+            f"a trial of {workload.name} has {' and '.join(workload.roles)}, which work at the "
+            "same time",
+            "interleaved trials",
+        )
     if not workload.drives:
         yield from _loads(experiment, [workload.values(each) for each in values])
         return

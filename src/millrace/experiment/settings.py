@@ -7,7 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
-from millrace.experiment.levels import DEFAULT_ROLE, SERVER, Vocabulary, read_factors
+from millrace.experiment.levels import (
+    DEFAULT_ROLE,
+    SERVER,
+    Vocabulary,
+    read_factors,
+    without_effect,
+)
 from millrace.experiment.model import Factor
 from millrace.levels import Level
 from millrace.quantities import parse_duration
@@ -116,11 +122,17 @@ def with_default_parameters(root: Settings, workload: Workload | None) -> Settin
 def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
     """Report missing settings: only the merged ones have to be complete."""
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
-    for role in vocabulary.roles:
+    for role in vocabulary.roles if SERVER not in settings.factors else ():
         name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
-        places = (f"factors.{name}", f"{settings.where}.factors.{name}")
+        tables = ("factors", f"{settings.where}.factors")
+        places = [f"{table}.{each}" for table in tables for each in (name, SERVER)]
         if name not in settings.factors and not errors.has_error_at(*places):
             errors.add(f"factors.{name}", f"is missing{at}", "a list of servers")
+    for name in without_effect(settings.factors, vocabulary.roles):
+        own = " and ".join(f"{role}.{name}" for role in vocabulary.roles)
+        errors.add(
+            f"factors.{name}", f"has no effect{at}: {own} take its place", "one or the other"
+        )
     for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
         if parameter.default is None and name not in settings.parameters:
             place = f"{settings.where or 'parameters'}.{name}"

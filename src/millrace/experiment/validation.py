@@ -10,7 +10,6 @@ from millrace.errors import Diagnostic, nearest
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
 from millrace.experiment.levels import (
     DEFAULT_ROLE,
-    OPTION,
     SERVER,
     OptionCheck,
     Vocabulary,
@@ -302,8 +301,8 @@ def _compare(
     table = errors.table("compare", document["compare"])
     raw = errors.keys("compare", table, ("factor", "base"))
     factor, known = raw.get("factor", SERVER), vocabulary.factor_names()
-    varied_option = isinstance(factor, str) and factor.startswith(OPTION)
-    if factor not in known and not varied_option and vocabulary.workload is not None:
+    is_known = isinstance(factor, str) and vocabulary.has_factor(factor)
+    if not is_known and vocabulary.workload is not None:
         errors.unknown("compare.factor", "factor", factor, known)
         factor = nearest(factor, known) or ""
     base = raw.get("base")

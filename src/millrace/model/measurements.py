@@ -79,6 +79,23 @@ SLICES = _measured("slices", "", None, "Slices of whole groups in which the serv
 ROUND_S = _measured("round_s", "s", None, "Time in which the servers of a round took turns.")
 PARTIAL = _measured("partial", "", "lower", "1 if clients ended before their time or number.")
 
+RECEIVE_S = _measured(
+    "receive_s", "s", "lower", "Time in which the replica copied the source's log, before applying."
+)
+CATCH_UP_S = _measured(
+    "catch_up_s", "s", "lower", "Time from the end of the load until the replica had applied it."
+)
+MEAN_LAG_S = _measured(
+    "mean_lag_s", "s", "lower", "Mean lag of the replica while the load ran and it caught up."
+)
+MAX_LAG_S = _measured("max_lag_s", "s", "lower", "The longest lag of the replica.")
+REPLICATED_BYTES = _measured(
+    "replicated_bytes", "bytes", None, "Length of the source's log that the replica applied."
+)
+REPLICATED_TRANSACTIONS = _measured(
+    "replicated_transactions", "", None, "Transactions of clients that the replica applied."
+)
+
 LOAD_GENERATOR_USER_S = _measured(
     "load_generator_user_s", "s", "lower", "CPU time of the load generator in user mode."
 )

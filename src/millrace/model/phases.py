@@ -8,6 +8,12 @@ from millrace.model.measurements import DURATION, TRIMMED, duration_s
 DRIVE = "drive"
 """The kind of a phase that drives clients."""
 
+APPLY = "apply"
+"""The kind of a phase in which a replica applies the changes of its source."""
+
+COMPARE_TABLES = "compare_tables"
+"""The kind of a phase that compares the tables of a source and its replica."""
+
 LOADING = ("load_data", "load_tables")
 """The kinds of phases that load rows."""
 
@@ -17,7 +23,8 @@ class MeasuredPhases:
     """Names of phases, in their order.
 
     ``driven`` is the one that drives clients, None where there is none. ``timed`` are those whose
-    time counts: the driven one, else those of the primary metric. ``loading`` load rows.
+    time counts: that of a replica, else the driven one, else those of the primary metric.
+    ``loading`` load rows, and their time counts.
     """
 
     driven: str | None
@@ -38,5 +45,8 @@ def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) ->
         for name in primary
         if name.endswith((DURATION, TRIMMED))
     }
-    timed = tuple(name for name, _ in kinds if name in counted) if driven is None else (driven,)
-    return MeasuredPhases(driven, timed, tuple(name for name, kind in kinds if kind in LOADING))
+    applied = tuple(name for name, kind in kinds if kind == APPLY)
+    of_primary = tuple(name for name, _ in kinds if name in counted)
+    timed = applied or (of_primary if driven is None else (driven,))
+    loading = tuple(name for name, kind in kinds if kind in LOADING and not applied)
+    return MeasuredPhases(driven, timed, loading)

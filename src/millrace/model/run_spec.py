@@ -19,6 +19,7 @@ from millrace.model.documents import (
 )
 from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.renamed_keys import read_parameters, read_workload
+from millrace.model.roles import SERVER
 
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
@@ -68,6 +69,7 @@ class WorkloadDefinition(OpenDocument):
     """A workload's definition. What is not named here is for millrace.workloads alone."""
 
     name: str
+    roles: Items[str] = (SERVER,)
     phases: Items[PhaseDefinition] = ()
     metrics: Annotated[Mapping[str, MetricDefinition], Field(min_length=1)]
     tables: Mapping[str, TableDefinition] | None = None

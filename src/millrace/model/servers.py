@@ -80,6 +80,12 @@ class AttachedServer:
 Server = InstalledServer | AttachedServer
 
 
+def version_of(server: Server) -> str:
+    """Return the version of a server that millrace starts; others are not possible here."""
+    assert isinstance(server, InstalledServer)
+    return server.version
+
+
 @dataclass(frozen=True)
 class Option:
     """One server option a configuration asks for.

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from millrace.errors import DamagedResult
 from millrace.model.observations import Observations
+from millrace.model.roles import MEASURED
 from millrace.store import histograms, observations, series
 from millrace.store.artefacts import Artefacts
 from millrace.store.records import StoredAttempt, StoredRun
@@ -40,9 +41,11 @@ def _with_files(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
 
 
 def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
-    files = _contents(attempt, observations.KIND, artefacts, observations.parse)
+    of_measured = tuple(each for each in attempt.artefacts if each.role in MEASURED)
+    measured = replace(attempt, artefacts=of_measured)
+    files = _contents(measured, observations.KIND, artefacts, observations.parse)
     found = next(iter(files), Observations())
-    server = next((each.server for each in attempt.instances if each.role == "server"), None)
+    server = next((each.server for each in attempt.instances if each.role in MEASURED), None)
     if server is not None:
         found = observations.with_counters(found, server.family)
     return replace(attempt, observations=found)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from millrace import databases, safe_json
 from millrace.errors import UserError
 from millrace.model.observations import VERSION, Observations
+from millrace.model.roles import MEASURED
 from millrace.model.steady_limits import SteadyLimits
 from millrace.store import checked
 from millrace.store.checked import OF_A_FILE
@@ -66,7 +67,7 @@ def with_counters(found: Observations, family: str) -> Observations:
 
 def limits_of(instances: Sequence[InstanceRecord]) -> SteadyLimits:
     """Return the limits of the measured server; the usual ones where its family is not known."""
-    server = next((each for each in instances if each.role == "server"), None)
+    server = next((each for each in instances if each.role in MEASURED), None)
     if server is None:
         return SteadyLimits()
     try:

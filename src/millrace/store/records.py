@@ -16,6 +16,7 @@ from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
+from millrace.model.roles import MEASURED
 from millrace.model.run_spec import Design, RunSpec
 from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
@@ -272,13 +273,19 @@ class StoredAttempt:
     @property
     def facts(self) -> InstanceFacts:
         """The facts of its server's instance; none where it was not recorded."""
-        server = (each for each in self.instances if each.role == "server")
+        server = (each for each in self.instances if each.role in MEASURED)
         return next((each.facts for each in server), InstanceFacts())
 
     @property
     def measured(self) -> dict[str, float]:
-        """The server's measurements, by name (see millrace.model.measurements)."""
-        return {each.name: each.value for each in self.measurements if each.role == "server"}
+        """The measurements by name (see millrace.model.measurements).
+
+        Those of a server beside the measured one have its role as a prefix: ``source.settled``.
+        """
+        return {
+            each.name if each.role in MEASURED else f"{each.role}.{each.name}": each.value
+            for each in self.measurements
+        }
 
 
 @dataclass(frozen=True)

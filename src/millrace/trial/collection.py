@@ -100,7 +100,9 @@ def target_of(
 
 
 def window(workload: ResolvedWorkload) -> Window:
-    """Return the measured part: driven clients, or the phases of the primary metric's time."""
+    """Return the measured part: a replica's, driven clients, or the primary metric's phases."""
+    if (apply := workload.apply_phase) is not None:
+        return Window(apply.name, apply.name, drives=False)
     timed = set(workload.checked.measured.timed)
     names = [phase.name for phase in workload.measuring_phases if phase.name in timed]
     return Window(names[0], names[-1], drives=workload.drives)

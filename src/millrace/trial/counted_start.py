@@ -28,6 +28,7 @@ from millrace.loadgen.events import DriveResult
 from millrace.loadgen.spec import Closed, Drive, LoadSpec
 from millrace.model.events import StepBegan
 from millrace.model.instruction_counts import CallPath, CountedStart
+from millrace.model.roles import SERVER
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
@@ -37,7 +38,6 @@ from millrace.trial.count_extent import Extent, extent_for, warming_for
 from millrace.trial.data_directory import DATABASE
 from millrace.trial.load_run import run_load
 from millrace.trial.managed_server import ManagedServer
-from millrace.trial.spec import SERVER
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext
 

@@ -11,6 +11,7 @@ from millrace.host.valgrind import Valgrind
 from millrace.model.instruction_counts import CountedStart, Program
 from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.observations import VERSION
+from millrace.model.roles import SERVER
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult
@@ -19,7 +20,7 @@ from millrace.trial.counted_start import CountedServer
 from millrace.trial.execute import attempt_result, reason_of
 from millrace.trial.load_run import Emit
 from millrace.trial.outputs import TrialOutputs
-from millrace.trial.spec import SERVER, TrialSpec
+from millrace.trial.spec import TrialSpec
 from millrace.trial.trial_server import TrialContext
 
 
@@ -27,6 +28,10 @@ def refusal(spec: TrialSpec) -> str | None:
     """Return why no instructions of a trial can be counted; None where they can."""
     if any(isinstance(each.server, AttachedServer) for each in spec.servers):
         return "the server is attached, and millrace cannot start it in valgrind"
+    if len(spec.servers) > 1:
+        return (
+            "it has several servers, and a statement's instructions would be those of one of them"
+        )
     if not spec.workload.is_restorable:
         return "it has no statements of clients on tables that are kept as a snapshot"
     return None

@@ -13,13 +13,13 @@ from millrace.databases.base import SnapshotRules
 from millrace.databases.table_formats import FileBytes
 from millrace.loadgen import datasets
 from millrace.model import measurements as names
+from millrace.model.roles import SERVER
 from millrace.servers import snapshots
 from millrace.servers.instances.closing import close_tree
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import PageCache, SnapshotKey, manifest
 from millrace.store.records import MeasurementRecord
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.spec import SERVER
 
 DATABASE = "millrace"
 

@@ -137,6 +137,7 @@ def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:
 def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...]) -> Step:
     spec, driven = trial.spec, servers[0]
     load_limit_s = time_limits.limit_s(spec.workload.measuring_phases, spec.workload)
+    replica_limit_s = time_limits.replica_limit_s(spec.workload)
 
     def run(_limit_s: float) -> Sequence[StepRecord]:
         load_spec = phase_spec.load_spec(
@@ -150,7 +151,8 @@ def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...]) -> Step:
         measurement = MeasurementContext(spec, servers, load_spec, window, trial.outputs)
         return measure.measure(measurement, trial.emit, load_limit_s)
 
-    return Step("measure", run, load_limit_s + collection.RESULT_LIMIT_S)
+    limit_s = load_limit_s + replica_limit_s + collection.RESULT_LIMIT_S
+    return Step("measure", run, limit_s)
 
 
 def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:

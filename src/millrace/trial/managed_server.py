@@ -8,6 +8,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.databases.table_formats import FileBytes
 from millrace.errors import HostError, TrialFailed
 from millrace.loadgen.spec import Connection, Tls
+from millrace.model.roles import SOURCE
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
@@ -154,7 +155,9 @@ class ManagedServer:
     def _prepare(self, _limit_s: float) -> None:
         refuse_unavailable(self.spec)
         # Another user of the host could take the port before the server does.
-        instance = lifecycle.create(self.server, self.spec.options, by_tcp=self._by_tcp)
+        instance = lifecycle.create(
+            self.server, self.spec.options, role=self.spec.role, by_tcp=self._listens
+        )
         self._instance = self.trial.opened.enter_context(instance)
         self.trial.outputs.managed[self.spec.role] = self._instance
         if self.trial.spec.data_file is not None:
@@ -179,7 +182,7 @@ class ManagedServer:
         try:
             self._instance.start(limit_s, tool=tool)
         except TrialFailed as failure:
-            if self._by_tcp:
+            if self._listens:
                 self._refuse_taken_port(failure)
             raise
 
@@ -216,6 +219,11 @@ class ManagedServer:
     @property
     def _by_tcp(self) -> bool:
         return self.trial.spec.workload.values.get("transport") == "tcp"
+
+    @property
+    def _listens(self) -> bool:
+        """True where clients or a replica reach the server by TCP."""
+        return self._by_tcp or self.spec.role == SOURCE
 
     def _connection(self, *, by_tcp: bool, tls: Tls | None = None) -> Connection:
         instance = self._instance

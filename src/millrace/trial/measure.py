@@ -23,8 +23,9 @@ from millrace.trial import (
 )
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
-from millrace.trial.load_run import Emit, run_load, run_measured
+from millrace.trial.load_run import Emit, OnEvent, run_load, run_measured
 from millrace.trial.outputs import TrialOutputs
+from millrace.trial.replication import ReplicatedLoad
 from millrace.trial.spec import TrialSpec
 from millrace.workloads.sure_rows import sure_rows
 
@@ -96,7 +97,7 @@ def measure(
         for hook in reversed(hooks):
             hook.ended()
         _keep_trimmed(spec, result, measurement.outputs)
-        if not spec.workload.drives:
+        if not (spec.workload.drives or spec.workload.checked.replicates):
             _repeat(measurement, hooks, emit, deadline)
         return conclude(measurement, hooks, result)
 
@@ -143,15 +144,20 @@ def _run(
         if result.driven() is not None:
             _keep(result, measurement.outputs)
 
-    return run_measured(
-        load_spec,
-        measurement.check,
-        emit,
-        load_limit_s,
-        on_event,
-        grace_s=_PARTIAL_LIMIT_S if measurement.spec.workload.drives else 0.0,
-        keep_partial=keep_partial,
-    )
+    def run_source(on_event: OnEvent) -> LoadResult:
+        return run_measured(
+            load_spec,
+            measurement.check,
+            emit,
+            load_limit_s,
+            on_event,
+            grace_s=_PARTIAL_LIMIT_S if measurement.spec.workload.drives else 0.0,
+            keep_partial=keep_partial,
+        )
+
+    if measurement.spec.workload.checked.replicates:
+        return ReplicatedLoad(measurement, on_event, emit).run(run_source)
+    return run_source(on_event)
 
 
 def _keep(result: LoadResult, outputs: TrialOutputs) -> None:

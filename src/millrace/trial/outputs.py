@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from millrace import databases
 from millrace.errors import TrialFailed
 from millrace.model.instance_facts import InstanceFacts
+from millrace.model.roles import SERVER
 from millrace.model.servers import Option, build_facts
 from millrace.servers.instances import error_log
 from millrace.servers.instances.instance import Instance
@@ -17,7 +18,7 @@ from millrace.store.records import (
     OptionRecord,
     ServerRecord,
 )
-from millrace.trial.spec import SERVER, ServerSpec
+from millrace.trial.spec import ServerSpec
 
 
 @dataclass

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def cpu_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield a hook for the CPU time of each driven server whose processes millrace may read."""
+    """Yield a hook for the CPU time of each driven server, or replica, that millrace may read."""
     return _hooks(measurement, ServerCpu)
 
 
@@ -28,7 +28,8 @@ def _hooks(
     measurement: MeasurementContext,
     hook: Callable[[MeasurementContext, str, ServerProcesses], MeasurementHook],
 ) -> Iterator[MeasurementHook]:
-    for server in measurement.servers if measurement.spec.workload.drives else ():
+    workload = measurement.spec.workload
+    for server in measurement.servers if workload.drives or workload.checked.replicates else ():
         processes = processes_of(server.client)
         if processes is not None:
             yield hook(measurement, server.role, processes)

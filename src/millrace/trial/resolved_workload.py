@@ -10,6 +10,7 @@ from typing import Any, cast
 from millrace import databases
 from millrace.levels import Level
 from millrace.loadgen.spec import Tables
+from millrace.model.phases import APPLY
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 from millrace.workloads.defaults import TABLE_OPTIONS
@@ -142,8 +143,23 @@ class ResolvedWorkload:
 
     @property
     def measuring_phases(self) -> tuple[Phase, ...]:
-        """The measured phases, and those after them."""
-        return tuple(self.checked.phases[len(self.making_phases) + len(self.warming_phases) :])
+        """The load generator's measured phases, and those after them."""
+        phases = self.checked.phases[len(self.making_phases) + len(self.warming_phases) :]
+        kinds = [phase.kind for phase in phases]
+        return tuple(phases[: kinds.index(APPLY)] if APPLY in kinds else phases)
+
+    @property
+    def apply_phase(self) -> Phase | None:
+        """The phase in which a replica applies the changes of its source, if there is one."""
+        return next((phase for phase in self.checked.phases if phase.kind == APPLY), None)
+
+    @property
+    def checking_phases(self) -> tuple[Phase, ...]:
+        """The phases after the replica has applied all changes; they check both servers."""
+        phases = self.checked.phases
+        if self.apply_phase is None:
+            return ()
+        return tuple(phases[phases.index(self.apply_phase) + 1 :])
 
 
 def _named_in(part: Any) -> set[str]:

@@ -6,12 +6,10 @@ from pathlib import Path
 from millrace.databases.table_formats import TableFormat
 from millrace.experiment.slowdown import Slowdown
 from millrace.loadgen.datasets import DataChecksum
+from millrace.model.roles import SERVER
 from millrace.model.servers import FittedOptions, Server
 from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.resolved_workload import ResolvedWorkload
-
-SERVER = "server"
-"""The role of a trial's only server."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ _SINGLE_ROWS_PER_S = 40
 # Two scans of a table and its index, read in random order from a slow disk.
 _WARM_ROWS_PER_S = 2_000
 _TRANSACTIONS_PER_S = 20
+# A replica that searches a whole table for each row is as good as hung. One thread of it applies
+# what many clients have changed, in so many times their time.
+_APPLIED_ROWS_PER_S = 1_000
+_APPLYING = 20
 _CONNECTIONS_PER_S = 100
 _STEADY_S = 300.0  # as the load generator's own bench waits for steady throughput
 
@@ -36,9 +40,20 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
             rows_per_s = _SINGLE_ROWS_PER_S if single else _LOAD_ROWS_PER_S
         case "warm_tables":
             rows_per_s = _WARM_ROWS_PER_S
+        case "apply":
+            driving_s = _driving_s(workload) if workload.drives else 0.0
+            return _SHORT_S + _APPLYING * driving_s + workload.rows / _APPLIED_ROWS_PER_S
         case _:
             return scan_limit_s(workload)
     return _SHORT_S + workload.rows / rows_per_s
+
+
+def replica_limit_s(workload: ResolvedWorkload) -> float:
+    """Return the time limit of a replica, to copy and apply changes, and of checks of both ends."""
+    if workload.apply_phase is None:
+        return 0.0
+    checking_s = limit_s(workload.checking_phases, workload)
+    return 2 * (phase_limit_s(workload.apply_phase, workload) + checking_s)
 
 
 def scan_limit_s(workload: ResolvedWorkload) -> float:

@@ -17,7 +17,8 @@ from pydantic import ConfigDict, Field, model_validator
 from millrace.errors import Diagnostic, ValidationError
 from millrace.levels import Level
 from millrace.model.measurements import DURATION, duration_s
-from millrace.model.phases import DRIVE, MeasuredPhases, measured_phases
+from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, MeasuredPhases, measured_phases
+from millrace.model.roles import REPLICA, SOURCE
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
 from millrace.workloads.tables import TableSet, Volume
@@ -67,7 +68,7 @@ class Phase(Part):
     name: Name
     kind: Literal[
         "sql", "load_data", "count", "checksum",
-        "load_tables", "verify_tables", "warm_tables", "drive",
+        "load_tables", "verify_tables", "warm_tables", "drive", "apply", "compare_tables",
     ]  # fmt: skip
     by: str | None = None
     sql: str | dict[str, str] | None = None
@@ -181,6 +182,7 @@ class Workload(Part):
                 raise ValueError(f"phase {phase.name}: unknown {{{unknown.pop()}}}")
         self._check_data()
         self._check_tests()
+        self._check_replica()
         timed = {duration_s(phase.name) for phase in self.phases}
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
@@ -216,6 +218,25 @@ class Workload(Part):
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
+
+    def _check_replica(self) -> None:
+        kinds: list[str] = [phase.kind for phase in self.phases]
+        has_replica = kinds.count(APPLY) == 1
+        if has_replica != (self.roles == [SOURCE, REPLICA]):
+            raise ValueError(f"roles {SOURCE} and {REPLICA} belong together with a phase {APPLY!r}")
+        if has_replica:
+            if lacking := {"attach", "log_format", "gtid"} - {*self.factors}:
+                raise ValueError(f"a workload with a replica needs the factor {lacking.pop()!r}")
+            after = set(kinds[kinds.index(APPLY) + 1 :])
+            if unfit := after - {"count", "checksum", COMPARE_TABLES}:
+                raise ValueError(f"a phase {unfit.pop()!r} cannot come after {APPLY!r}")
+        elif COMPARE_TABLES in kinds:
+            raise ValueError("a phase 'compare_tables' comes after 'apply'")
+
+    @property
+    def replicates(self) -> bool:
+        """Return whether a replica applies what clients change on its source."""
+        return REPLICA in self.roles
 
     @property
     def measured(self) -> MeasuredPhases:

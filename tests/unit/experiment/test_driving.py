@@ -224,7 +224,7 @@ def test_the_estimate_knows_tables_and_times(tmp_path: Path) -> None:
         plan = expand(read_text(tmp_path, with_lines("[parameters]", *lines)), seed=1)
         table_bytes = databases.get("mysql").storage.table_bytes
         none = Needs(0, binary_log=False, table_bytes=table_bytes)
-        needs = {each.id: none for each in plan.treatments}
+        needs = {each.id: [none] for each in plan.treatments}
         return estimate(plan, needs=needs, host_free_bytes=0)
 
     small, large, longer = at(), at(table_size=1_000_000), at(time_s=60)

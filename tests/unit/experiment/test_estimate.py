@@ -29,10 +29,10 @@ def plan_at(scale: str) -> Plan:
     return expand(read_shipped(scale), seed=1)
 
 
-def needs(plan: Plan, *, binary_log: tuple[str, ...] = ()) -> dict[str, Needs]:
+def needs(plan: Plan, *, binary_log: tuple[str, ...] = ()) -> dict[str, list[Needs]]:
     table_bytes = databases.get("mysql").storage.table_bytes
     return {
-        each.id: Needs(GB, each.levels["configuration"] in binary_log, table_bytes)
+        each.id: [Needs(GB, each.levels["configuration"] in binary_log, table_bytes)]
         for each in plan.treatments
     }
 

@@ -368,7 +368,7 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     plan = expand(experiment(3), seed=1)
     table_bytes = databases.get("mysql").storage.table_bytes
     same = Needs(1_000_000, binary_log=False, table_bytes=table_bytes)
-    needs = {each.id: same for each in plan.treatments}
+    needs = {each.id: [same] for each in plan.treatments}
     at_once = estimate(plan, needs=needs, host_free_bytes=0)
     interleaved = expand(without_slices(plan.experiment), seed=1)
     alone = estimate(interleaved, needs=needs, host_free_bytes=0)

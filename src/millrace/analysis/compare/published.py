@@ -7,6 +7,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import Level
+from millrace.model.roles import MEASURED
 from millrace.studies.lookup import Conditions, Figure, Study, load_study
 
 
@@ -96,7 +97,7 @@ def _figure(
 def _find(
     study: Study, treatment: TreatmentAnalysis, metric: Metric, parameters: Mapping[str, Level]
 ) -> Figure | None:
-    instance = next((i for i in treatment.instances if i.role == "server"), None)
+    instance = next((i for i in treatment.instances if i.role in MEASURED), None)
     if instance is None:
         return None
     conditions = Conditions(

@@ -17,6 +17,7 @@ from millrace.analysis.steady.steadiness import steadiness
 from millrace.analysis.variables import asked_against_effective
 from millrace.levels import Level, level_text
 from millrace.model import measurements
+from millrace.model.roles import MEASURED
 from millrace.stats.spread import summarise
 from millrace.store.records import (
     PAIR_FAILED,
@@ -164,7 +165,7 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:
-            if measurement.role == "server" and measurement.name in measurements.SIZES:
+            if measurement.role in MEASURED and measurement.name in measurements.SIZES:
                 sizes.setdefault(measurement.name, []).append(measurement.value)
     return {name: fmean(values) for name, values in sizes.items()}
 

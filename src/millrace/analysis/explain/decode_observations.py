@@ -23,6 +23,7 @@ from millrace.model.observations import (
     Waits,
 )
 from millrace.model.phases import MeasuredPhases
+from millrace.model.roles import MEASURED
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord
 
@@ -220,7 +221,7 @@ def _latency_s(attempt: StoredAttempt) -> float | None:
 
 
 def _is_pooled(attempt: StoredAttempt) -> bool:
-    servers = [instance for instance in attempt.instances if instance.role == "server"]
+    servers = [instance for instance in attempt.instances if instance.role in MEASURED]
     how = servers[0].effective.get("thread_handling", "") if servers else ""
     return "pool" in how
 

@@ -24,6 +24,7 @@ from millrace.analysis.explain.observations import (
 )
 from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.model import measurements
+from millrace.model.roles import MEASURED
 from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.multiple_tests import holm_marks
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -154,7 +155,7 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
     seen_s = None if process is None else process.user_s if user_only else process.cpu_s
     if seen_s is not None:
         return seen_s
-    measured = {m.name: m.value for m in trial.attempt.measurements if m.role == "server"}
+    measured = {m.name: m.value for m in trial.attempt.measurements if m.role in MEASURED}
     kinds = ("user",) if user_only else ("user", "system")
     times = [measured.get(f"server_{kind}_s") for kind in kinds]
     known = [value for value in times if value is not None]
@@ -177,7 +178,7 @@ def _rows_examined(observed: Observed) -> float | None:
 def _pool_reads(trial: ObservedTrial) -> float | None:
     """Return the page reads that millrace counted between the marks."""
     for measurement in trial.attempt.measurements:
-        if measurement.role == "server" and measurement.name == measurements.BUFFER_POOL_READS:
+        if measurement.role in MEASURED and measurement.name == measurements.BUFFER_POOL_READS:
             return measurement.value / trial.observed.work.operations
     return None
 

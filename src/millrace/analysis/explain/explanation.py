@@ -40,6 +40,7 @@ from millrace.analysis.explain.waits import compare_digests, compare_stages, com
 from millrace.analysis.variables import VariablesDiff
 from millrace.errors import UserError
 from millrace.levels import Level, level_text
+from millrace.model.roles import MEASURED
 from millrace.model.trials import Purpose
 from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
 
@@ -214,7 +215,7 @@ def _side_explanation(
     found = time_breakdown(trials)
     level = treatment.levels[factor]
     instances = (i for trial in (*profiled, *trials) for i in trial.attempt.instances)
-    servers = [instance for instance in instances if instance.role == "server"]
+    servers = [instance for instance in instances if instance.role in MEASURED]
     failures = _failures(stored, treatment, "measure", "profile")
     return SideExplanation(
         label=level_text(factor, level),

@@ -14,6 +14,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.errors import UserError
 from millrace.levels import Level, level_value
+from millrace.model.roles import MEASURED
 from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord
 from millrace.store.records import RunRecord, StoredRun
 
@@ -118,7 +119,7 @@ def _point(
     estimate = comparison.estimate
     assert estimate is not None
     label, at_utc, place = named
-    servers = (each.server for each in candidate.instances if each.role == "server")
+    servers = (each.server for each in candidate.instances if each.role in MEASURED)
     return PointRecord(
         label=label,
         at_utc=at_utc,

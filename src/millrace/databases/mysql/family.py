@@ -19,6 +19,7 @@ from millrace.databases.mysql.monitoring import MysqlMonitoring
 from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
 from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
+from millrace.databases.mysql.replication import MysqlReplication, ReplicationWords
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
 from millrace.databases.mysql.table_formats import MysqlTableFormats, StartOptions
 
@@ -67,6 +68,9 @@ def read_family(source: Path) -> Family:
         storage=_storage(common["storage"], data["storage"]),
         table_formats=_table_formats(data["title"], common["compression"], data["compression"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
+        replication=MysqlReplication(
+            ReplicationWords.model_validate(data["replication"]), data["forget_binary_log"]
+        ),
         monitoring=MysqlMonitoring(observable(common["observable"], data["observable"])),
     )
 

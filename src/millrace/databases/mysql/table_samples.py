@@ -49,7 +49,7 @@ def record_tables(session: Session) -> tuple[KeptTable, ...]:
     names = sorted((str(database), str(name)) for database, name in session.query(_TABLES))
     chosen = _evenly(names, MOST_TABLES)
     n_parts = max(1, min(PARTS_OF_A_TABLE, MOST_PARTS // max(1, len(chosen))))
-    tables = [_described(session, database, name) for database, name in chosen]
+    tables = [described(session, database, name) for database, name in chosen]
     counts = [_number(session, table.count()) for table in tables]
     samples = [
         read(session, _sample(session, table, n_rows, n_parts))
@@ -70,7 +70,8 @@ def _number(session: Session, sql: str) -> int:
     return numbers(session, sql, 1)[0]
 
 
-def _described(session: Session, database: str, table: str) -> Table:
+def described(session: Session, database: str, table: str) -> Table:
+    """Return a table with its columns and its primary key. Raise DatabaseError."""
     columns = session.query(_COLUMNS, database, table)
     key = session.query(_PRIMARY_KEY, database, table)
     return Table(

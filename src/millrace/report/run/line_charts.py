@@ -9,6 +9,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
+from millrace.model.roles import MEASURED
 from millrace.report.common.charts import MOST_LINES, WIDE, Line, LineChart, LogAxis, Mark, Tick
 from millrace.report.common.formatting import latency_text, percent_text
 from millrace.report.run.matrix import row_label, sections
@@ -167,7 +168,7 @@ def _relative_line(number: int, group: Group, plot: _Plot, *, shift: float) -> L
     pieces: list[list[str]] = [[]]
     family = None
     for treatment in group.treatments:
-        servers = (i.server for i in treatment.instances if i.role == "server")
+        servers = (i.server for i in treatment.instances if i.role in MEASURED)
         if (own := next((server.family for server in servers), None)) != family:
             family = own
             pieces.append([])

@@ -108,11 +108,12 @@ def laid_over(
     varied: Mapping[str, str | int | float | bool],
     *,
     layer: str = VARIED,
+    optional: bool = True,
 ) -> Configuration:
     """Return the configuration with an experiment's options of a layer on top, by their names.
 
-    A server that does not know an option goes without it, and reports say so. True switches an
-    option on and false off, even if its default differs between versions: ``log_bin``.
+    A server that does not know an ``optional`` one goes without it, and reports say so. True
+    switches an option on and false off, even if its default differs between versions: ``log_bin``.
     """
     options = {about(option.name): option for option in configuration.options}
     left_out = {about(left.option.name): left for left in configuration.left_out}
@@ -121,7 +122,7 @@ def laid_over(
         options[name] = Option(
             name=f"skip_{name}" if level is False else name,
             value=None if isinstance(level, bool) else str(level),
-            optional=True,
+            optional=optional,
             layer=layer,
         )
     return Configuration(configuration.name, tuple(options.values()), tuple(left_out.values()))

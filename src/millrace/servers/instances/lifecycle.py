@@ -18,6 +18,7 @@ from pathlib import Path
 
 from millrace import databases, paths
 from millrace.databases.lifecycle import Site
+from millrace.model.roles import REPLICA
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers.instances import instance_paths, ownership, users
 from millrace.servers.instances.instance import ERROR_LOG, Instance
@@ -67,7 +68,8 @@ def create(
             directory=directory,
             data_dir=directory / "data",
             tmp_dir=directory / "tmp",
-            load_dir=directory / "load",
+            # A replica loads what it has copied from its source into temporary files.
+            load_dir=directory / ("tmp" if role == REPLICA else "load"),
             run_dir=run_dir,
             socket=chosen_socket,
             port=reserved,
