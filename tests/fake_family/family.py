@@ -197,6 +197,11 @@ class _Administration:
     def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         ask(client, "facts")
 
+    def first_rows(
+        self, client: DatabaseClient, database: str, sql: str, most: int, limit_s: float
+    ) -> list[tuple[str, ...]]:
+        raise NotImplementedError  # no workload of the tests has checks
+
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         ask(client, "facts")
 

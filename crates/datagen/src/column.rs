@@ -1,6 +1,7 @@
 //! The generators of columns: the value of a column for any row.
 
 use crate::distribution::Integers;
+use crate::expression::Expression;
 use crate::link_degrees::LinkDegrees;
 use crate::motifs::Motifs;
 use crate::random::Random;
@@ -17,7 +18,7 @@ pub enum Value {
     Integer(Integer),
     /// An integer in units of 10^-scale.
     Decimal {
-        units: RandomInteger,
+        units: Integer,
         scale: u32,
     },
     /// Groups of digits, joined by `-`.
@@ -36,10 +37,53 @@ pub enum Value {
         motifs: Motifs,
         stream: Stream,
     },
+    /// The last `digits` digits of a number, each a word; the base is the number of words.
+    Words {
+        number: Integer,
+        words: Words,
+    },
     Constant {
         text: Vec<u8>,
         is_number: bool,
     },
+    /// NULL where a number is not 0.
+    Nullable {
+        is_null: Integer,
+        value: Box<Value>,
+    },
+}
+
+/// NULL in the rows of a file.
+pub const NULL: &[u8] = b"\\N";
+
+/// Numbers as words, one for each digit.
+#[derive(Clone, Debug)]
+pub struct Words {
+    pub words: Box<[Box<[u8]>]>,
+    pub digits: u32,
+}
+
+impl Words {
+    /// Return the longest text of a number.
+    pub fn longest(&self) -> usize {
+        let longest = self.words.iter().map(|word| word.len()).max().unwrap_or(0);
+        longest * self.digits as usize
+    }
+
+    /// Write a number at the start of `out` and return its length. There is at least one word.
+    #[inline]
+    pub fn write(&self, number: i64, out: &mut [u8]) -> usize {
+        let base = self.words.len() as u64;
+        let mut at = 0;
+        for digit in (0..self.digits).rev() {
+            let place = base.saturating_pow(digit);
+            let index = number.unsigned_abs() / place % base;
+            let word = &self.words[usize::try_from(index).expect("it is below their number")];
+            out[at..at + word.len()].copy_from_slice(word);
+            at += word.len();
+        }
+        at
+    }
 }
 
 /// The place of a row in its table.
@@ -72,6 +116,7 @@ pub enum Source {
     Child,
     Children,
     Random(RandomInteger),
+    Computed { expression: Expression, inputs: Box<[Integer]> },
 }
 
 /// A number that stays for `every` rows and begins again after `cycle` of its values.
@@ -147,6 +192,9 @@ impl Integer {
             Source::Child => place.child.cast_signed(),
             Source::Children => place.children.cast_signed(),
             Source::Random(draw) => draw.of_row(place.row),
+            Source::Computed { expression, inputs } => {
+                expression.value(|number| inputs[number].at(place))
+            }
         };
         let value = value.wrapping_mul(self.times).wrapping_add(self.plus);
         match &self.add {
@@ -181,7 +229,9 @@ impl Value {
             Self::Digits { groups, length, .. } => groups * (length + 1) - 1,
             Self::Letters { longest, .. } => *longest,
             Self::Motifs { motifs, .. } => motifs.longest(),
+            Self::Words { words, .. } => words.longest(),
             Self::Constant { text, .. } => text.len(),
+            Self::Nullable { value, .. } => value.longest().max(NULL.len()),
         }
     }
 
@@ -189,8 +239,12 @@ impl Value {
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
-            Self::Digits { .. } | Self::Letters { .. } | Self::Motifs { .. } => false,
+            Self::Digits { .. }
+            | Self::Letters { .. }
+            | Self::Motifs { .. }
+            | Self::Words { .. } => false,
             Self::Constant { is_number, .. } => *is_number,
+            Self::Nullable { value, .. } => value.is_number(),
         }
     }
 
@@ -207,7 +261,7 @@ impl Value {
         let row = place.row;
         match self {
             Self::Integer(integer) => put_integer(out, integer.at(place)),
-            Self::Decimal { units, scale } => put_decimal(out, units.of_row(row), *scale),
+            Self::Decimal { units, scale } => put_decimal(out, units.at(place), *scale),
             Self::Digits { stream, groups, length } => {
                 put_groups(out, *stream, row, *groups, *length)
             }
@@ -224,6 +278,12 @@ impl Value {
                 out[..text.len()].copy_from_slice(text);
                 text.len()
             }
+            Self::Words { number, words } => words.write(number.at(place), out),
+            Self::Nullable { is_null, .. } if is_null.at(place) != 0 => {
+                out[..NULL.len()].copy_from_slice(NULL);
+                NULL.len()
+            }
+            Self::Nullable { value, .. } => value.write(place, out),
         }
     }
 }

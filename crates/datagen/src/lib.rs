@@ -11,6 +11,7 @@ pub mod column;
 mod counter;
 mod digits;
 pub mod distribution;
+pub mod expression;
 mod families;
 #[cfg(any(test, feature = "goodness"))]
 pub mod goodness;

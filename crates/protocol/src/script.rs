@@ -32,6 +32,8 @@ pub enum Observe {
     FirstRow(RowFormat),
     /// The counts, and the last row of the only result, where the answer has so many rows.
     LastRow { format: RowFormat, of_rows: u64 },
+    /// The counts, and all rows of the first result.
+    Rows(RowFormat),
 }
 
 /// The format of rows: that of statements sent as text, or of prepared ones.
@@ -60,6 +62,8 @@ pub struct Answer {
     pub last_insert_id: u64,
     /// The first row or the last one; None where no row came, or it is not observed.
     pub row: Option<Row>,
+    /// The rows after the first, where all are observed.
+    pub more_rows: Vec<Row>,
 }
 
 /// The requests of one client.

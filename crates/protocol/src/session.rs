@@ -28,11 +28,15 @@ pub trait AnswerReader: Default + Send {
     /// Take bytes up to the end of the current answer.
     fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
-    /// Keep a row of the next answer. The others are followed without being read.
+    /// Keep a row of the next answer, and with the first one those after it as far as they are short.
+    /// The others are followed without being read.
     fn keep_row(&mut self, which: WhichRow, format: RowFormat);
 
     /// Return the row that was kept of the answer that has just ended; None where it has no row.
     fn take_row(&mut self) -> Result<Option<Row>, ProtocolError>;
+
+    /// Return all rows of that answer, of which the first was kept; too long ones are an error.
+    fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError>;
 
     /// Forget the row that was kept, without reading it.
     fn forget_row(&mut self);

@@ -1,17 +1,18 @@
-//! Numbers that a transaction takes from answers, and steps that depend on them.
+//! Values that a transaction takes from answers, and steps that depend on them.
 
 use protocol::script::{Answer, Observe, RowFormat};
 
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
-use super::generator::{AnswerPart, CompiledGenerator, ValueSource};
+use super::generator::{AnswerForm, AnswerPart, CompiledGenerator, LONGEST_ANSWER, ValueSource};
+use super::lasting::Answered;
 use super::statement::{Capture, Statement};
 use super::tails::Tail;
 
 /// A condition of a step.
 #[derive(Debug)]
 pub struct Condition {
-    /// Generators that take from answers alone.
+    /// Generators of values that last: those of answers, and what is made from them.
     pub generation: Vec<GenerationStep>,
     pub slot: u16,
     /// The step is done where the value is not 0, or where it is.
@@ -35,13 +36,15 @@ impl Condition {
 pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], answers: &[u16]) {
     for (answer, &generator) in answers.iter().enumerate() {
         let generator = &generators[usize::from(generator)];
-        let ValueSource::Answer { from, part, default } = &generator.source else {
+        let ValueSource::Answer { from, part, form, default, row } = &generator.source else {
             unreachable!("{} is not made from an answer", generator.name);
         };
         let asked = statements.iter_mut().find(|other| other.name == *from);
         asked.expect("the steps are checked").takes.push(Capture {
             answer,
             part: *part,
+            form: *form,
+            of_all_rows: row.is_some(),
             default: *default,
         });
     }
@@ -54,24 +57,65 @@ pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], an
             Observe::Nothing
         } else if !statement.takes.iter().any(is_column) {
             Observe::Counts
+        } else if statement.takes.iter().any(|taken| taken.of_all_rows) {
+            Observe::Rows(format)
         } else {
             Observe::FirstRow(format)
         };
     }
 }
 
-/// Take the numbers of an answer to `statement` into `answers`.
-pub fn take(statement: &Statement, answer: &Answer, answers: &mut [i64]) -> Result<(), String> {
+/// Take the values of an answer to `statement` into `answers`.
+pub fn take(
+    statement: &Statement,
+    answer: &Answer,
+    answers: &mut [Answered],
+) -> Result<(), String> {
     for taken in &statement.takes {
+        let into = &mut answers[taken.answer];
+        into.clear();
         let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        answers[taken.answer] = match taken.part {
-            AnswerPart::Rows => count(answer.rows),
-            AnswerPart::AffectedRows => count(answer.affected_rows),
-            AnswerPart::LastInsertId => count(answer.last_insert_id),
-            AnswerPart::Column(column) => {
-                number(statement, answer, column)?.unwrap_or(taken.default)
+        let column = match taken.part {
+            AnswerPart::Rows => {
+                into.numbers.push(count(answer.rows));
+                continue;
             }
+            AnswerPart::AffectedRows => {
+                into.numbers.push(count(answer.affected_rows));
+                continue;
+            }
+            AnswerPart::LastInsertId => {
+                into.numbers.push(count(answer.last_insert_id));
+                continue;
+            }
+            AnswerPart::Column(column) => column,
         };
+        for row in answer.row.iter().chain(&answer.more_rows) {
+            let value = row.get(column).ok_or_else(|| {
+                let (name, columns) = (&statement.name, row.len());
+                format!("statement {name} gave {columns} columns, and not {}", column + 1)
+            })?;
+            let wrong = |text: &str, expected: &str| {
+                let (name, column) = (&statement.name, column + 1);
+                let text: String = text.chars().take(SHOWN).collect();
+                format!("column {column} of statement {name} gave {text:?}, and {expected}")
+            };
+            match (taken.form, value) {
+                (AnswerForm::Number { .. }, None) => into.numbers.push(taken.default),
+                (AnswerForm::Number { scale }, Some(text)) => {
+                    let number = units(text, scale).ok_or_else(|| match scale {
+                        0 => wrong(text, "no whole number of 64 bits"),
+                        _ => wrong(text, &format!("no number with {scale} digits after the point")),
+                    })?;
+                    into.numbers.push(number);
+                }
+                (AnswerForm::Text, None) => into.texts.push(taken.default.to_string()),
+                (AnswerForm::Text, Some(text)) if text.len() > LONGEST_ANSWER => {
+                    return Err(wrong(text, &format!("more than {LONGEST_ANSWER} bytes")));
+                }
+                (AnswerForm::Text, Some(text)) => into.texts.push(text.clone()),
+            }
+        }
     }
     Ok(())
 }
@@ -113,4 +157,41 @@ pub fn remember(
     });
     state.tails.take(tail, remembered.goes_on, remembered.at_most, state.random);
     Ok(())
+}
+
+/// Characters of a value in an error.
+const SHOWN: usize = 40;
+
+/// Return a number in units of 10^-scale; None where it is none, or has more digits.
+fn units(text: &str, scale: u32) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.trim_start_matches('-').is_empty() {
+        return None;
+    }
+    let scale = scale as usize;
+    let (kept, rest) = fraction.split_at_checked(scale.min(fraction.len()))?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || rest.bytes().any(|byte| byte != b'0')
+    {
+        return None;
+    }
+    format!("{whole}{kept:0<scale$}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_units_of_their_last_digit() {
+        assert_eq!(units("-12.3", 2), Some(-1230));
+        assert_eq!(units("-0.05", 2), Some(-5));
+        assert_eq!(units("7", 2), Some(700));
+        assert_eq!(units("7.000", 0), Some(7));
+        assert_eq!(units("7.125", 2), None);
+        assert_eq!(units("9223372036854775807", 0), Some(i64::MAX));
+        assert_eq!(units("9223372036854775807", 1), None);
+        for text in ["", "a", "1e3", "1.2.3", "1.-2", "\u{e9}.\u{e9}"] {
+            assert_eq!(units(text, 2), None, "{text}");
+        }
+    }
 }

@@ -1,12 +1,31 @@
-//! Integer arithmetic as workloads write it: `{table_size}/2+1`.
+//! Arithmetic as workloads write it: numbers such as `{table_size}/2+1`, and generators that are
+//! computed from others, such as `if(order < 2101, 0, cents)`.
 //!
-//! `+ - * /`, a sign, parentheses, whole numbers and `{names}`. `/` rounds towards zero.
+//! Both have `+ - * /`, a sign, parentheses, whole numbers and `{names}` of values. `/` rounds towards
+//! zero. What is computed from generators also has their names, `%`, `|` (of bits), comparisons, which
+//! are 1 or 0, and `if(condition, then, else)`.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
+use datagen::expression::Operator;
+
 /// Parentheses deeper than this are refused, so that no text exhausts the stack.
 const DEPTH: u32 = 64;
+
+/// A part of an expression, in the order in which a stack evaluates them.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    Number(i128),
+    /// A value, of a name in braces.
+    Value(String),
+    /// A generator, of a bare name.
+    Generator(String),
+    Negate,
+    Apply(Operator),
+    /// The second of three where the first is not 0, else the third.
+    Choose,
+}
 
 /// Return the value of `expression`, or what is wrong with it. `value_of` knows the names.
 ///
@@ -15,92 +34,191 @@ pub fn evaluate(
     expression: &str,
     value_of: &dyn Fn(&str) -> Result<i128, String>,
 ) -> Result<i64, String> {
-    let mut reader = Reader { characters: expression.chars().peekable(), value_of, depth: 0 };
-    let result = reader.sum()?;
+    let mut stack: Vec<i128> = Vec::new();
+    let pop = |stack: &mut Vec<i128>| stack.pop().expect("parts are in their order");
+    for part in parse(expression, false)? {
+        let value = match part {
+            Part::Number(number) => number,
+            Part::Value(name) => value_of(&name)?,
+            Part::Negate => fits(pop(&mut stack).checked_neg())?,
+            Part::Apply(operator) => {
+                let (right, left) = (pop(&mut stack), pop(&mut stack));
+                fits(match operator {
+                    Operator::Add => left.checked_add(right),
+                    Operator::Subtract => left.checked_sub(right),
+                    Operator::Multiply => left.checked_mul(right),
+                    Operator::Divide if right == 0 => return Err("it divides by 0".to_owned()),
+                    Operator::Divide => left.checked_div(right),
+                    other => unreachable!("{other:?} is none of a number"),
+                })?
+            }
+            Part::Generator(_) | Part::Choose => unreachable!("{part:?} is none of a number"),
+        };
+        stack.push(value);
+    }
+    i64::try_from(pop(&mut stack)).map_err(|_| "the result is too large".to_owned())
+}
+
+/// Return the parts of an expression, or what is wrong with it. Those `of_generators` have more
+/// operators, and bare names.
+pub fn parse(expression: &str, of_generators: bool) -> Result<Vec<Part>, String> {
+    let characters = expression.chars().peekable();
+    let mut reader = Reader { characters, of_generators, parts: Vec::new(), depth: 0 };
+    reader.whole()?;
     match reader.peek() {
-        None => i64::try_from(result).map_err(|_| "the result is too large".to_owned()),
-        Some(left) => Err(format!("{left:?} is not expected there")),
+        None => Ok(reader.parts),
+        Some(left) => Err(unexpected(left)),
     }
 }
 
 struct Reader<'a> {
     characters: Peekable<Chars<'a>>,
-    value_of: &'a dyn Fn(&str) -> Result<i128, String>,
+    of_generators: bool,
+    parts: Vec<Part>,
     depth: u32,
 }
 
 impl Reader<'_> {
-    fn sum(&mut self) -> Result<i128, String> {
-        let mut result = self.product()?;
-        loop {
-            let (sign, right) = match self.peek() {
-                Some('+') => (1, self.after_operator(Self::product)?),
-                Some('-') => (-1, self.after_operator(Self::product)?),
-                _ => return Ok(result),
+    fn whole(&mut self) -> Result<(), String> {
+        if self.of_generators { self.comparison() } else { self.sum() }
+    }
+
+    fn comparison(&mut self) -> Result<(), String> {
+        self.bits()?;
+        while let Some(first @ ('<' | '>' | '=')) = self.peek() {
+            self.characters.next();
+            let second = self.characters.next_if(|&c| c == '=' || c == '>' && first == '<');
+            let operator = match (first, second) {
+                ('<', None) => Operator::Less,
+                ('<', Some('=')) => Operator::AtMost,
+                ('<', Some(_)) => Operator::Unlike,
+                ('>', None) => Operator::Greater,
+                ('>', Some('=')) => Operator::AtLeast,
+                ('=', None) => Operator::Equal,
+                _ => return Err(unexpected('=')),
             };
-            result = fits(right.checked_mul(sign).and_then(|r| result.checked_add(r)))?;
+            self.bits()?;
+            self.parts.push(Part::Apply(operator));
+        }
+        Ok(())
+    }
+
+    fn bits(&mut self) -> Result<(), String> {
+        self.sum()?;
+        while self.of_generators && self.peek() == Some('|') {
+            self.operand(Self::sum, Operator::Or)?;
+        }
+        Ok(())
+    }
+
+    fn sum(&mut self) -> Result<(), String> {
+        self.product()?;
+        loop {
+            match self.peek() {
+                Some('+') => self.operand(Self::product, Operator::Add)?,
+                Some('-') => self.operand(Self::product, Operator::Subtract)?,
+                _ => return Ok(()),
+            }
         }
     }
 
-    fn product(&mut self) -> Result<i128, String> {
-        let mut result = self.signed()?;
+    fn product(&mut self) -> Result<(), String> {
+        self.signed()?;
         loop {
-            result = match self.peek() {
-                Some('*') => fits(result.checked_mul(self.after_operator(Self::signed)?))?,
-                Some('/') => match self.after_operator(Self::signed)? {
-                    0 => return Err("it divides by 0".to_owned()),
-                    divisor => fits(result.checked_div(divisor))?,
-                },
-                _ => return Ok(result),
-            };
+            match self.peek() {
+                Some('*') => self.operand(Self::signed, Operator::Multiply)?,
+                Some('/') => self.operand(Self::signed, Operator::Divide)?,
+                Some('%') if self.of_generators => {
+                    self.operand(Self::signed, Operator::Remainder)?;
+                }
+                _ => return Ok(()),
+            }
         }
     }
 
-    fn signed(&mut self) -> Result<i128, String> {
+    fn signed(&mut self) -> Result<(), String> {
         let mut negative = false;
         while self.peek() == Some('-') {
             self.characters.next();
             negative = !negative;
         }
-        let value = self.atom()?;
-        fits(if negative { value.checked_neg() } else { Some(value) })
+        self.atom()?;
+        if negative {
+            self.parts.push(Part::Negate);
+        }
+        Ok(())
     }
 
-    fn atom(&mut self) -> Result<i128, String> {
+    fn atom(&mut self) -> Result<(), String> {
         match self.peek() {
             Some('(') => {
-                self.characters.next();
-                self.depth += 1;
-                if self.depth > DEPTH {
-                    return Err("it has too many parentheses".to_owned());
-                }
-                let value = self.sum()?;
-                self.depth -= 1;
-                self.expect(')')?;
-                Ok(value)
+                self.open()?;
+                self.whole()?;
+                self.close()
             }
             Some('{') => {
                 self.characters.next();
                 let name = self.while_some(|c| c != '}');
                 self.expect('}')?;
-                (self.value_of)(&name)
+                self.parts.push(Part::Value(name));
+                Ok(())
             }
             Some(digit) if digit.is_ascii_digit() => {
                 let digits = self.while_some(|c| c.is_ascii_digit() || c == '_');
                 let plain = digits.replace('_', "");
-                plain.parse().map_err(|_| format!("{digits} is too large"))
+                let number = plain.parse().map_err(|_| format!("{digits} is too large"))?;
+                self.parts.push(Part::Number(number));
+                Ok(())
             }
-            Some(other) => Err(format!("{other:?} is not expected there")),
+            Some(letter) if self.of_generators && letter.is_ascii_alphabetic() => {
+                let name = self.while_some(|c| c.is_ascii_alphanumeric() || c == '_');
+                if name == "if" && self.peek() == Some('(') {
+                    return self.choice();
+                }
+                self.parts.push(Part::Generator(name));
+                Ok(())
+            }
+            Some(other) => Err(unexpected(other)),
             None => Err("it ends too early".to_owned()),
         }
     }
 
-    fn after_operator(
+    /// Read what follows `if`.
+    fn choice(&mut self) -> Result<(), String> {
+        self.open()?;
+        self.whole()?;
+        for _ in 0..2 {
+            self.expect(',')?;
+            self.whole()?;
+        }
+        self.close()?;
+        self.parts.push(Part::Choose);
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<(), String> {
+        self.expect('(')?;
+        self.depth += 1;
+        if self.depth > DEPTH {
+            return Err("it has too many parentheses".to_owned());
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        self.depth -= 1;
+        self.expect(')')
+    }
+
+    fn operand(
         &mut self,
-        operand: fn(&mut Self) -> Result<i128, String>,
-    ) -> Result<i128, String> {
+        operand: fn(&mut Self) -> Result<(), String>,
+        operator: Operator,
+    ) -> Result<(), String> {
         self.characters.next();
-        operand(self)
+        operand(self)?;
+        self.parts.push(Part::Apply(operator));
+        Ok(())
     }
 
     fn expect(&mut self, wanted: char) -> Result<(), String> {
@@ -126,6 +244,10 @@ impl Reader<'_> {
         while self.characters.next_if(|c| c.is_whitespace()).is_some() {}
         self.characters.peek().copied()
     }
+}
+
+fn unexpected(found: char) -> String {
+    format!("{found:?} is not expected there")
 }
 
 fn fits(result: Option<i128>) -> Result<i128, String> {
@@ -173,6 +295,35 @@ mod tests {
         assert_eq!(value(&"(".repeat(1000)).unwrap_err(), "it has too many parentheses");
     }
 
+    #[test]
+    fn generators_have_more_operators_and_bare_names() {
+        let parts = |text: &str| {
+            let parts = parse(text, true)?;
+            Ok::<_, String>(
+                parts.iter().map(|part| format!("{part:?}")).collect::<Vec<_>>().join(" "),
+            )
+        };
+        assert_eq!(
+            parts("if(a_1 <> 2, b | 3 % {c}, -d)").unwrap(),
+            r#"Generator("a_1") Number(2) Apply(Unlike) Generator("b") Number(3) Value("c") Apply(Remainder) Apply(Or) Generator("d") Negate Choose"#
+        );
+        for (text, operator) in [
+            ("1<2", "Less"),
+            ("1 <= 2", "AtMost"),
+            ("1=2", "Equal"),
+            ("1>=2", "AtLeast"),
+            ("1>2", "Greater"),
+        ] {
+            assert_eq!(parts(text).unwrap(), format!("Number(1) Number(2) Apply({operator})"));
+        }
+        assert_eq!(parts("iffy + if").unwrap(), r#"Generator("iffy") Generator("if") Apply(Add)"#);
+        assert_eq!(parts("if(1, 2)").unwrap_err(), "')' is not expected there, but ','");
+        assert_eq!(parts("1 == 2").unwrap_err(), "'=' is not expected there");
+        for text in ["a", "1 % 2", "1 < 2", "1 | 2", "if(1, 2, 3)"] {
+            assert!(parse(text, false).is_err(), "{text}");
+        }
+    }
+
     /// Return an expression with its value, computed separately in 128 bits.
     fn expressions() -> impl Strategy<Value = (String, Option<i128>)> {
         let number = (0i128..1_000_000).prop_map(|n| (n.to_string(), Some(n)));
@@ -202,8 +353,9 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "[-+*/(){}0-9a-z_ ]{0,40}") {
+        fn no_text_panics(text in "(if|[-+*/%|<>=,(){}0-9a-z_ ]){0,40}") {
             let _ = value(&text);
+            let _ = parse(&text, true);
         }
     }
 }

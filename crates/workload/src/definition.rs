@@ -101,6 +101,11 @@ pub struct Column {
     /// Compared byte for byte, whatever the character set.
     #[serde(default)]
     pub binary: bool,
+    /// Not loaded: others come from it.
+    #[serde(default)]
+    pub hidden: bool,
+    /// A column that holds whole numbers: this one is NULL where that is not 0.
+    pub null_if: Option<String>,
     #[serde(flatten)]
     pub generator: Generator,
 }
@@ -141,16 +146,24 @@ pub struct Generator {
     pub length: Option<Number>,
     /// text: the largest number of characters, where the length is random, too.
     pub max_length: Option<Number>,
-    /// decimal: digits after the point.
+    /// decimal, computed, answer: digits after the point. Its whole number counts units of the last
+    /// digit.
     pub scale: Option<Number>,
     /// constant. answer: `rows`, `affected_rows` or `last_insert_id`, unless `column` is given.
+    /// computed: arithmetic over generators.
     pub value: Option<Value>,
+    /// answer: "text" where the column is none of numbers.
+    #[serde(rename = "as")]
+    pub as_form: Option<String>,
+    /// answer: the generator of the row's number, from 1; the first row unless said.
+    pub row: Option<String>,
     /// answer: a column of the first row, from 1.
     pub column: Option<Number>,
     /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
     /// 0 unless said.
     pub default: Option<Number>,
-    /// derived: the generator it is made from; its value times `times` plus `plus`. answer: the statement.
+    /// derived, words: the generator it is made from; derived: its value times `times` plus `plus`.
+    /// answer: the statement.
     pub from: Option<String>,
     pub plus: Option<Number>,
     pub times: Option<Number>,
@@ -182,6 +195,20 @@ pub struct Generator {
     /// which it ends after each value.
     pub max_count: Option<Number>,
     pub stop: Option<Number>,
+    /// words: those of the digits, and how many digits.
+    pub words: Option<Vec<String>>,
+    pub digits: Option<Number>,
+    /// integer, decimal, digits, text: how long a statement's value lasts.
+    pub per: Option<Lifetime>,
+}
+
+/// The part of a transaction for which a value stays the same.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifetime {
+    /// An iteration of the loop that its step is in.
+    Iteration,
+    Transaction,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -205,7 +232,7 @@ pub enum GeneratorKind {
     Permutation,
     /// The same list each time: `count` values from `first` on.
     Series,
-    /// A whole number of the answer to a statement of an earlier step of the transaction.
+    /// A value of the answer to a statement of an earlier step of the transaction.
     Answer,
     /// A column's number of the row's parent, and of the row among its parent's.
     Parent,
@@ -220,6 +247,12 @@ pub enum GeneratorKind {
     Links,
     /// A whole number of a list's end that the client remembers: see [`Remember`].
     Tail,
+    /// Arithmetic over other generators of the same repetition.
+    Computed,
+    /// The digits of another generator, each as a word.
+    Words,
+    /// The number of the iteration of the loop that the step is in, from 1.
+    Iteration,
 }
 
 /// A statement with `?` where its parameters go. A parameter that is a list becomes `?, ?, ...`.
@@ -314,16 +347,23 @@ fn no() -> FixedOrByLevel<bool> {
     FixedOrByLevel::Always(false)
 }
 
-/// Statements that share their values; each repetition generates new ones, all on one table.
+/// Statements that share their values; each repetition generates new ones, all on one table. Or
+/// a loop over steps. Or a rollback.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    #[serde(default)]
     pub statements: Vec<String>,
-    /// The number of repetitions, 1 unless said.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// The transaction ends here, with ROLLBACK.
+    #[serde(default)]
+    pub rollback: bool,
+    /// The number of repetitions, 1 unless said; of a loop also the name of a generator.
     pub times: Option<Number>,
-    /// A generator made from an answer: the step is skipped where it is 0.
+    /// A generator of a value that lasts: the step is skipped where it is 0.
     pub only_if: Option<String>,
-    /// A generator made from an answer: the step is skipped where it is not 0.
+    /// A generator of a value that lasts: the step is skipped where it is not 0.
     pub unless: Option<String>,
 }
 

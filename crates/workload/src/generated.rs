@@ -74,6 +74,26 @@ impl GeneratedValues {
         &self.values[self.values.len() - count..]
     }
 
+    /// Return the number of values of a slot.
+    #[inline]
+    pub fn count(&self, slot: u16) -> u32 {
+        self.slots[usize::from(slot)].count
+    }
+
+    /// Push the values of a slot of others, which are texts or not.
+    pub fn push_from(&mut self, others: &Self, slot: u16, are_texts: bool) {
+        if are_texts {
+            for text in others.texts(slot) {
+                self.push_text(text.len(), |out| {
+                    out.copy_from_slice(text);
+                    text.len()
+                });
+            }
+        } else {
+            self.values.extend_from_slice(others.integers(slot));
+        }
+    }
+
     /// Return the first integer of a slot.
     #[inline]
     pub fn integer(&self, slot: u16) -> i64 {

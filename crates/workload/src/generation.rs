@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::definition::Generator;
 use super::generated::GeneratedValues;
 use super::generator::{CompiledGenerator, Form, ValueSource};
+use super::lasting::{Answered, put_number};
 use super::tails::Tails;
 use super::values::Values;
 use crate::validation::ValidationError;
@@ -12,16 +13,19 @@ use datagen::distribution::{Integers, Shape};
 use datagen::random::Random;
 
 /// One generator at its place in the order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct GenerationStep {
     pub generator: u16,
     /// The slot of its values.
     pub slot: u16,
-    /// derived, below, either, links: the slot it is made from; sequence, permutation: its counter;
-    /// segment: its part; answer: its number among those.
+    /// derived, below, either, links, words: the slot it is made from; sequence, permutation: its
+    /// counter; segment: its part; answer, lasting: its number among those.
     pub other: u16,
-    /// derived, below: the slot of what is added; either, tail: that of the other generator.
+    /// derived, below: the slot of what is added; either, tail: that of the other generator; answer:
+    /// that of the row's number.
     pub second: Option<u16>,
+    /// computed: the slots it is made from.
+    pub inputs: Box<[u16]>,
 }
 
 /// The state of the generators of one client.
@@ -37,10 +41,15 @@ pub struct GeneratorState {
     pub turns: u64,
     /// The table that statements ask.
     pub table: u32,
-    /// Numbers taken from the answers of the current transaction.
-    pub answers: Vec<i64>,
+    /// What was taken from the answers of the current transaction.
+    pub answers: Vec<Answered>,
     /// Ends of long answers.
     pub tails: Tails,
+    /// Values that last, and which of them are made.
+    pub lasting: GeneratedValues,
+    pub is_made: Vec<bool>,
+    /// The iteration of the loop, from 0.
+    pub iteration: u32,
 }
 
 impl GeneratorState {
@@ -102,10 +111,23 @@ impl GeneratorState {
                     made.begin(step.slot, 1);
                     made.push(low.wrapping_add_unsigned(value / tables));
                 }
-                ValueSource::Answer { .. } => {
-                    made.begin(step.slot, 1);
-                    made.push(self.answers[other]);
+                ValueSource::Answer { form, default, .. } => {
+                    self.put_answer(step, *form, *default, made);
                 }
+                ValueSource::Computed { expression, scale, .. } => {
+                    let value = expression.value(|input| made.integer(step.inputs[input]));
+                    put_number(step.slot, value, *scale, made);
+                }
+                ValueSource::Words { words, .. } => {
+                    let number = made.integer(step.other);
+                    made.begin(step.slot, 1);
+                    made.push_text(words.longest(), |out| words.write(number, out));
+                }
+                ValueSource::Iteration => {
+                    made.begin(step.slot, 1);
+                    made.push(i64::from(self.iteration) + 1);
+                }
+                ValueSource::Lasting { source, .. } => self.put_lasting(step, source, made),
                 ValueSource::Segment { .. } => {
                     let count = generator.draw_count(&mut self.random);
                     made.begin(step.slot, count);
@@ -168,6 +190,8 @@ pub struct GeneratorCompiler<'a> {
     pub counted: Vec<u16>,
     /// Generators that take from an answer.
     pub answers: Vec<u16>,
+    /// Generators of values that last.
+    pub lasting: Vec<u16>,
     pub slots: u16,
     /// The slots of generators outside of terms.
     steps: BTreeMap<u16, u16>,
@@ -205,6 +229,7 @@ impl<'a> GeneratorCompiler<'a> {
             segments: Vec::new(),
             counted: Vec::new(),
             answers: Vec::new(),
+            lasting: Vec::new(),
             slots: 0,
             steps: BTreeMap::new(),
         }
@@ -224,6 +249,7 @@ impl<'a> GeneratorCompiler<'a> {
         let index = self.index(name, key)?;
         let own_key = format!("generators.{name}");
         let source = self.compiled[usize::from(index)].source.clone();
+        let mut inputs = Vec::new();
         let mut slot_of =
             |from: &str, part: &str| self.source(name, from, &format!("{own_key}.{part}"), scope);
         let mut second = None;
@@ -246,6 +272,18 @@ impl<'a> GeneratorCompiler<'a> {
                     return Err(ValidationError::new(format!("{own_key}.from"), "is missing"));
                 }
             },
+            ValueSource::Words { from, .. } => slot_of(from, "from")?,
+            ValueSource::Computed { from, .. } => {
+                for from in from {
+                    inputs.push(slot_of(from, "value")?);
+                }
+                0
+            }
+            ValueSource::Answer { row: Some(row), .. } => {
+                second = Some(slot_of(row, "row")?);
+                position_in(&mut self.answers, index)
+            }
+            ValueSource::Lasting { .. } => position_in(&mut self.lasting, index),
             ValueSource::Tail { otherwise: Some(otherwise), .. } => {
                 second = Some(slot_of(otherwise, "otherwise")?);
                 0
@@ -263,8 +301,9 @@ impl<'a> GeneratorCompiler<'a> {
             ValueSource::Answer { .. } => position_in(&mut self.answers, index),
             _ => 0,
         };
-        let is_permutation = |&GenerationStep { generator, .. }: &GenerationStep| {
-            matches!(self.compiled[usize::from(generator)].source, ValueSource::Permutation { .. })
+        let is_permutation = |step: &GenerationStep| {
+            let source = &self.compiled[usize::from(step.generator)].source;
+            matches!(source, ValueSource::Permutation { .. })
         };
         let step = GenerationStep {
             generator: index,
@@ -275,16 +314,18 @@ impl<'a> GeneratorCompiler<'a> {
             },
             other,
             second,
+            inputs: inputs.into(),
         };
         if is_permutation(&step) && scope.generation.iter().any(is_permutation) {
             let message =
                 format!("{name:?} is the second permutation of its step; one is possible");
             return Err(ValidationError::new(key, message));
         }
-        self.slots = self.slots.max(step.slot + 1);
+        let slot = step.slot;
+        self.slots = self.slots.max(slot + 1);
         scope.generation.push(step);
-        scope.slots.insert(name.to_owned(), step.slot);
-        Ok(step.slot)
+        scope.slots.insert(name.to_owned(), slot);
+        Ok(slot)
     }
 
     pub fn generator_of(&self, slot: u16, scope: &Scope) -> &CompiledGenerator {
@@ -300,19 +341,7 @@ impl<'a> GeneratorCompiler<'a> {
         }
     }
 
-    /// Return the values of generators made from answers, before there is an answer.
-    pub fn answer_defaults(&self) -> Vec<i64> {
-        let answers = self.answers.iter();
-        let makers = answers.map(|&generator| &self.compiled[usize::from(generator)].source);
-        makers
-            .map(|source| match source {
-                ValueSource::Answer { default, .. } => *default,
-                other => unreachable!("{other:?} is not made from an answer"),
-            })
-            .collect()
-    }
-
-    /// Return the slot of what a derived generator is made from.
+    /// Return the slot of what another generator is made from.
     fn source(
         &mut self,
         name: &str,

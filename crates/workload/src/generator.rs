@@ -1,13 +1,14 @@
 //! Generators, compiled: they make the values that statements take as parameters.
 
-use super::definition::Generator;
+use super::definition::{Generator, Lifetime};
 use super::generated::GeneratedValues;
 use super::tails::TailPart;
 use super::values::Values;
 use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
-use datagen::column::Cycle;
+use datagen::column::{Cycle, Words};
 use datagen::distribution::{Integers, Shape};
+use datagen::expression::Expression;
 use datagen::link_degrees::LinkDegrees;
 use datagen::motifs::Motifs;
 use datagen::random::Random;
@@ -15,10 +16,15 @@ use datagen::{Stream, put_decimal, put_groups, put_letters};
 
 mod reader;
 
+pub use reader::is_plain;
+
 use reader::Reader;
 
 /// The servers' limit of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
+
+/// A text that is taken from an answer has so many bytes at most.
+pub const LONGEST_ANSWER: usize = 1 << 16;
 
 /// Room behind a text while it is written.
 const PADDING: usize = 32;
@@ -58,7 +64,7 @@ pub struct MoreValues {
     pub log_probability: f64,
 }
 
-/// A whole number that an answer holds.
+/// A value that an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerPart {
     Rows,
@@ -66,6 +72,16 @@ pub enum AnswerPart {
     LastInsertId,
     /// A column of the first row, from 0.
     Column(usize),
+}
+
+/// The form in which an answer's value is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// A number with so many digits after the point at most, in units of the last of them.
+    Number {
+        scale: u32,
+    },
+    Text,
 }
 
 /// The source of the values.
@@ -139,11 +155,32 @@ pub enum ValueSource {
         first: i64,
     },
     Children,
-    /// A number of the last answer to a statement of the transaction.
+    /// A value of the last answer to a statement of the transaction.
     Answer {
         from: String,
         part: AnswerPart,
+        form: AnswerForm,
         default: i64,
+        /// The generator of the row's number.
+        row: Option<String>,
+    },
+    /// Arithmetic over other generators, of these names.
+    Computed {
+        expression: Expression,
+        from: Box<[String]>,
+        /// Digits after the point; None for a whole number.
+        scale: Option<u32>,
+    },
+    Words {
+        from: String,
+        words: Words,
+    },
+    /// The number of the iteration of the loop, from 1.
+    Iteration,
+    /// A value that lasts longer than a repetition of a step.
+    Lasting {
+        source: Box<CompiledGenerator>,
+        lifetime: Lifetime,
     },
     /// first, first + step, ... over all clients.
     Sequence {
@@ -187,13 +224,21 @@ impl CompiledGenerator {
         {
             return Err(ValidationError::new(reader.at("kind"), "is one of columns alone"));
         }
-        Ok(Self {
+        let compiled = Self {
             name: name.to_owned(),
             count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
             more: reader.more_values(count)?,
             is_list: count.is_some(),
             source,
-        })
+        };
+        let Some(lifetime) = generator.per else {
+            return Ok(compiled);
+        };
+        if matches!(compiled.source, ValueSource::Segment { .. }) {
+            return Err(ValidationError::new(reader.at("per"), "has no meaning with a segment"));
+        }
+        let lasting = ValueSource::Lasting { source: Box::new(compiled.clone()), lifetime };
+        Ok(Self { source: lasting, ..compiled })
     }
 
     /// Return the most values it makes.
@@ -214,8 +259,14 @@ impl CompiledGenerator {
 
     pub fn form(&self) -> Form {
         match &self.source {
-            ValueSource::Decimal { .. } => Form::Decimal,
-            ValueSource::Digits { .. } | ValueSource::Letters { .. } => Form::Plain,
+            ValueSource::Decimal { .. } | ValueSource::Computed { scale: Some(_), .. } => {
+                Form::Decimal
+            }
+            ValueSource::Digits { .. }
+            | ValueSource::Letters { .. }
+            | ValueSource::Words { .. } => Form::Plain,
+            ValueSource::Answer { form: AnswerForm::Text, .. } => Form::Text,
+            ValueSource::Lasting { source, .. } => source.form(),
             ValueSource::ConstantText { form, .. } => *form,
             ValueSource::Motifs(_) => Form::Bytes,
             _ => Form::Integer,
@@ -238,6 +289,9 @@ impl CompiledGenerator {
             ValueSource::Letters { longest, .. } => *longest,
             ValueSource::ConstantText { text, .. } => text.len(),
             ValueSource::Motifs(motifs) => motifs.longest(),
+            ValueSource::Words { words, .. } => words.longest(),
+            ValueSource::Answer { form: AnswerForm::Text, .. } => LONGEST_ANSWER,
+            ValueSource::Lasting { source, .. } => source.longest(),
             _ => 40,
         }
     }

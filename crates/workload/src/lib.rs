@@ -10,6 +10,7 @@ pub mod definition;
 mod generated;
 mod generation;
 mod generator;
+mod lasting;
 mod plan;
 pub mod program;
 pub mod script;

@@ -2,8 +2,10 @@
 
 use super::answers::Condition;
 use super::definition::Value;
+use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::CompiledGenerator;
+use super::lasting::Answered;
 use super::statement::Statement;
 use super::tails::Tails;
 use super::values::{Values, mentions};
@@ -23,8 +25,11 @@ pub struct Plan {
     /// Generators with a counter.
     pub counted: Vec<u16>,
     pub segments: Vec<(Shape, i64, i64)>,
-    /// The values of generators made from answers, before there is an answer.
-    pub answers: Vec<i64>,
+    /// The generators of values that last, and those of an iteration only, by their numbers.
+    pub lasting: Vec<u16>,
+    pub of_iterations: Vec<u16>,
+    /// The number of generators made from answers.
+    pub answers: usize,
     /// The sum of the transactions' weights.
     pub weights: u64,
     pub tables: u32,
@@ -51,14 +56,40 @@ pub struct Transaction {
     pub timed: bool,
     pub begin: Option<u16>,
     pub commit: Option<u16>,
+    /// Where a step rolls back.
+    pub rollback: Option<u16>,
     pub steps: Vec<Step>,
+    pub loops: Vec<Loop>,
     /// The number of values taken from each counter.
     pub uses: Vec<u64>,
 }
 
-/// Statements that share their values.
+/// Steps that are repeated together.
+#[derive(Debug)]
+pub struct Loop {
+    /// The first of them, and the first after them.
+    pub begin: usize,
+    pub end: usize,
+    pub times: Times,
+    pub condition: Option<Condition>,
+}
+
+/// The number of iterations of a loop.
+#[derive(Debug)]
+pub enum Times {
+    Always(u32),
+    /// The value of a generator, in a slot.
+    Made {
+        generation: Vec<GenerationStep>,
+        slot: u16,
+    },
+}
+
+/// Statements that share their values; without any, the transaction is rolled back.
 #[derive(Debug)]
 pub struct Step {
+    /// The loop that it is in, by its number.
+    pub in_loop: Option<usize>,
     pub statements: Vec<u16>,
     pub times: u32,
     pub generation: Vec<GenerationStep>,
@@ -85,8 +116,11 @@ impl Plan {
             parts: parts.map(|part| part_of(part, client, self.clients)).collect(),
             turn: u64::from(turn),
             turns: u64::from(turns),
-            answers: self.answers.clone(),
+            answers: vec![Answered::default(); self.answers],
             tails: Tails::default(),
+            lasting: GeneratedValues::new(self.lasting.len()),
+            is_made: vec![false; self.lasting.len()],
+            iteration: 0,
             table: if self.by_client { client % self.tables } else { 0 },
         }
     }

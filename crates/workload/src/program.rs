@@ -72,7 +72,9 @@ impl Program {
                 .iter()
                 .map(|&generator| generators.segment(generator))
                 .collect(),
-            answers: generators.answer_defaults(),
+            answers: generators.answers.len(),
+            of_iterations: generators.of_iterations(),
+            lasting: generators.lasting,
             counted: generators.counted,
             generators: generators.compiled,
             tables: tables.count(),

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::answers;
+use super::answers::{self, Condition};
 use super::generated::GeneratedValues;
 use super::generation::{GeneratorState, small};
-use super::plan::{Plan, Transaction};
+use super::lasting::Answered;
+use super::plan::{Loop, Plan, Times, Transaction};
+use super::steps::MAX_TIMES;
 use datagen::Stream;
 use datagen::random::Random;
 use protocol::mysql::binary::{Execute, put_query};
@@ -27,8 +29,11 @@ pub struct Script {
     /// The counters at the begin of the current transaction.
     counters: Vec<u64>,
     transaction: u16,
-    /// The statement that was asked last, but for BEGIN and COMMIT.
+    /// The statement that was asked last, but for BEGIN, COMMIT and ROLLBACK.
     position: Position,
+    /// The loop that it is in, and how many iterations it has.
+    current_loop: Option<usize>,
+    iterations: u32,
     next: NextRequest,
 }
 
@@ -43,6 +48,7 @@ enum NextRequest {
     /// The statement after the current one, once its answer has come.
     Answer,
     Commit,
+    Rollback,
 }
 
 /// A place in a transaction: which statement of which repetition of which step.
@@ -67,17 +73,12 @@ impl script::Script for Script {
                 self.next(out)
             }
             NextRequest::Commit => {
-                self.next = NextRequest::Another;
                 let commit = self.current().commit.expect("a transaction that commits");
-                self.write(commit, out);
-                Some(Request {
-                    statement: commit,
-                    transaction: self.transaction,
-                    untimed: !self.current().timed,
-                    first: false,
-                    last: true,
-                    observe: Observe::Nothing,
-                })
+                Some(self.end(commit, out))
+            }
+            NextRequest::Rollback => {
+                let rollback = self.current().rollback.expect("a transaction that rolls back");
+                Some(self.end(rollback, out))
             }
             NextRequest::Another => {
                 self.finish();
@@ -123,6 +124,8 @@ impl Script {
             counters: vec![0; plan.counted.len()],
             transaction: 0,
             position: FIRST,
+            current_loop: None,
+            iterations: 0,
             next: NextRequest::Begin,
             plan,
         }
@@ -156,12 +159,17 @@ impl Script {
             return None;
         }
         self.state.counters.copy_from_slice(&self.counters);
-        self.state.answers.copy_from_slice(&self.plan.answers);
+        self.state.answers.iter_mut().for_each(Answered::clear);
         self.state.tails.choose(self.state.random);
+        self.state.lasting.clear();
+        self.state.is_made.fill(false);
+        self.current_loop = None;
+        self.state.iteration = 0;
+        self.next = self.after_step(None);
         let Some(begin) = self.current().begin else {
+            debug_assert_eq!(self.next, NextRequest::Statement(FIRST));
             return Some(self.statement(FIRST, true, out));
         };
-        self.next = NextRequest::Statement(FIRST);
         self.write(begin, out);
         Some(Request {
             statement: begin,
@@ -237,16 +245,64 @@ impl Script {
                 ..position
             });
         }
-        for next in position.step + 1..small(transaction.steps.len()) {
-            let step = &transaction.steps[usize::from(next)];
-            let holds = step.condition.as_ref().is_none_or(|condition| {
-                condition.holds(&plan.generators, &mut self.state, &mut self.generated)
-            });
-            if holds {
-                return NextRequest::Statement(Position { step: next, ..FIRST });
+        self.after_step(Some(usize::from(position.step)))
+    }
+
+    /// Return what follows a step, or the begin of the transaction, at the answers so far.
+    #[inline]
+    fn after_step(&mut self, step: Option<usize>) -> NextRequest {
+        let plan = &*self.plan;
+        let (state, generated) = (&mut self.state, &mut self.generated);
+        let transaction = &plan.transactions[usize::from(self.transaction)];
+        let mut next = step.map_or(0, |step| step + 1);
+        loop {
+            if let Some(number) = self.current_loop
+                && next == transaction.loops[number].end
+            {
+                if state.iteration + 1 < self.iterations {
+                    begin_iteration(state.iteration + 1, plan, state);
+                    next = transaction.loops[number].begin;
+                } else {
+                    self.current_loop = None;
+                }
+            }
+            let Some(step) = transaction.steps.get(next) else {
+                let commits = transaction.commit.is_some();
+                return if commits { NextRequest::Commit } else { NextRequest::Another };
+            };
+            if let Some(number) = step.in_loop
+                && self.current_loop.is_none()
+            {
+                self.iterations = iterations_of(&transaction.loops[number], plan, state, generated);
+                if self.iterations == 0 {
+                    next = transaction.loops[number].end;
+                    continue;
+                }
+                self.current_loop = Some(number);
+                begin_iteration(0, plan, state);
+            }
+            if !holds(step.condition.as_ref(), plan, state, generated) {
+                next += 1;
+            } else if step.statements.is_empty() {
+                return NextRequest::Rollback;
+            } else {
+                return NextRequest::Statement(Position { step: small(next), ..FIRST });
             }
         }
-        if transaction.commit.is_some() { NextRequest::Commit } else { NextRequest::Another }
+    }
+
+    /// Write the statement that ends the transaction.
+    fn end(&mut self, statement: u16, out: &mut Vec<u8>) -> Request {
+        self.next = NextRequest::Another;
+        self.write(statement, out);
+        Request {
+            statement,
+            transaction: self.transaction,
+            untimed: !self.current().timed,
+            first: false,
+            last: true,
+            observe: Observe::Nothing,
+        }
     }
 
     /// Append the packet of a statement.
@@ -279,6 +335,45 @@ impl Script {
             &mut execute,
         );
         execute.end();
+    }
+}
+
+#[inline]
+fn holds(
+    condition: Option<&Condition>,
+    plan: &Plan,
+    state: &mut GeneratorState,
+    generated: &mut GeneratedValues,
+) -> bool {
+    condition.is_none_or(|condition| condition.holds(&plan.generators, state, generated))
+}
+
+/// Return the iterations of a loop that is about to begin; 0 where its condition does not hold.
+fn iterations_of(
+    entered: &Loop,
+    plan: &Plan,
+    state: &mut GeneratorState,
+    generated: &mut GeneratedValues,
+) -> u32 {
+    if !holds(entered.condition.as_ref(), plan, state, generated) {
+        return 0;
+    }
+    match &entered.times {
+        Times::Always(times) => *times,
+        Times::Made { generation, slot } => {
+            generated.clear();
+            state.make(generation, &plan.generators, generated);
+            let times = generated.integer(*slot).clamp(0, MAX_TIMES);
+            u32::try_from(times).expect("the range is limited")
+        }
+    }
+}
+
+/// Begin an iteration of the current loop, which makes new values.
+fn begin_iteration(iteration: u32, plan: &Plan, state: &mut GeneratorState) {
+    state.iteration = iteration;
+    for &number in &plan.of_iterations {
+        state.is_made[usize::from(number)] = false;
     }
 }
 

@@ -2,19 +2,22 @@
 
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
-use super::generator::{AnswerPart, CompiledGenerator, Form};
+use super::generator::{AnswerForm, AnswerPart, CompiledGenerator, Form, is_plain};
 use super::tails::Remembered;
 use datagen::put_integer;
 use protocol::mysql::binary::{Execute, Kind};
 use protocol::script::Observe;
 
-/// A number to take from each answer to a statement.
+/// A value to take from each answer to a statement.
 #[derive(Clone, Debug)]
 pub struct Capture {
     /// Index into [`GeneratorState::answers`].
     pub answer: usize,
     pub part: AnswerPart,
-    /// The value where the answer has none.
+    pub form: AnswerForm,
+    /// Take it from every row.
+    pub of_all_rows: bool,
+    /// The value where a row has none.
     pub default: i64,
 }
 
@@ -39,7 +42,7 @@ pub struct Statement {
     pub first_id: usize,
     /// The table makes a difference.
     pub per_table: bool,
-    /// Numbers that later steps take from its answers.
+    /// Values that later steps take from its answers.
     pub takes: Vec<Capture>,
     /// What it remembers of long answers.
     pub remembers: Option<Remembered>,
@@ -116,11 +119,8 @@ impl Parameter {
             separate(position, out);
             match self.form {
                 Form::Integer | Form::Decimal => out.extend_from_slice(text),
-                Form::Plain => {
-                    out.push(b'\'');
-                    out.extend_from_slice(text);
-                    out.push(b'\'');
-                }
+                Form::Plain => write_quoted(text, out),
+                Form::Text if text.iter().copied().all(is_plain) => write_quoted(text, out),
                 Form::Text => write_hexadecimal(HEXADECIMAL, text, out),
                 Form::Bytes => write_hexadecimal(BYTES, text, out),
             }
@@ -147,6 +147,13 @@ fn separate(position: usize, out: &mut Vec<u8>) {
     if position > 0 {
         out.extend_from_slice(b", ");
     }
+}
+
+#[inline]
+fn write_quoted(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'\'');
+    out.extend_from_slice(text);
+    out.push(b'\'');
 }
 
 /// A text of any characters. What quotes and backslashes mean depends on the `sql_mode`; this does

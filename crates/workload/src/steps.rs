@@ -6,13 +6,20 @@ use super::answers::Condition;
 use super::compile::{CompileContext, RequiredGenerators};
 use super::definition::{Number, Protocol, Step as WrittenStep, Test};
 use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
-use super::generator::ValueSource;
-use super::plan::{Step, Transaction};
+use super::generator::{Form, ValueSource};
+use super::plan::{Loop, Step, Times, Transaction};
 use super::statement::{Statement, TextPieces};
 use crate::validation::ValidationError;
 
-/// Repetitions of a step, and a weight, at most.
-const MAX_TIMES: i64 = 1_000_000;
+/// Repetitions of a step or a loop, and a weight, at most.
+pub const MAX_TIMES: i64 = 1_000_000;
+
+/// The steps of a transaction and its loops over them.
+#[derive(Default)]
+struct FlatSteps {
+    steps: Vec<Step>,
+    loops: Vec<Loop>,
+}
 
 /// A test on its way to a program.
 pub struct Compiler<'a> {
@@ -80,32 +87,101 @@ impl Compiler<'_> {
         key: &str,
     ) -> Result<Transaction, ValidationError> {
         let begin = wrapped.then(|| self.fixed("BEGIN", false));
-        let mut steps = Vec::new();
-        for (position, step) in written.iter().enumerate() {
-            let step = self.step(step, &format!("{key}.steps[{position}]"))?;
-            if step.times > 0 {
-                steps.push(step);
-            }
-        }
-        if steps.is_empty() {
+        let mut flat = FlatSteps::default();
+        self.append(written, &format!("{key}.steps"), None, &mut flat)?;
+        let FlatSteps { steps, loops } = flat;
+        let Some(first) = steps.first() else {
             return Err(ValidationError::new(
                 format!("{key}.steps"),
                 "has nothing to do at these values",
             ));
+        };
+        if begin.is_none() {
+            let of_loop = first.in_loop.map(|number| &loops[number]);
+            let may_be_left_out = first.condition.is_some()
+                || of_loop.is_some_and(|first| {
+                    first.condition.is_some() || matches!(first.times, Times::Made { .. })
+                });
+            if may_be_left_out {
+                let message = "may be left out, and no BEGIN comes before it: a transaction begins \
+                               with what is always done";
+                return Err(ValidationError::new(format!("{key}.steps[0]"), message));
+            }
+            if steps.iter().any(|step| step.statements.is_empty()) {
+                let message = "has a rollback, but no transaction = true";
+                return Err(ValidationError::new(format!("{key}.steps"), message));
+            }
         }
-        self.check_answers(&steps, key)?;
+        self.check_answers(&steps, &loops, key)?;
         let is_prepared = self.context.protocol == Protocol::Prepared;
+        let rolls_back = steps.iter().any(|step| step.statements.is_empty());
         Ok(Transaction {
             weights: 0,
             timed: true,
             begin,
             commit: wrapped.then(|| self.fixed("COMMIT", is_prepared)),
-            uses: self.uses(&steps),
+            rollback: rolls_back.then(|| self.fixed("ROLLBACK", is_prepared)),
+            uses: self.uses(&steps, &loops, key)?,
             steps,
+            loops,
         })
     }
 
-    /// BEGIN or COMMIT. The servers prepare the one and not the other, as they do for sysbench.
+    /// Append steps as they are done one after the other; a loop has none in it.
+    fn append(
+        &mut self,
+        written: &[WrittenStep],
+        key: &str,
+        in_loop: Option<usize>,
+        flat: &mut FlatSteps,
+    ) -> Result<(), ValidationError> {
+        for (position, step) in written.iter().enumerate() {
+            let key = format!("{key}[{position}]");
+            if step.steps.is_empty() {
+                let step = Step { in_loop, ..self.step(step, &key)? };
+                if step.times > 0 {
+                    flat.steps.push(step);
+                }
+                continue;
+            }
+            if in_loop.is_some() {
+                return Err(ValidationError::new(format!("{key}.steps"), "is a loop in a loop"));
+            }
+            if !step.statements.is_empty() || step.rollback {
+                let message = "has either statements, steps or a rollback";
+                return Err(ValidationError::new(key, message));
+            }
+            let times = self.loop_times(step.times.as_ref(), &format!("{key}.times"))?;
+            let condition = self.step_condition(step, &key)?;
+            if matches!(times, Times::Always(0)) {
+                continue;
+            }
+            let (number, begin) = (flat.loops.len(), flat.steps.len());
+            flat.loops.push(Loop { begin, end: begin, times, condition });
+            self.append(&step.steps, &format!("{key}.steps"), Some(number), flat)?;
+            if flat.steps.len() == begin {
+                let message = "has nothing to do at these values";
+                return Err(ValidationError::new(format!("{key}.steps"), message));
+            }
+            flat.loops[number].end = flat.steps.len();
+        }
+        Ok(())
+    }
+
+    fn loop_times(&mut self, times: Option<&Number>, key: &str) -> Result<Times, ValidationError> {
+        let one = Number::Integer(1);
+        let times = times.unwrap_or(&one);
+        if let Number::Expression(name) = times
+            && self.generators.definition.contains_key(name)
+        {
+            let (generation, slot) = self.lasting(name, key)?;
+            return Ok(Times::Made { generation, slot });
+        }
+        let times = self.context.values.integer_in(times, 0..=MAX_TIMES, key)?;
+        Ok(Times::Always(u32::try_from(times).expect("the range is checked")))
+    }
+
+    /// BEGIN, COMMIT or ROLLBACK. The servers do not prepare the first, as they do not for sysbench.
     fn fixed(&mut self, text: &str, is_prepared: bool) -> u16 {
         if let Some(known) = self.statements.iter().position(|other| other.name == text) {
             return small(known);
@@ -120,8 +196,9 @@ impl Compiler<'_> {
     }
 
     fn step(&mut self, written: &WrittenStep, key: &str) -> Result<Step, ValidationError> {
-        if written.statements.is_empty() {
-            return Err(ValidationError::new(format!("{key}.statements"), "is empty"));
+        if written.statements.is_empty() != written.rollback {
+            let message = "has either statements, steps or a rollback";
+            return Err(ValidationError::new(key, message));
         }
         let one = Number::Integer(1);
         let times = written.times.as_ref().unwrap_or(&one);
@@ -144,16 +221,9 @@ impl Compiler<'_> {
             )
         });
         let tables = self.context.tables;
-        let condition = match (&written.only_if, &written.unless) {
-            (None, None) => None,
-            (Some(name), None) => Some(self.condition(name, true, &format!("{key}.only_if"))?),
-            (None, Some(name)) => Some(self.condition(name, false, &format!("{key}.unless"))?),
-            (Some(_), Some(_)) => {
-                return Err(ValidationError::new(key, "has both only_if and unless"));
-            }
-        };
         Ok(Step {
-            condition,
+            in_loop: None,
+            condition: self.step_condition(written, key)?,
             statements,
             times: u32::try_from(times).expect("the range is checked"),
             generation: scope.generation,
@@ -161,37 +231,83 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compile the condition that the generator `name` is for a step.
-    fn condition(
+    fn step_condition(
+        &mut self,
+        written: &WrittenStep,
+        key: &str,
+    ) -> Result<Option<Condition>, ValidationError> {
+        let (name, wants_non_zero, key) = match (&written.only_if, &written.unless) {
+            (None, None) => return Ok(None),
+            (Some(name), None) => (name, true, format!("{key}.only_if")),
+            (None, Some(name)) => (name, false, format!("{key}.unless")),
+            (Some(_), Some(_)) => {
+                return Err(ValidationError::new(key, "has both only_if and unless"));
+            }
+        };
+        let (generation, slot) = self.lasting(name, &key)?;
+        Ok(Some(Condition { generation, slot, wants_non_zero }))
+    }
+
+    /// Return how the generator `name` is made outside of a step's repetitions, and its slot.
+    fn lasting(
         &mut self,
         name: &str,
-        wants_non_zero: bool,
         key: &str,
-    ) -> Result<Condition, ValidationError> {
+    ) -> Result<(Vec<GenerationStep>, u16), ValidationError> {
         let mut scope = Scope::default();
         let slot = self.generators.slot(name, key, &mut scope)?;
-        let is_of_answer = |generated: &GenerationStep| {
-            let source = &self.generators.compiled[usize::from(generated.generator)].source;
-            matches!(source, ValueSource::Answer { .. } | ValueSource::Derived { .. })
+        let lasts = |generated: &GenerationStep| {
+            matches!(
+                self.generators.compiled[usize::from(generated.generator)].source,
+                ValueSource::Answer { .. }
+                    | ValueSource::ConstantInteger(_)
+                    | ValueSource::Computed { .. }
+                    | ValueSource::Derived { .. }
+                    | ValueSource::Iteration
+                    | ValueSource::Lasting { .. }
+            )
         };
-        if !scope.generation.iter().all(is_of_answer) {
-            let message = format!("{name:?} is not made from an answer");
+        if !scope.generation.iter().all(lasts) {
+            let message = format!(
+                "{name:?} is made anew for each repetition of a step; expected one made from an \
+                 answer, or with per = \"transaction\""
+            );
             return Err(ValidationError::new(key, message));
         }
-        Ok(Condition { generation: scope.generation, slot, wants_non_zero })
+        let generator = self.generators.generator_of(slot, &scope);
+        if generator.form() != Form::Integer || generator.is_list {
+            let message = format!("{name:?} is not a single whole number");
+            return Err(ValidationError::new(key, message));
+        }
+        Ok((scope.generation, slot))
     }
 
     /// Check that each generator made from an answer comes after its statement.
-    fn check_answers(&self, steps: &[Step], key: &str) -> Result<(), ValidationError> {
+    fn check_answers(
+        &self,
+        steps: &[Step],
+        loops: &[Loop],
+        key: &str,
+    ) -> Result<(), ValidationError> {
         let mut asked = HashSet::new();
-        for step in steps {
+        for (position, step) in steps.iter().enumerate() {
+            let entered = loops.iter().filter(|each| each.begin == position);
+            let of_loop = entered.flat_map(|entered| {
+                let of_times = match &entered.times {
+                    Times::Always(_) => &[][..],
+                    Times::Made { generation, .. } => generation,
+                };
+                let of_condition = entered.condition.iter().flat_map(|other| &other.generation);
+                of_times.iter().chain(of_condition)
+            });
             let statements = step.statements.iter();
             let statements: Vec<&Statement> =
                 statements.map(|&statement| &self.statements[usize::from(statement)]).collect();
             let of_terms = statements.iter().filter_map(|other| other.terms.as_ref());
             let of_terms = of_terms.flat_map(|terms| &terms.generation);
             let of_condition = step.condition.iter().flat_map(|other| &other.generation);
-            for generated in step.generation.iter().chain(of_condition).chain(of_terms) {
+            let of_step = step.generation.iter().chain(of_condition).chain(of_terms);
+            for generated in of_step.chain(of_loop) {
                 let generator = &self.generators.compiled[usize::from(generated.generator)];
                 if let ValueSource::Answer { from, .. } = &generator.source
                     && !asked.contains(from.as_str())
@@ -218,23 +334,40 @@ impl Compiler<'_> {
         Ok(small(self.statements.len() - 1))
     }
 
-    fn uses(&self, steps: &[Step]) -> Vec<u64> {
-        let mut uses = vec![0; self.generators.counted.len()];
-        let mut count = |generation: &[GenerationStep], times: u64| {
+    /// Return the number of values that a transaction takes from each counter.
+    fn uses(&self, steps: &[Step], loops: &[Loop], key: &str) -> Result<Vec<u64>, ValidationError> {
+        let mut uses = vec![0_u64; self.generators.counted.len()];
+        let mut count = |generation: &[GenerationStep], times: Option<u64>| {
             for generated in generation {
                 if self.generators.counted.contains(&generated.generator) {
+                    let Some(times) = times else {
+                        let name = &self.generators.compiled[usize::from(generated.generator)].name;
+                        let message = format!(
+                            "{name:?} is a running number, which has no place in a loop whose times \
+                             are a generator's"
+                        );
+                        return Err(ValidationError::new(format!("{key}.steps"), message));
+                    };
                     uses[usize::from(generated.other)] += times;
                 }
             }
+            Ok(())
         };
         for step in steps {
-            count(&step.generation, u64::from(step.times));
+            let iterations = match step.in_loop.map(|number| &loops[number].times) {
+                None => Some(1),
+                Some(Times::Always(times)) => Some(u64::from(*times)),
+                Some(Times::Made { .. }) => None,
+            };
+            let times = iterations.map(|iterations| iterations * u64::from(step.times));
+            count(&step.generation, times)?;
             for &statement in &step.statements {
                 if let Some(terms) = &self.statements[usize::from(statement)].terms {
-                    count(&terms.generation, u64::from(step.times) * u64::from(terms.times));
+                    let times = times.map(|times| times * u64::from(terms.times));
+                    count(&terms.generation, times)?;
                 }
             }
         }
-        uses
+        Ok(uses)
     }
 }

@@ -32,6 +32,8 @@ pub struct ColumnName {
     pub name: String,
     /// Compared byte for byte, whatever its character set.
     pub binary: bool,
+    /// It holds NULL in some rows.
+    pub nullable: bool,
 }
 
 /// Return the tables of a workload, each of its sets in turn. `seed` is what their values are drawn
@@ -78,7 +80,12 @@ fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table,
         columns: set
             .columns
             .iter()
-            .map(|column| ColumnName { name: column.name.clone(), binary: column.binary })
+            .filter(|column| !column.hidden)
+            .map(|column| ColumnName {
+                name: column.name.clone(),
+                binary: column.binary,
+                nullable: column.null_if.is_some(),
+            })
             .collect(),
         name,
     })
@@ -99,7 +106,7 @@ impl Columns<'_> {
         let key = format!("{}.rows", self.key);
         let count = self.values.integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
         let columns = &self.set.columns;
-        if columns.is_empty() {
+        if columns.iter().all(|column| column.hidden) {
             return Err(ValidationError::new(format!("{}.columns", self.key), "there are none"));
         }
         for (position, column) in columns.iter().enumerate() {
@@ -110,7 +117,19 @@ impl Columns<'_> {
                 ));
             }
         }
-        let values = columns.iter().map(|column| self.value(column)).collect::<Result<_, _>>()?;
+        let shown = columns.iter().filter(|column| !column.hidden);
+        let values: Vec<Value> =
+            shown.map(|column| self.nullable(column)).collect::<Result<_, _>>()?;
+        let nullable = columns.iter().find(|column| column.null_if.is_some());
+        if let Some(nullable) = nullable
+            && values.iter().any(Value::is_bytes)
+        {
+            let message = "has no place in a table with bytes, which escapes nothing";
+            return Err(ValidationError::new(
+                format!("{}.null_if", self.key_of(nullable)),
+                message,
+            ));
+        }
         let count = count.cast_unsigned();
         let Some(fan_out) = &self.set.fan_out else {
             return Ok(TableRows::new(count, values));
@@ -150,8 +169,20 @@ impl Columns<'_> {
         format!("{}.columns.{}", self.key, column.name)
     }
 
+    fn nullable(&self, column: &Column) -> Result<Value, ValidationError> {
+        let value = self.value(column)?;
+        let Some(name) = &column.null_if else {
+            return Ok(value);
+        };
+        let is_null = self.number_of(name, &format!("{}.null_if", self.key_of(column)))?;
+        Ok(Value::Nullable { is_null, value: Box::new(value) })
+    }
+
     fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
+        if column.generator.per.is_some() {
+            return Err(ValidationError::new(format!("{key}.per"), "is of parameters"));
+        }
         if column.generator.count.is_some() {
             return Err(ValidationError::new(
                 format!("{key}.count"),
@@ -161,7 +192,14 @@ impl Columns<'_> {
         let stream = self.stream_of(column);
         Ok(match ValueSource::of_column(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
-                Value::Decimal { units: RandomInteger { integers: units, stream }, scale }
+                let source = Source::Random(RandomInteger { integers: units, stream });
+                Value::Decimal { units: Integer::of(source), scale }
+            }
+            source @ ValueSource::Computed { scale: Some(scale), .. } => {
+                Value::Decimal { units: self.whole(column, source, self.depth())?, scale }
+            }
+            ValueSource::Words { from, words } => {
+                Value::Words { number: self.number_of(&from, &format!("{key}.from"))?, words }
             }
             ValueSource::Digits { groups, length } => Value::Digits { stream, groups, length },
             ValueSource::Letters { shortest, longest } => {
@@ -176,8 +214,18 @@ impl Columns<'_> {
             }
             ValueSource::Motifs(motifs) => Value::Motifs { motifs, stream },
             ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
-            source => Value::Integer(self.whole(column, source, self.set.columns.len())?),
+            source => Value::Integer(self.whole(column, source, self.depth())?),
         })
+    }
+
+    /// Return the columns that one may come from, one through the other, at most.
+    fn depth(&self) -> usize {
+        self.set.columns.len()
+    }
+
+    /// Return the whole number of the column `name`, which is named at `key`.
+    fn number_of(&self, name: &str, key: &str) -> Result<Integer, ValidationError> {
+        self.other(name, key, self.depth())
     }
 
     /// A whole number; `depth` columns may still be gone through to where it comes from.
@@ -191,6 +239,12 @@ impl Columns<'_> {
         match source {
             ValueSource::Sequence { first, step, cycle } => {
                 Ok(Integer { times: step, plus: first, ..Integer::of(Source::Row(cycle)) })
+            }
+            ValueSource::Computed { expression, from, .. } => {
+                let key = format!("{key}.value");
+                let inputs = from.iter().map(|name| self.other(name, &key, depth));
+                let inputs = inputs.collect::<Result<_, _>>()?;
+                Ok(Integer::of(Source::Computed { expression, inputs }))
             }
             ValueSource::Parent { first, step, cycle } => {
                 Ok(Integer { times: step, plus: first, ..Integer::of(Source::Parent(cycle)) })

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use datagen::Rows;
 use protocol::script::{Request, Script as _};
 use serde::Deserialize;
-use workload::definition::{Definition, Value};
+use workload::definition::{Definition, GeneratorKind, Number, Step, Value};
 use workload::program::{Program, Protocol};
 use workload::tables;
 use workload::values::Values;
@@ -97,7 +98,9 @@ fn first_transaction(program: &Program) -> Vec<String> {
 fn every_test_of_every_workload_compiles_at_its_defaults() {
     let workloads = workloads();
     let names: Vec<&str> = workloads.keys().map(String::as_str).collect();
-    let expected = ["bulk-insert", "insert-methods", "mysqlslap", "one-row", "sysbench", "updates"];
+    let expected = [
+        "bulk-insert", "insert-methods", "mysqlslap", "one-row", "sysbench", "tpcc-like", "updates",
+    ];
     assert_eq!(names, expected);
     for workload in workloads.values() {
         for test in workload.definition.tests.keys() {
@@ -133,19 +136,80 @@ fn every_choice_of_every_workload_compiles() {
 fn nothing_that_is_defined_is_left_unused() {
     for (name, workload) in workloads() {
         let Definition { generators, statements, tests, .. } = &workload.definition;
-        let steps = tests
+        let steps: Vec<&Step> = tests
             .values()
-            .flat_map(|test| test.steps.iter().chain(test.mix.iter().flat_map(|kind| &kind.steps)));
-        let used: BTreeSet<&String> = steps.flat_map(|step| &step.statements).collect();
+            .flat_map(|test| test.steps.iter().chain(test.mix.iter().flat_map(|kind| &kind.steps)))
+            .flat_map(|step| std::iter::once(step).chain(&step.steps))
+            .collect();
+        let used: BTreeSet<&String> = steps.iter().flat_map(|step| &step.statements).collect();
         assert_eq!(used, statements.keys().collect(), "statements of {name}");
         let parameters = statements.values().flat_map(|statement| {
             let terms = statement.terms.iter().flat_map(|terms| &terms.parameters);
-            statement.parameters.iter().chain(terms)
+            statement.parameters.iter().chain(terms).map(String::as_str)
         });
-        let sources = generators.values().filter_map(|generator| generator.from.as_ref());
-        let used: BTreeSet<&String> = parameters.chain(sources).collect();
-        assert_eq!(used, generators.keys().collect(), "generators of {name}");
+        let sources = generators.values().flat_map(|generator| {
+            let computed = match (&generator.kind, &generator.value) {
+                (GeneratorKind::Computed, Some(Value::Text(text))) => text.as_str(),
+                _ => "",
+            };
+            let words = computed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let named = [&generator.from, &generator.row].into_iter().flatten();
+            words.chain(named.map(String::as_str))
+        });
+        let conditions = steps.iter().flat_map(|step| {
+            let times = match &step.times {
+                Some(Number::Expression(text)) => Some(text),
+                _ => None,
+            };
+            [step.only_if.as_ref(), step.unless.as_ref(), times].into_iter().flatten()
+        });
+        let used = parameters.chain(sources).chain(conditions.map(String::as_str));
+        let used: BTreeSet<&str> = used.filter(|name| generators.contains_key(*name)).collect();
+        assert_eq!(used, generators.keys().map(String::as_str).collect(), "generators of {name}");
     }
+}
+
+#[test]
+fn loaded_orders_have_the_lines_that_they_say() {
+    let workload = &workloads()["tpcc-like"];
+    let one = BTreeMap::from([("warehouses".to_owned(), Value::Integer(1))]);
+    let values = Values::new(&workload.defaults(), &BTreeMap::new(), &one);
+    let tables = tables::plan(&workload.definition, &values, 1).unwrap();
+    let rows = |name: &str, visit: &mut dyn FnMut(&[&str])| {
+        let table = tables.iter().find(|table| table.name == name).unwrap();
+        let mut from = 0;
+        while from < table.rows.count() {
+            let to = table.rows.count().min(from + 1000);
+            let mut text = vec![0; table.rows.room_for(1000)];
+            let length = table.rows.write(from, to, &mut text);
+            for row in std::str::from_utf8(&text[..length]).unwrap().lines() {
+                visit(&row.split('\t').collect::<Vec<_>>());
+            }
+            from = to;
+        }
+    };
+    let mut ordered = BTreeMap::new();
+    let mut customers = BTreeSet::new();
+    let mut lengths = BTreeMap::new();
+    rows("orders", &mut |row| {
+        let lines: u32 = row[6].parse().unwrap();
+        let (order, district) = (row[0].parse::<u32>().unwrap(), row[1].to_owned());
+        assert_eq!(row[5] == "\\N", order > 2100);
+        customers.insert((district.clone(), row[3].to_owned()));
+        *lengths.entry(lines).or_insert(0) += 1;
+        ordered.insert((district, row[0].to_owned()), lines);
+    });
+    assert_eq!((ordered.len(), customers.len()), (30_000, 30_000));
+    assert_eq!(lengths.keys().copied().collect::<Vec<_>>(), (5..=15).collect::<Vec<_>>());
+    assert!(lengths.values().all(|&count| (2700..2760).contains(&count)), "{lengths:?}");
+    let mut found = BTreeMap::new();
+    rows("order_line", &mut |row| {
+        let lines = found.entry((row[1].to_owned(), row[0].to_owned())).or_insert(0);
+        *lines += 1;
+        assert_eq!(row[3], lines.to_string());
+        assert_eq!(row[6] == "\\N", row[0].parse::<u32>().unwrap() > 2100);
+    });
+    assert_eq!(found, ordered);
 }
 
 #[test]

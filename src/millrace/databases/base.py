@@ -126,6 +126,11 @@ class Administration(Protocol):
     def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         """Drop a database, if one of that name exists."""
 
+    def first_rows(
+        self, client: DatabaseClient, database: str, sql: str, most: int, limit_s: float
+    ) -> list[tuple[str, ...]]:
+        """Return the first ``most`` rows of a query, as text."""
+
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         """Make the server refresh the statistics of all tables of a database."""
 

@@ -5,6 +5,8 @@
                 measure · stop · sizes
     external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
 
+A workload's checks are steps between the measurement and the end of the server.
+
 The first form measures phases that load, the second drives clients on tables of a snapshot (see
 ARCHITECTURE.md). Each server of a trial has its own steps before and after the measurement. Trials
 after the first block *kill* their server instead of *stop · sizes*: a clean stop takes seconds, and
@@ -23,6 +25,7 @@ from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import collection, measure, phase_spec, time_limits
+from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
@@ -83,6 +86,7 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
         live = yield from started_steps(servers)
         yield write_back_step(live[0])
     yield _measure_step(trial, tuple(live))
+    yield from checking_steps(spec.workload, live[0])
     for server in reversed(servers):
         yield from server.end_steps()
 

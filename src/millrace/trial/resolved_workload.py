@@ -118,7 +118,10 @@ class ResolvedWorkload:
         """The inputs that decide the content of the loaded tables, for the key of a snapshot."""
         tables = self.definition["tables"]
         loading = {name: self.table_values.get(name) for name in ("load_method", "lock_tables")}
+        phases = [each.statements(self.table_values) for each in self.making_phases]
+        statements = [sql for phase in phases for sql in phase]
         return {
+            **({"statements": statements} if statements else {}),
             "tables": tables,
             "values": {name: self.table_values[name] for name in sorted(_named_in(tables))},
             "seed": self.table_values["data_seed"],

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 
 from millrace.collect import thread_states
 from millrace.databases.base import ServerClient
@@ -33,6 +34,7 @@ from millrace.trial import (
     thread_placement,
     time_limits,
 )
+from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.execute import (
     attempt_result,
@@ -124,9 +126,9 @@ class _Side:
         return self.execute(self._steps_before())
 
     def end(self) -> bool:
-        """End the server; return whether it ended as it should."""
-        steps = (step for server in reversed(self.servers) for step in server.end_steps())
-        return self.execute(steps)
+        """Check and end the server; return whether it ended as it should."""
+        ends = (step for server in reversed(self.servers) for step in server.end_steps())
+        return self.execute(chain(checking_steps(self.trial.spec.workload, self.live[0]), ends))
 
     def result(self) -> AttemptResult | None:
         """Return the result; None where another side ended this one before its own end."""

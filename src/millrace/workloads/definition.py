@@ -26,6 +26,7 @@ from millrace.workloads.tables import TableSet, Volume
 _Entry = TypeVar("_Entry")
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
@@ -94,15 +95,36 @@ class Phase(Part):
             text = _of_level(self.sql, str(values[self.by]))
         # Split before values are filled in, so that no value can add a statement.
         return tuple(
-            re.sub(r"\{(\w+)\}", lambda match: str(values[match[1]]), statement.strip())
-            for statement in text.split(";")
-            if statement.strip()
+            _filled(statement.strip(), values) for statement in text.split(";") if statement.strip()
         )
 
     def _placeholders(self) -> Iterator[str]:
         texts = self.sql.values() if isinstance(self.sql, dict) else [self.sql or ""]
         for text in texts:
-            yield from re.findall(r"\{(\w+)\}", text)
+            yield from _names_in(text)
+
+
+class Check(Part):
+    """A condition that holds after the measurement: its query returns no rows.
+
+    The query ends where a LIMIT can follow; it may contain ``{factor}`` or ``{parameter}``.
+    """
+
+    name: Name
+    title: str
+    sql: str
+
+    def query(self, values: Mapping[str, Level]) -> str:
+        """Return the query for a treatment's levels and parameters."""
+        return _filled(self.sql.strip(), values)
+
+
+def _filled(text: str, values: Mapping[str, Level]) -> str:
+    return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), text)
+
+
+def _names_in(text: str) -> list[str]:
+    return _PLACEHOLDER.findall(text)
 
 
 def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
@@ -170,6 +192,7 @@ class Workload(Part):
     tests: dict[str, Test] = Field(default={})
     default_test: str | None = None
     phases: list[Phase] = Field(min_length=1)
+    checks: list[Check] = Field(default=[])
     metrics: dict[str, Metric]
 
     @model_validator(mode="after")
@@ -183,6 +206,7 @@ class Workload(Part):
         self._check_data()
         self._check_tests()
         self._check_replica()
+        self._check_checks(known)
         timed = {duration_s(phase.name) for phase in self.phases}
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
@@ -237,6 +261,16 @@ class Workload(Part):
     def replicates(self) -> bool:
         """Return whether a replica applies what clients change on its source."""
         return REPLICA in self.roles
+
+    def _check_checks(self, known: set[str]) -> None:
+        if self.checks and not self.tests:
+            raise ValueError("checks belong to a workload with tests")
+        names = [check.name for check in self.checks]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two checks are called {twice!r}")
+        for check in self.checks:
+            if unknown := set(_names_in(check.sql)) - known:
+                raise ValueError(f"check {check.name}: unknown {{{unknown.pop()}}}")
 
     @property
     def measured(self) -> MeasuredPhases:

@@ -78,10 +78,14 @@ def statement_texts(
         yield from map(known.text, step["statements"])
 
 
-def _steps(test: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from test.get("steps", ())
-    for kind in test.get("mix", ()):
-        yield from kind.get("steps", ())
+def _steps(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the steps with statements of a test, a transaction or a loop."""
+    for step in part.get("steps", ()):
+        if "statements" in step:
+            yield step
+        yield from _steps(step)
+    for kind in part.get("mix", ()):
+        yield from _steps(kind)
 
 
 def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bool:

@@ -43,6 +43,15 @@ def test_the_factor_that_chooses_a_text_counts() -> None:
     assert work.content_key["values"]["row_format"] == "compressed"
 
 
+def test_statements_that_make_the_data_count() -> None:
+    keys = {"name": "keys", "kind": "sql", "by": "keys", "sql": {"on": "SET 1", "default": ""}}
+    phases = driving()["phases"]
+    factors = {**driving()["factors"], "keys": {"default": "on", "choices": ["on", "off"]}}
+    definition = driving(phases=[phases[0], keys, *phases[1:]], factors=factors)
+    on, off = (ResolvedWorkload(definition, {"keys": each}).content_key for each in ("on", "off"))
+    assert (on.pop("statements"), on) == (["SET 1"], off)
+
+
 def test_tables_as_many_as_clients_are_others_for_other_clients() -> None:
     tables = {"sbtest": {**driving()["tables"]["sbtest"], "count": "{clients}"}}
     of = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from millrace import workloads
@@ -11,7 +12,7 @@ def driving(**changes: Any) -> dict[str, Any]:
     """Return its definition with some keys changed.
 
     They change before the keys that its phases imply are added."""
-    return workloads.completed({**_DEFINITION, **changes})
+    return workloads.completed(deepcopy({**_DEFINITION, **changes}))
 
 
 _DEFINITION: dict[str, Any] = {

@@ -81,6 +81,11 @@ def test_what_may_find_nothing_is_not_listed(statement: dict[str, Any]) -> None:
     assert small(statement) == {}
 
 
+def test_statements_in_loops_are_looked_at() -> None:
+    loop = {"times": 3, "steps": [{"statements": ["mine"]}, {"rollback": True}]}
+    assert small({"sql": "SELECT c FROM {table}"}, steps=[loop]) == {"mine": "read"}
+
+
 def test_clients_that_prepare_something_may_have_changed_the_rows() -> None:
     select = {"sql": "SELECT c FROM {table}"}
     assert small(select, client_setup=["DELETE FROM {table}"]) == {}

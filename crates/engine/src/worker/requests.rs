@@ -118,10 +118,17 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         end: &AnswerSummary,
     ) -> Result<bool, ClientError> {
         let answers = &mut self.clients[index].answers;
+        let mut more_rows = Vec::new();
         let row = match observe {
             Observe::LastRow { of_rows, .. } if end.rows < of_rows => {
                 answers.forget_row();
                 None
+            }
+            Observe::Rows(_) => {
+                let mut rows = answers.take_rows()?.into_iter();
+                let first = rows.next();
+                more_rows.extend(rows);
+                first
             }
             _ => answers.take_row()?,
         };
@@ -131,6 +138,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             affected_rows: end.affected_rows,
             last_insert_id: end.last_insert_id,
             row,
+            more_rows,
         };
         let outcome = client.script.answered(&answer);
         outcome.map_err(ClientError::Workload)
@@ -247,7 +255,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         client.activity.show(request.statement);
         match request.observe {
             Observe::Nothing | Observe::Counts => {}
-            Observe::FirstRow(format) => client.answers.keep_row(WhichRow::First, format),
+            Observe::FirstRow(format) | Observe::Rows(format) => {
+                client.answers.keep_row(WhichRow::First, format);
+            }
             Observe::LastRow { format, .. } => client.answers.keep_row(WhichRow::Last, format),
         }
         client.request = request;

@@ -24,12 +24,17 @@ impl Script for Reader {
     fn answered(&mut self, answer: &Answer) -> Result<bool, String> {
         self.is_first = answer.rows == 0;
         self.answers.push(answer.clone());
-        let row = Some(vec![Some("a".to_owned())]);
+        let row = |value: &str| vec![Some(value.to_owned())];
         let expected = match self.observe {
-            Observe::FirstRow(_) if answer.rows > 0 => row,
-            _ => None,
+            Observe::FirstRow(_) if answer.rows > 0 => (Some(row("a")), vec![]),
+            Observe::Rows(_) if answer.rows > 0 => (Some(row("a")), vec![row("b")]),
+            _ => (None, vec![]),
         };
-        if answer.row == expected { Ok(self.is_first) } else { Err(format!("{answer:?}")) }
+        if (&answer.row, &answer.more_rows) == (&expected.0, &expected.1) {
+            Ok(self.is_first)
+        } else {
+            Err(format!("{answer:?}"))
+        }
     }
 
     fn rollback_needed(&self) -> bool {
@@ -61,7 +66,8 @@ fn third_is_empty() -> Server {
 
 #[test]
 fn answers_decide_how_long_a_transaction_is() {
-    for observe in [Observe::Counts, Observe::FirstRow(RowFormat::Text)] {
+    let text = RowFormat::Text;
+    for observe in [Observe::Counts, Observe::FirstRow(text), Observe::Rows(text)] {
         let driven = drive(observe, &third_is_empty()).unwrap();
         assert_eq!(driven.transactions[0].count, 20);
         assert_eq!(driven.statements[0].count, 60);

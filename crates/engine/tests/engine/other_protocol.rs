@@ -57,6 +57,10 @@ impl AnswerReader for LineReader {
     fn take_row(&mut self) -> Result<Option<Row>, ProtocolError> {
         Ok(None)
     }
+
+    fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError> {
+        Ok(Vec::new())
+    }
 }
 
 struct LineSession(UnixStream);

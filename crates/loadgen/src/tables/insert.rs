@@ -1,5 +1,6 @@
 //! Rows as INSERT statements, for servers that take no local file, and to compare with.
 
+use datagen::column::NULL;
 use workload::tables::Table;
 
 /// Bytes that a row adds to its values in a statement: parentheses, commas and quotes of any column.
@@ -61,6 +62,10 @@ impl Statement {
             if position > 0 {
                 self.text.push(',');
             }
+            if value == NULL && !matches!(form, Form::Bytes) {
+                self.text.push_str("NULL");
+                continue;
+            }
             let (before, after) = match form {
                 Form::Number => ("", ""),
                 Form::Text => ("'", "'"),
@@ -99,7 +104,8 @@ mod tests {
     use workload::tables::ColumnName;
 
     fn statement() -> Statement {
-        let column = |name: &str| ColumnName { name: name.to_owned(), binary: false };
+        let column =
+            |name: &str| ColumnName { name: name.to_owned(), binary: false, nullable: false };
         let id = Value::Integer(Integer::of(Source::Row(Cycle::NONE)));
         let word = Value::Constant { text: b"x".to_vec(), is_number: false };
         Statement::new(&Table {
@@ -117,7 +123,9 @@ mod tests {
         let mut statement = statement();
         statement.push(b"-1\tab");
         statement.push(b"2\t7");
-        assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (-1,'ab'),(2,'7')");
+        statement.push(b"\\N\t\\N");
+        let rows = "(-1,'ab'),(2,'7'),(NULL,NULL)";
+        assert_eq!(statement.text(), format!("INSERT INTO `t` (`id`, `c`) VALUES {rows}"));
         statement.clear();
         assert!(statement.is_empty());
         statement.push(b"3\t");

@@ -57,7 +57,9 @@ pub fn checksum(table: &Table) -> String {
         .iter()
         .map(|column| {
             let name = quoted(&column.name);
-            if column.binary { format!("CAST({name} AS BINARY)") } else { name }
+            let text = if column.binary { format!("CAST({name} AS BINARY)") } else { name };
+            // As in the rows of a file; what a backslash in quotes means depends on the sql_mode.
+            if column.nullable { format!("IFNULL({text}, x'5C4E')") } else { text }
         })
         .collect();
     format!(

@@ -104,6 +104,11 @@ impl AnswerReader for MysqlAnswerReader {
         kept.map_or(Ok(None), |row| row.parse())
     }
 
+    fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError> {
+        let kept = self.kept_row.take();
+        kept.map_or(Ok(Vec::new()), |row| row.parse_first(usize::MAX))
+    }
+
     fn forget_row(&mut self) {
         self.kept_row = None;
     }

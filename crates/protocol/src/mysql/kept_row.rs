@@ -52,29 +52,46 @@ impl KeptRow {
     }
 
     /// Read the row of a whole answer; None where its first result has no row.
-    pub fn parse(self) -> Result<Option<Row>, ProtocolError> {
+    pub fn parse(mut self) -> Result<Option<Row>, ProtocolError> {
+        let Some(last) = self.last.take() else {
+            return Ok(self.parse_first(1)?.pop());
+        };
         let mut messages = Messages::new(&self.bytes);
-        let Ok(Reply::Columns(count)) = reply::parse_reply(&messages.next()?)? else {
+        let Some(columns) = messages.columns()? else {
             return Ok(None);
         };
-        let columns = (0..count.get())
-            .map(|_| Column::parse(&messages.next()?))
-            .collect::<Result<Vec<_>, _>>()?;
-        messages.next()?; // the end of the definitions
-        let row = match self.last {
-            Some(last) if last.is_empty() => return Ok(None),
-            Some(last) if last.len() > MAX_KEPT => return Err(too_much("last row")),
-            Some(last) => last,
-            None => messages.next()?,
-        };
-        match reply::parse_end(&row)? {
+        match last.len() {
+            0 => Ok(None),
+            length if length > MAX_KEPT => Err(too_much("last row")),
+            _ => self.row(&last, &columns),
+        }
+    }
+
+    /// Read the first rows of a whole answer, `most` at most.
+    pub fn parse_first(&self, most: usize) -> Result<Vec<Row>, ProtocolError> {
+        let mut messages = Messages::new(&self.bytes);
+        let mut rows = Vec::new();
+        if let Some(columns) = messages.columns()? {
+            while rows.len() < most {
+                match self.row(&messages.next()?, &columns)? {
+                    Some(row) => rows.push(row),
+                    None => break,
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Read a message as a row; None where it is the end of the rows.
+    fn row(&self, message: &[u8], columns: &[Column]) -> Result<Option<Row>, ProtocolError> {
+        match reply::parse_end(message)? {
             Ok(Some(_)) | Err(_) => return Ok(None),
             Ok(None) => {}
         }
         Ok(Some(match self.format {
-            RowFormat::Text => reply::parse_text_row(&row, columns.len())?,
+            RowFormat::Text => reply::parse_text_row(message, columns.len())?,
             RowFormat::Binary => {
-                let values = parse_binary_row(&row, &columns)?;
+                let values = parse_binary_row(message, columns)?;
                 values.iter().map(Value::text).collect()
             }
         }))
@@ -93,9 +110,21 @@ impl Messages {
         Self(decoder)
     }
 
+    /// Return the columns of the first result; None where it has no rows.
+    fn columns(&mut self) -> Result<Option<Vec<Column>>, ProtocolError> {
+        let Ok(Reply::Columns(count)) = reply::parse_reply(&self.next()?)? else {
+            return Ok(None);
+        };
+        let columns = (0..count.get())
+            .map(|_| Column::parse(&self.next()?))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.next()?; // the end of the definitions
+        Ok(Some(columns))
+    }
+
     /// Return the next message. Only an answer that is longer than what is kept has none.
     fn next(&mut self) -> Result<Vec<u8>, ProtocolError> {
-        self.0.next_message()?.ok_or_else(|| too_much("column definitions and first row"))
+        self.0.next_message()?.ok_or_else(|| too_much("column definitions and observed rows"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{AnswerPart, Form, MAX_PARAMETERS, MoreValues, ValueSource};
+use super::{Form, MAX_PARAMETERS, MoreValues, ValueSource};
 use crate::definition::{Generator, GeneratorKind, Number, Value};
 use crate::shape;
 use crate::validation::ValidationError;
@@ -12,6 +12,7 @@ use datagen::bijection::Bijection;
 use datagen::column::Cycle;
 use datagen::distribution::Integers;
 
+mod dependent;
 mod graph;
 mod keys;
 
@@ -85,6 +86,9 @@ impl Reader<'_> {
             }
             GeneratorKind::Children => ValueSource::Children,
             GeneratorKind::Answer => self.answer()?,
+            GeneratorKind::Computed => self.computed()?,
+            GeneratorKind::Words => self.words()?,
+            GeneratorKind::Iteration => ValueSource::Iteration,
             GeneratorKind::Sequence => ValueSource::Sequence {
                 first: self.integer_or(generator.first.as_ref(), "first", 1)?,
                 step: self.integer_or(generator.step.as_ref(), "step", 1)?,
@@ -200,36 +204,13 @@ impl Reader<'_> {
         })
     }
 
-    fn answer(&self) -> Result<ValueSource, ValidationError> {
-        let part = match (&self.generator.column, &self.generator.value) {
-            (Some(column), None) => {
-                let column = self.values.integer_in(column, 1..=MAX_COLUMNS, &self.at("column"))?;
-                AnswerPart::Column(usize::try_from(column - 1).expect("the range is checked"))
-            }
-            (None, Some(Value::Text(name))) => match name.as_str() {
-                "rows" => AnswerPart::Rows,
-                "affected_rows" => AnswerPart::AffectedRows,
-                "last_insert_id" => AnswerPart::LastInsertId,
-                other => {
-                    let known = ["rows", "affected_rows", "last_insert_id"];
-                    return Err(ValidationError::unknown(
-                        self.at("value"),
-                        "part of an answer",
-                        other,
-                        known,
-                    ));
-                }
-            },
-            _ => {
-                let message = "expected either value, such as \"affected_rows\", or column";
-                return Err(ValidationError::new(&self.key, message));
-            }
+    /// Return the digits after the point; None where they are not given.
+    fn scale(&self) -> Result<Option<u32>, ValidationError> {
+        let Some(scale) = &self.generator.scale else {
+            return Ok(None);
         };
-        Ok(ValueSource::Answer {
-            from: self.from()?,
-            part,
-            default: self.integer_or(self.generator.default.as_ref(), "default", 0)?,
-        })
+        let scale = self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"))?;
+        Ok(Some(u32::try_from(scale).expect("the range is checked")))
     }
 
     fn integer(&self) -> Result<ValueSource, ValidationError> {
@@ -246,9 +227,8 @@ impl Reader<'_> {
     }
 
     fn decimal(&self) -> Result<ValueSource, ValidationError> {
-        let scale = self.generator.scale.as_ref().unwrap_or(&Number::Integer(0));
-        let scale = self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"))?;
-        let unit = 10f64.powi(i32::try_from(scale).expect("the range is checked"));
+        let scale = self.scale()?.unwrap_or(0);
+        let unit = 10f64.powi(scale.cast_signed());
         let units = |number: &Option<Number>, part: &str| {
             let number =
                 number.as_ref().ok_or_else(|| ValidationError::new(self.at(part), "is missing"))?;
@@ -264,10 +244,7 @@ impl Reader<'_> {
             (units(&self.generator.low, "low")?, units(&self.generator.high, "high")?);
         self.check_order(low, high)?;
         let shape = shape::compile(self.generator, self.values, &self.key)?;
-        Ok(ValueSource::Decimal {
-            units: Integers::new(&shape, low, high),
-            scale: u32::try_from(scale).expect("the range is checked"),
-        })
+        Ok(ValueSource::Decimal { units: Integers::new(&shape, low, high), scale })
     }
 
     fn constant(&self) -> Result<ValueSource, ValidationError> {
@@ -291,7 +268,6 @@ impl Reader<'_> {
             }
             Some(Value::Text(text)) => self.values.fill(text, &self.at("value"))?,
         };
-        let is_plain = |byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\';
         Ok(ValueSource::ConstantText {
             form: if text.bytes().all(is_plain) { Form::Plain } else { Form::Text },
             text: text.into_bytes().into(),
@@ -340,4 +316,9 @@ impl Reader<'_> {
     ) -> Result<i64, ValidationError> {
         number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
+}
+
+/// Return true for a byte that needs no escape in quotes, whatever the `sql_mode`.
+pub fn is_plain(byte: u8) -> bool {
+    (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\'
 }

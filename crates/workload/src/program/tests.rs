@@ -77,7 +77,7 @@ fn every_mistake_in_tests_names_its_key() {
         (
             "x",
             |d| d["tests"]["x"]["steps"][0]["statements"] = json!([]),
-            "tests.x.steps[0].statements: is empty",
+            "tests.x.steps[0]: has either statements, steps or a rollback",
         ),
         (
             "x",

@@ -9,6 +9,7 @@ use protocol::script::Script as _;
 mod answers;
 mod asked;
 mod dependent;
+mod loops;
 
 use asked::{Asked, ask, program, program_with, script_of, texts};
 

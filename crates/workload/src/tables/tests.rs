@@ -145,6 +145,33 @@ fn values_of_every_kind() {
 }
 
 #[test]
+fn columns_are_computed_from_others_that_may_be_hidden() {
+    let columns = json!([
+        {"name": "row", "kind": "sequence", "first": 0, "hidden": true},
+        {"name": "cents", "kind": "integer", "low": 0, "high": 999, "hidden": true},
+        {"name": "is_odd", "kind": "computed", "value": "row % 2", "hidden": true},
+        {"name": "half", "kind": "computed", "value": "row / 2 + {tables} * 0"},
+        {"name": "price", "kind": "computed", "value": "if(is_odd, cents, -5)", "scale": 2},
+        {"name": "word", "kind": "words", "from": "row", "words": ["a", "bc"], "digits": 3},
+        {"name": "maybe", "kind": "text", "length": 4, "null_if": "is_odd"},
+    ]);
+    let rows = made(columns.clone());
+    for (number, row) in rows.iter().enumerate() {
+        assert_eq!(row[0], (number / 2).to_string());
+        assert_eq!(row[1] == "-0.05", number % 2 == 0);
+        assert_eq!(row[3] == "\\N", number % 2 == 1);
+        assert_eq!(row.len(), 4);
+    }
+    let words: Vec<&str> = rows[..4].iter().map(|row| row[2].as_str()).collect();
+    assert_eq!(words, ["aaa", "aabc", "abca", "abcbc"]);
+    let table = planned(&with_columns(columns), 1, 1).unwrap().remove(0);
+    let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["half", "price", "word", "maybe"]);
+    assert_eq!(table.rows.numbers(), [true, true, false, false]);
+    assert!(table.columns[3].nullable && !table.columns[2].nullable);
+}
+
+#[test]
 fn mistakes_name_their_key() {
     let id = json!({"name": "id", "kind": "sequence"});
     for (columns, expected) in [
@@ -181,6 +208,26 @@ fn mistakes_name_their_key() {
         (
             json!([{"name": "a", "kind": "integer", "low": 1, "high": "{table_sise}"}]),
             "tables.set.columns.a.high: ",
+        ),
+        (
+            json!([{"name": "a", "kind": "computed", "value": "a + 1"}]),
+            "tables.set.columns.a.value: it comes from itself",
+        ),
+        (
+            json!([{"name": "a", "kind": "constant", "value": 1, "null_if": "b"}]),
+            "tables.set.columns.a.null_if: there is no column \"b\"",
+        ),
+        (
+            json!([{"name": "a", "kind": "integer", "low": 1, "high": 2, "per": "transaction"}]),
+            "tables.set.columns.a.per: is of parameters",
+        ),
+        (
+            json!([{"name": "a", "kind": "iteration"}]),
+            "tables.set.columns.a.kind: iteration is no kind",
+        ),
+        (
+            json!([{"name": "a", "kind": "sequence", "hidden": true}]),
+            "tables.set.columns: there are none",
         ),
     ] {
         let found = mistake(columns);

@@ -48,6 +48,19 @@ class MysqlAdministration:
     def drop_database(self, client: DatabaseClient, name: str, limit_s: float) -> None:
         client.query(f"DROP DATABASE IF EXISTS {name}", limit_s=limit_s)
 
+    def first_rows(
+        self, client: DatabaseClient, database: str, sql: str, most: int, limit_s: float
+    ) -> list[tuple[str, ...]]:
+        try:
+            with (
+                oddities_as_errors(),
+                contextlib.closing(client.connect(database, limit_s=limit_s)) as session,
+            ):
+                rows = session.query(f"{sql} LIMIT {most}")
+                return [tuple(map(str, row)) for row in rows]
+        except DatabaseError as error:
+            raise TrialFailed(f"{client.server.name}: {error.message}", hint=error.hint) from error
+
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         tables = client.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
         listed = ", ".join(f"`{database}`.`{name}`" for (name,) in tables)

@@ -14,11 +14,11 @@ impl Reader<'_> {
                 &["low", "below", "add", "distinct", "count", "max_count", "stop"]
             }
             GeneratorKind::Integer => {
-                &["central", "rotation", "segment", "count", "max_count", "stop"]
+                &["central", "rotation", "segment", "count", "max_count", "stop", "per"]
             }
-            GeneratorKind::Decimal => &["central", "rotation", "scale", "count"],
-            GeneratorKind::Digits => &["groups", "length", "count"],
-            GeneratorKind::Text => &["length", "max_length", "count"],
+            GeneratorKind::Decimal => &["central", "rotation", "scale", "count", "per"],
+            GeneratorKind::Digits => &["groups", "length", "count", "per"],
+            GeneratorKind::Text => &["length", "max_length", "count", "per"],
             GeneratorKind::Constant => &["value"],
             GeneratorKind::Derived => &["from", "plus", "times", "divisor", "least", "add"],
             GeneratorKind::Either => &["from", "otherwise", "share"],
@@ -28,8 +28,10 @@ impl Reader<'_> {
             GeneratorKind::Links => &["from", "high", "distribution", "types", "at_most", "split"],
             GeneratorKind::Tail => &["value", "column", "otherwise"],
             GeneratorKind::Child => &["first"],
-            GeneratorKind::Children => &[],
-            GeneratorKind::Answer => &["from", "value", "column", "default"],
+            GeneratorKind::Children | GeneratorKind::Iteration => &[],
+            GeneratorKind::Answer => &["from", "value", "column", "default", "scale", "as", "row"],
+            GeneratorKind::Computed => &["value", "scale"],
+            GeneratorKind::Words => &["from", "words", "digits"],
             GeneratorKind::Sequence | GeneratorKind::Parent => &["first", "step", "every", "cycle"],
             GeneratorKind::Series => &["first", "step", "count"],
             GeneratorKind::Permutation => &["low", "high"],
@@ -70,6 +72,11 @@ fn given(generator: &Generator) -> impl Iterator<Item = &'static str> {
         ("max_length", generator.max_length.is_some()),
         ("scale", generator.scale.is_some()),
         ("value", generator.value.is_some()),
+        ("as", generator.as_form.is_some()),
+        ("row", generator.row.is_some()),
+        ("words", generator.words.is_some()),
+        ("digits", generator.digits.is_some()),
+        ("per", generator.per.is_some()),
         ("column", generator.column.is_some()),
         ("default", generator.default.is_some()),
         ("from", generator.from.is_some()),

@@ -166,7 +166,8 @@ fn mistakes_name_their_key() {
     let generated = json!([{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]);
     assert_eq!(
         mistake(steps, generated),
-        r#"tests.upsert.steps[1].only_if: "id" is not made from an answer"#
+        "tests.upsert.steps[1].only_if: \"id\" is made anew for each repetition of a step; expected one \
+         made from an answer, or with per = \"transaction\""
     );
     let both = json!([{"statements": ["find"]},
                       {"statements": ["insert"], "only_if": "found", "unless": "found"}]);

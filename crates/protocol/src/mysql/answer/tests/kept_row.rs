@@ -74,6 +74,26 @@ fn the_last_row_is_kept_however_reads_cut_it() {
 }
 
 #[test]
+fn all_rows_are_read_as_far_as_they_are_short() {
+    let mut reader = MysqlAnswerReader::new();
+    let two: [&[u8]; 2] = [b"\x011", b"\x012"];
+    for (rows, expected) in [(&[][..], &[][..]), (&two, &["1", "2"])] {
+        let head: [&[u8]; 3] = [&[1], DEFINITION, EOF_MESSAGE];
+        let messages = [&head, rows, &[EOF_MESSAGE]].concat();
+        reader.keep_row(WhichRow::First, RowFormat::Text);
+        reader.feed(&framed(&messages)).unwrap();
+        let found = reader.take_rows().unwrap();
+        let found: Vec<&str> = found.iter().filter_map(|row| row[0].as_deref()).collect();
+        assert_eq!(found, expected);
+    }
+    reader.keep_row(WhichRow::First, RowFormat::Text);
+    reader
+        .feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, b"\x011", &long_row(), EOF_MESSAGE]))
+        .unwrap();
+    assert!(matches!(reader.take_rows(), Err(ProtocolError::TooMuch { .. })));
+}
+
+#[test]
 fn nothing_is_kept_of_an_answer_after_an_error() {
     let mut reader = MysqlAnswerReader::new();
     reader.keep_row(WhichRow::First, RowFormat::Text);
