@@ -1,7 +1,7 @@
 """Choose the settings of a counted start, from those of the run that have ended.
 
 Servers are compared by the same statements. So the first start of a group chooses how many there
-are, by their time, and all others take as many. A treatment of which two starts failed is not
+are, by their CPU time, and all others take as many. A treatment of which two starts failed is not
 started again: it would fail again, after minutes, and too few starts would be left.
 """
 

@@ -22,7 +22,7 @@ EXTENTS = tuple(Extent(many // 6, many) for many in (480, 180, 60, 24, 6))
 
 
 def extent_for(transaction_s: float) -> Extent:
-    """Return the largest extent that takes little time, by the seconds of a counted transaction."""
+    """Return the largest extent that takes little time, by a counted transaction's CPU seconds."""
     short = (each for each in EXTENTS if each.many * transaction_s <= _SESSION_S)
     return next(short, EXTENTS[-1])
 

@@ -113,7 +113,7 @@ def _refusal(
         worst = statistics.median(_range(each, effects) for each in starts)
         return (
             f"repetitions of the same statements differ by {100 * worst:.1f} %, "
-            f"more than {100 * (UNEQUAL if effects else UNEQUAL_ALONE):g} %"
+            f"more than {100 * (UNEQUAL if effects else UNEQUAL_ALONE):g} %{_mostly(starts)}"
         )
     in_order = [effects[number] for number in sorted(effects)]
     steps = [after - before for before, after in itertools.pairwise(in_order)]
@@ -126,6 +126,13 @@ def _refusal(
             f"{100 * abs(moved):.1f} % from the first to the last"
         )
     return None
+
+
+def _mostly(starts: Sequence[CountedStart]) -> str:
+    """Return a clause with the function in which the most different starts differ most, if any."""
+    counted = sorted(starts, key=lambda each: _value(each, {}))
+    found = function_differences(counted[0].paths, counted[-1].paths, {})
+    return f"; two starts differ most in {found[0].name}" if found else ""
 
 
 def _effects(starts: Sequence[CountedStart]) -> Effects:

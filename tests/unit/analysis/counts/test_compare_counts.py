@@ -50,6 +50,10 @@ def test_other_compilers_and_kinds_of_programs_are_said() -> None:
         ([], "no start of the server was counted"),
         ([start(1000, 1030)], "repetitions of the same statements differ by 3.0 %, more than 2 %"),
         ([start(1000, 1012), start(1012, 1000)], "by 1.2 %, more than 0.5 %"),
+        (
+            [start(1000, 1050, extra=50), start(1150, 1000, extra=90)],
+            "more than 0.5 %; two starts differ most in extra",
+        ),
         ([start(1000, 1004, 1008)] * 3, "each repetition executes more instructions than"),
         ([start(1008, 1004, 1000)] * 3, "0.8 % from the first to the last"),
         ([start(1060, 1010, 1000, 1000)] * 3, "each repetition executes fewer instructions than"),
