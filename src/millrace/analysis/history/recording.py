@@ -5,15 +5,17 @@ Ratios to a build that never changes stay the same while the host changes.
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.errors import UserError
-from millrace.levels import Level, level_value
+from millrace.levels import Level, level_value, without_clients
+from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.roles import MEASURED
 from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord
 from millrace.store.records import RunRecord, StoredRun
@@ -53,6 +55,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     series: dict[str, SeriesRecord] = {}
     states: dict[str, StateRecord] = {}
     points: list[tuple[str, PointRecord]] = []
+    pairs: dict[tuple[str, str], tuple[SeriesRecord, PointRecord]] = {}
     left_out: dict[str, None] = {}
     for comparison in comparisons:
         if comparison.candidate not in candidates:
@@ -72,6 +75,10 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
         place = candidates.index(comparison.candidate)
         point = _point(comparison, candidate, analysis, (name, at_utc, place), state)
         points.append((of.id, point))
+        pairs[base.id, candidate.id] = of, point
+    for of, point in _counted(stored, analysis.factor, pairs):
+        series[of.id] = of
+        points.append((of.id, point))
     if not points:
         reasons = "\n".join(f"  {clause}" for clause in left_out)
         raise UserError(
@@ -80,6 +87,33 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
         )
     part = HistoryPart(tuple(series.values()), tuple(states.values()), tuple(points))
     return Drawn(part, tuple(left_out))
+
+
+def _counted(
+    stored: StoredRun,
+    factor: str,
+    pairs: Mapping[tuple[str, str], tuple[SeriesRecord, PointRecord]],
+) -> Iterator[tuple[SeriesRecord, PointRecord]]:
+    """Yield the ratios of counted instructions, by the treatments of other points."""
+    treatments = {each.id: each for each in stored.treatments}
+    yielded: set[tuple[str, str]] = set()
+    for (base, candidate), (of, point) in pairs.items():
+        counts = compare_stored(stored, factor, treatments[base], treatments[candidate])
+        if counts is None or counts.ratio is None:
+            continue
+        fixed = without_clients(of.fixed_factors)
+        of_run = (of.experiment, of.digest, of.factor, of.reference, of.candidate)
+        series = replace(
+            of, id=_digest([*of_run, fixed, INSTRUCTIONS]), fixed_factors=fixed,
+            metric=INSTRUCTIONS, title="instructions per statement", unit="instructions",
+            direction="lower",
+        )  # fmt: skip
+        if (series.id, point.label) in yielded:
+            continue  # one count holds for any number of clients
+        yielded.add((series.id, point.label))
+        starts = min(len(counts.base.values), len(counts.candidate.values))
+        ratio, low, high = counts.ratio.ratio, counts.ratio.low, counts.ratio.high
+        yield series, replace(point, ratio=ratio, low=low, high=high, n_blocks=starts, log_sd=None)
 
 
 def _check_label(label: str) -> None:

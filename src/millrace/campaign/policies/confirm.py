@@ -18,6 +18,7 @@ from millrace.errors import TrialFailed, UserError
 from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
+from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.run_spec import CampaignPart, FactorSpec
 from millrace.model.servers import InstalledServer
 from millrace.servers import install
@@ -83,6 +84,11 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
     UserError where the builds, or the run to take the experiment from, no longer exist.
     """
     (history,) = store.histories.read([change.series])
+    if history.series.metric == INSTRUCTIONS:
+        raise UserError(
+            f"change {change.id} is one of counted instructions, which no time confirms",
+            hint="`millrace bisect --by instructions` counts builds again",
+        )
     others = [each for each in store.histories.changes() if each.series == change.series]
     builds = builds_of(history, change, others, unobtainable(history.series))
     if blocks is None:

@@ -15,6 +15,7 @@ from millrace.store.history_records import PointRecord
 from millrace.store.records import HostRecord, InstanceRecord, StoredRun
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy
 from tests.unit.analysis.history_points import CANDIDATE, NOW, REFERENCE, run_of
+from tests.unit.report.explanation.explained import study_run
 
 THIRD = "mysql-8.0.12"
 
@@ -207,6 +208,18 @@ def test_the_state_is_that_of_host_reference_and_configuration() -> None:
 def test_the_place_of_files_that_an_experiment_says_is_in_its_series() -> None:
     stored = run_of("r1")
     assert state_of(restored(stored, "warm", chosen="warm")) == state_of(stored)
+
+
+def test_counted_instructions_are_a_series_for_all_numbers_of_clients() -> None:
+    stored = study_run(counted=True, clients=(8, 1))
+    found = drawn(stored).part
+    (series,) = (each for each in found.series if each.metric == "instructions")
+    (point,) = (point for of, point in found.points if of == series.id)
+    assert "clients" not in series.fixed_factors
+    assert series.direction == "lower"
+    assert point.ratio == pytest.approx(1.064, abs=0.001)
+    assert (point.n_blocks, point.log_sd) == (3, None)
+    assert all(each.metric != "instructions" for each in drawn(study_run()).part.series)
 
 
 def test_another_digest_makes_other_series() -> None:

@@ -210,6 +210,16 @@ def test_blocks_are_added_to_those_of_an_undecided_measurement(store: Path) -> N
         assert planned(opened, again, None).experiment.blocks == 4 + FEWEST_TO_CONFIRM
 
 
+def test_a_change_of_instructions_is_confirmed_by_no_time(store: Path) -> None:
+    counts = replace(SPEED, id="c0c0", metric="instructions")
+    with Store.open(store) as opened:
+        (part,) = part_of(history([1.0], series=counts))
+        opened.histories.record(part)
+        with pytest.raises(UserError, match="one of counted instructions") as refused:
+            planned(opened, change(40, series=counts), None)
+    assert "bisect --by instructions" in (refused.value.hint or "")
+
+
 def test_without_any_of_the_runs_there_is_no_experiment(store: Path) -> None:
     with Store.open(store) as opened:
         # One is enough, also of another point in the same environment.
