@@ -26,9 +26,11 @@ impl Condition {
         state: &mut GeneratorState,
         made: &mut GeneratedValues,
     ) -> bool {
-        made.clear();
+        let mark = made.mark();
         state.make(&self.generation, generators, made);
-        (made.integer(self.slot) != 0) == self.wants_non_zero
+        let holds = (made.integer(self.slot) != 0) == self.wants_non_zero;
+        made.back_to(mark);
+        holds
     }
 }
 

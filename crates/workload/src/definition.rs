@@ -176,7 +176,7 @@ pub struct Generator {
     /// derived: divides, rounding down, what `times` and `plus` gave, which is then at least `least`.
     pub divisor: Option<Number>,
     pub least: Option<Number>,
-    /// derived, integer with `below`: another generator whose value is added.
+    /// derived, child, integer with `below`: another generator whose value is added.
     pub add: Option<String>,
     /// either: the generator of the values that are not of `from`. tail: that of the value where no end is
     /// remembered; 0 without it.
@@ -361,6 +361,9 @@ pub struct Step {
     pub rollback: bool,
     /// The number of repetitions, 1 unless said; of a loop also the name of a generator.
     pub times: Option<Number>,
+    /// It has the values and the table of the step before it, and makes no new ones.
+    #[serde(default)]
+    pub same_values: bool,
     /// A generator of a value that lasts: the step is skipped where it is 0.
     pub only_if: Option<String>,
     /// A generator of a value that lasts: the step is skipped where it is not 0.

@@ -153,6 +153,7 @@ pub enum ValueSource {
     },
     Child {
         first: i64,
+        add: Option<String>,
     },
     Children,
     /// A value of the last answer to a statement of the transaction.

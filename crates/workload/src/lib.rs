@@ -7,6 +7,7 @@ mod answers;
 mod arithmetic;
 mod compile;
 pub mod definition;
+mod flat_steps;
 mod generated;
 mod generation;
 mod generator;

@@ -92,6 +92,8 @@ pub struct Step {
     pub in_loop: Option<usize>,
     pub statements: Vec<u16>,
     pub times: u32,
+    /// Its values are those of an earlier step.
+    pub same_values: bool,
     pub generation: Vec<GenerationStep>,
     /// Its table is drawn, and not by a permutation.
     pub draws_table: bool,

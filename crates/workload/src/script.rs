@@ -199,7 +199,7 @@ impl Script {
         let plan = &*self.plan;
         let transaction = &plan.transactions[usize::from(self.transaction)];
         let step = &transaction.steps[usize::from(position.step)];
-        if position.statement == 0 {
+        if position.statement == 0 && !step.same_values {
             if step.draws_table && position.repetition == 0 {
                 let table = self.state.random.below(u64::from(plan.tables));
                 self.state.table = u32::try_from(table).expect("it is below a u32");

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::answers::Condition;
 use super::compile::{CompileContext, RequiredGenerators};
 use super::definition::{Number, Protocol, Step as WrittenStep, Test};
+use super::flat_steps::FlatSteps;
 use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
 use super::generator::{Form, ValueSource};
 use super::plan::{Loop, Step, Times, Transaction};
@@ -13,13 +14,6 @@ use crate::validation::ValidationError;
 
 /// Repetitions of a step or a loop, and a weight, at most.
 pub const MAX_TIMES: i64 = 1_000_000;
-
-/// The steps of a transaction and its loops over them.
-#[derive(Default)]
-struct FlatSteps {
-    steps: Vec<Step>,
-    loops: Vec<Loop>,
-}
 
 /// A test on its way to a program.
 pub struct Compiler<'a> {
@@ -89,7 +83,7 @@ impl Compiler<'_> {
         let begin = wrapped.then(|| self.fixed("BEGIN", false));
         let mut flat = FlatSteps::default();
         self.append(written, &format!("{key}.steps"), None, &mut flat)?;
-        let FlatSteps { steps, loops } = flat;
+        let FlatSteps { steps, loops, .. } = flat;
         let Some(first) = steps.first() else {
             return Err(ValidationError::new(
                 format!("{key}.steps"),
@@ -138,10 +132,8 @@ impl Compiler<'_> {
         for (position, step) in written.iter().enumerate() {
             let key = format!("{key}[{position}]");
             if step.steps.is_empty() {
-                let step = Step { in_loop, ..self.step(step, &key)? };
-                if step.times > 0 {
-                    flat.steps.push(step);
-                }
+                let step = Step { in_loop, ..self.step(step, &key, &mut flat.scope)? };
+                flat.push(step, &key)?;
                 continue;
             }
             if in_loop.is_some() {
@@ -156,14 +148,9 @@ impl Compiler<'_> {
             if matches!(times, Times::Always(0)) {
                 continue;
             }
-            let (number, begin) = (flat.loops.len(), flat.steps.len());
-            flat.loops.push(Loop { begin, end: begin, times, condition });
+            let number = flat.begin_loop(times, condition);
             self.append(&step.steps, &format!("{key}.steps"), Some(number), flat)?;
-            if flat.steps.len() == begin {
-                let message = "has nothing to do at these values";
-                return Err(ValidationError::new(format!("{key}.steps"), message));
-            }
-            flat.loops[number].end = flat.steps.len();
+            flat.end_loop(number, &key)?;
         }
         Ok(())
     }
@@ -195,7 +182,13 @@ impl Compiler<'_> {
         small(self.statements.len() - 1)
     }
 
-    fn step(&mut self, written: &WrittenStep, key: &str) -> Result<Step, ValidationError> {
+    /// Compile a step; `scope` is that of the step before, and becomes its own.
+    fn step(
+        &mut self,
+        written: &WrittenStep,
+        key: &str,
+        scope: &mut Scope,
+    ) -> Result<Step, ValidationError> {
         if written.statements.is_empty() != written.rollback {
             let message = "has either statements, steps or a rollback";
             return Err(ValidationError::new(key, message));
@@ -204,12 +197,18 @@ impl Compiler<'_> {
         let times = written.times.as_ref().unwrap_or(&one);
         let times =
             self.context.values.integer_in(times, 0..=MAX_TIMES, &format!("{key}.times"))?;
-        let mut scope = Scope::default();
+        if written.same_values && times != 1 {
+            let message = "has no meaning in a step that is repeated";
+            return Err(ValidationError::new(format!("{key}.same_values"), message));
+        }
+        if !written.same_values {
+            *scope = Scope::default();
+        }
         let mut statements = Vec::new();
         for (position, name) in written.statements.iter().enumerate() {
             let index = self.statement(name, &format!("{key}.statements[{position}]"))?;
             for (generator, key) in &self.needs[usize::from(index)] {
-                self.generators.slot(generator, key, &mut scope)?;
+                self.generators.slot(generator, key, scope)?;
             }
             statements.push(index);
         }
@@ -226,7 +225,8 @@ impl Compiler<'_> {
             condition: self.step_condition(written, key)?,
             statements,
             times: u32::try_from(times).expect("the range is checked"),
-            generation: scope.generation,
+            same_values: written.same_values,
+            generation: Vec::new(),
             draws_table: asks_table && !by_permutation && !tables.by_client && tables.count() > 1,
         })
     }

@@ -249,8 +249,12 @@ impl Columns<'_> {
             ValueSource::Parent { first, step, cycle } => {
                 Ok(Integer { times: step, plus: first, ..Integer::of(Source::Parent(cycle)) })
             }
-            ValueSource::Child { first } => {
-                Ok(Integer { plus: first, ..Integer::of(Source::Child) })
+            ValueSource::Child { first, add } => {
+                let value = Integer { plus: first, ..Integer::of(Source::Child) };
+                match add {
+                    Some(add) => Ok(value.plus(self.other(&add, &format!("{key}.add"), depth)?)),
+                    None => Ok(value),
+                }
             }
             ValueSource::Children => Ok(Integer::of(Source::Children)),
             ValueSource::Integer(integers) => {

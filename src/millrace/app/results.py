@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from millrace.analysis.compare.latencies import Latency, by_name
 from millrace.campaign.run_records import is_alive
+from millrace.errors import DamagedResult
 from millrace.store.importing import Imported
-from millrace.store.records import RunSummary, StoredRun
+from millrace.store.records import RunSummary, StoredAttempt, StoredRun
 from millrace.store.store import Store
 
 
@@ -23,6 +25,14 @@ def opened_run(path: Path, run: str) -> Iterator[tuple[Store, StoredRun]]:
     """Open the store and load a run; its files can be read while the store is open."""
     with Store.open(path, read_only=True) as store:
         yield store, store.load_run(store.find_run(run).id)
+
+
+def latencies(attempt: StoredAttempt) -> tuple[Latency, ...]:
+    """Return the latencies of an attempt by operation; none where one cannot be read."""
+    try:
+        return by_name((attempt,))
+    except DamagedResult:
+        return ()
 
 
 def export_runs(path: Path, runs: Sequence[str], output: Path, *, replace: bool) -> list[str]:

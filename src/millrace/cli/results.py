@@ -15,12 +15,13 @@ from millrace.cli.options import store_option
 from millrace.cli.progress import block_text
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
-from millrace.report.common.formatting import counted, grouped_text
+from millrace.report.common.formatting import counted, grouped_text, latency_text
 from millrace.shown_text import shown_line
 from millrace.store.checked import to_plain
 from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
 
+_PERCENTS = (50, 95, 99)
 _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open": "cyan"}
 
 
@@ -195,10 +196,15 @@ def _print_results(attempt: StoredAttempt) -> None:
             if m.role == role
         )
         out.print(f"  {shown_line(role)}: {', '.join(values)}")
-    for latency in attempt.histograms:
-        if latency.of == "transaction" and latency.count:
-            mean = f"{latency.count:,} in {latency.sum_s / latency.count * 1e3:.4g} ms on average"
-            out.print(f"  {shown_line(latency.name)}, {latency.kind} time: {mean}")
+    found = {(each.of, each.name, each.time): each for each in use_case.latencies(attempt)}
+    for record in attempt.histograms:
+        if record.of == "transaction" and record.count:
+            text = f"{record.count:,} in {record.sum_s / record.count * 1e3:.4g} ms on average"
+            if latency := found.get((record.of, record.name, record.kind)):
+                percentiles = zip(_PERCENTS, latency.percentiles_s(_PERCENTS), strict=True)
+                parts = [f"p{percent} {latency_text(each)}" for percent, each in percentiles]
+                text = ", ".join((text, *parts, f"max {latency_text(latency.maximum_s)}"))
+            out.print(f"  {shown_line(record.name)}, {record.kind} time: {text}")
 
 
 def _number(value: float) -> str:

@@ -103,6 +103,7 @@ class LoadTables:
     limit_s: float
     method: Literal["auto", "local", "multi_row", "single_row"] = "auto"
     threads: int = 0  # connections at a time; 0 leaves it to the program
+    chunk_rows: int = 0  # that one of them fills at a time; 0 are all of a table
     lock_tables: bool = False
     linger_s: float = 0.0  # for which they stay open after the phase
 

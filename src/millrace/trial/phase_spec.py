@@ -65,10 +65,14 @@ def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> spe
         case "load_tables":
             method = workload.table_values["load_method"]
             # LOAD DATA is one statement, which locks nothing in between.
-            lock_tables = bool(workload.table_values.get("lock_tables")) and method != "local"
+            chunk_rows = int(workload.table_values.get("load_chunk_rows", 0))
+            asks_locks = bool(workload.table_values.get("lock_tables")) and not chunk_rows
+            lock_tables = asks_locks and method != "local"
             threads = int(workload.table_values["load_threads"])
             linger_s = _LINGER_S if phase in workload.measuring_phases else 0.0
-            return spec.LoadTables(phase.name, within_s, method, threads, lock_tables, linger_s)
+            return spec.LoadTables(
+                phase.name, within_s, method, threads, chunk_rows, lock_tables, linger_s
+            )
         case "verify_tables":
             return spec.VerifyTables(phase.name, within_s)
         case _:

@@ -83,6 +83,8 @@ class ResolvedWorkload:
         if not self.checked.tables:
             return None
         asked = int(self.table_values["load_threads"]) or len(os.sched_getaffinity(0))
+        if self.table_values.get("load_chunk_rows"):
+            return asked
         return min(asked, self.checked.volume(self.chosen).tables)
 
     @property
@@ -118,6 +120,9 @@ class ResolvedWorkload:
         """The inputs that decide the content of the loaded tables, for the key of a snapshot."""
         tables = self.definition["tables"]
         loading = {name: self.table_values.get(name) for name in ("load_method", "lock_tables")}
+        if self.table_values.get("load_chunk_rows"):
+            names = ("load_chunk_rows", "load_threads")
+            loading |= {name: self.table_values[name] for name in names}
         phases = [each.statements(self.table_values) for each in self.making_phases]
         statements = [sql for phase in phases for sql in phase]
         return {

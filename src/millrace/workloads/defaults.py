@@ -42,6 +42,8 @@ _LOADING: dict[str, Any] = {
     },
     # Connections that load; 0 is one for each table, up to the number of the host's CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
+    # Rows that a connection fills at a time, so that several fill one table; 0: a table at a time.
+    "load_chunk_rows": {"kind": "integer", "default": 0, "minimum": 0},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
     "disable_idle_states": {"kind": "text", "default": "auto", "choices": _SWITCH},
 }

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from millrace.workloads.schema_factors import Part
 
-Number = int | float | str
+Number = int | float | str | Mapping[str, Any]
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -20,6 +20,12 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Div: operator.floordiv,
 }
 
+
+# Of LinkBench's parents, a node and a type: their rows on average, and the share that have any.
+_LINKS = 2.2
+_WITH_LINKS = 0.4
+
+_LOG_NORMAL_MEAN = 1.65  # of lengths whose logarithm deviates by 1, by their median
 
 _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
@@ -44,12 +50,14 @@ class TableSet(Part):
     count: Number = 1
     create: str | dict[str, str]
     columns: list[dict[str, Any]]
+    fan_out: dict[str, Any] | None = None
+    once: bool = False
     after_load: list[str] | dict[str, Any] = Field(default=[])
 
     def volume(self, values: Mapping[str, Any]) -> Volume:
         """Return the approximate content for these values of factors and parameters."""
         tables = evaluated(self.count, values)
-        rows = evaluated(self.rows, values) * tables
+        rows = int(evaluated(self.rows, values) * tables * self._rows_per_parent(values))
         widths = self._widths()
         row_bytes = sum(
             max(_column_bytes(column, rows, values), widths.get(str(column["name"]), 0)) + 1
@@ -58,13 +66,30 @@ class TableSet(Part):
         indexes = len(self.after_load) if isinstance(self.after_load, list) else 1
         return Volume(tables, rows, rows * row_bytes, rows * indexes)
 
+    def _rows_per_parent(self, values: Mapping[str, Any]) -> float:
+        if self.fan_out is None:
+            return 1
+        if self.fan_out.get("kind") == "links":
+            return _WITH_LINKS if self.once else _LINKS
+        low, high = (evaluated(self.fan_out[end], values) for end in ("low", "high"))
+        return (low + high) / 2
+
     def _widths(self) -> dict[str, int]:
         texts = [self.create] if isinstance(self.create, str) else self.create.values()
         return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
 
 
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
-    """Return a number, or integer arithmetic over ``{values}``; else raise ValueError."""
+    """Return a number, integer arithmetic over ``{values}``, or the one that a value chooses.
+
+    Raise ValueError for anything else.
+    """
+    if isinstance(number, Mapping):
+        level = str(values.get(str(number.get("by")))).casefold()
+        levels = {str(name).casefold(): each for name, each in number.items() if name != "by"}
+        if (chosen := levels.get(level, levels.get("default"))) is None:
+            raise ValueError(f"{number!r} has nothing for {level!r}")
+        return evaluated(chosen, values)
     if not isinstance(number, str):
         return int(number)
     text = re.sub(r"\{(\w+)\}", lambda match: f"({values[match[1]]})", number)
@@ -98,10 +123,14 @@ def _column_bytes(column: Mapping[str, Any], rows: int, values: Mapping[str, Any
         case "text":
             length = value_of("length", 1)
             return (length + value_of("max_length", length)) // 2
+        case "motifs":
+            return int(value_of("length", 128) * _LOG_NORMAL_MEAN)
         case "constant":
             return len(str(column.get("value", "")))
         case "decimal":
             return len(str(value_of("high", 1))) + 1 + value_of("scale", 0)
         case "integer" | "permutation":
-            return len(str(value_of("high", rows)))
-    return len(str(max(rows, 1)))
+            largest = value_of("high", rows)
+        case _:
+            largest = max(rows, 1)
+    return len(str(largest))

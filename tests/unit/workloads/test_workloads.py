@@ -118,3 +118,12 @@ def test_data_and_table_sizes() -> None:
     assert workload.data.table_bytes(1000, "InnoDB") == 125_000
     assert workload.data.table_bytes(1000, "innodb") == 125_000
     assert workload.data.table_bytes(1000, "Unheard") == 130_000
+
+
+@pytest.mark.parametrize("population", ["2011", "newer"])
+def test_the_rows_of_parents_are_estimated(population: str) -> None:
+    linkbench = workloads.parse_workload(workloads.load("linkbench"))
+    volume = linkbench.volume({"nodes": 1_000_000, "population": population})
+    assert volume.tables == 3
+    assert volume.rows == 1_000_000 + 4_400_000 + 800_000
+    assert 450e6 < volume.data_bytes < 900e6

@@ -81,9 +81,10 @@ impl Reader<'_> {
                 step: self.integer_or(generator.step.as_ref(), "step", 1)?,
                 cycle: self.cycle()?,
             },
-            GeneratorKind::Child => {
-                ValueSource::Child { first: self.integer_or(generator.first.as_ref(), "first", 1)? }
-            }
+            GeneratorKind::Child => ValueSource::Child {
+                first: self.integer_or(generator.first.as_ref(), "first", 1)?,
+                add: generator.add.clone(),
+            },
             GeneratorKind::Children => ValueSource::Children,
             GeneratorKind::Answer => self.answer()?,
             GeneratorKind::Computed => self.computed()?,

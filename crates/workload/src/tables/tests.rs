@@ -266,6 +266,7 @@ fn children(fan_out: Json, once: bool) -> Json {
         {"name": "type", "kind": "parent", "first": 100, "cycle": 2},
         {"name": "place", "kind": "child", "first": 0},
         {"name": "other", "kind": "derived", "from": "id", "times": 10, "add": "place"},
+        {"name": "sum", "kind": "child", "first": 0, "add": "id"},
         {"name": "all", "kind": "children"},
     ]));
     set["fan_out"] = fan_out;
@@ -283,9 +284,9 @@ fn rows_of_parents() {
         .collect();
     let mut parents = BTreeMap::new();
     for row in &rows {
-        let [id, kind, place, other, all] = row[..] else { panic!("{row:?}") };
+        let [id, kind, place, other, sum, all] = row[..] else { panic!("{row:?}") };
         assert!((1..=500).contains(&id) && (100..=101).contains(&kind) && place < all);
-        assert_eq!(other, 10 * id + place);
+        assert_eq!((other, sum), (10 * id + place, id + place));
         parents.entry((id, kind)).or_insert_with(Vec::new).push((place, all));
     }
     for places in parents.values() {

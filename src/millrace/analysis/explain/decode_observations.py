@@ -60,6 +60,8 @@ def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | 
     """
     tables = _tables(workload, chosen) if workload.tables else 1
     asked = int(chosen.get("load_threads") or 0)
+    if workload.tables and int(chosen.get("load_chunk_rows") or 0):
+        return asked or None
     if tables == 1:
         return 1
     return min(asked, tables) if asked and tables else asked or None

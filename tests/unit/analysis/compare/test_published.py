@@ -176,8 +176,16 @@ def test_published_comparisons_stand_beside_the_measured_ones() -> None:
     assert not any("published, transactions/s" in column.title for column in table.columns)
 
 
+def test_quotients_of_linkbench_are_those_of_its_hours() -> None:
+    factors = {"compression": ["row", "page-zlib"], "partitions": [0, 16]}
+    found = of_cells("S5", "mysql-5.6.24", tests=("linkbench",), clients=(20,), factors=factors)
+    ratios = {labels[2:]: (each.ratio, each.ratio_high) for labels, each in found.items()}
+    assert set(ratios.values()) == {(0.93, 0.94), (0.74, 0.81)}
+    assert all("page-zlib" in " ".join(labels) for labels in found)
+
+
 def test_every_study_can_be_named() -> None:
-    assert study_names() == ("S1", "S2", "S3")
+    assert study_names() == ("S1", "S2", "S3", "S5")
 
 
 def test_another_engine_or_study_has_no_figures() -> None:

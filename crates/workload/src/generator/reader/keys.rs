@@ -27,7 +27,7 @@ impl Reader<'_> {
             }
             GeneratorKind::Links => &["from", "high", "distribution", "types", "at_most", "split"],
             GeneratorKind::Tail => &["value", "column", "otherwise"],
-            GeneratorKind::Child => &["first"],
+            GeneratorKind::Child => &["first", "add"],
             GeneratorKind::Children | GeneratorKind::Iteration => &[],
             GeneratorKind::Answer => &["from", "value", "column", "default", "scale", "as", "row"],
             GeneratorKind::Computed => &["value", "scale"],

@@ -180,3 +180,32 @@ fn mistakes_name_their_key() {
         mistake("/generators/version/column", json!(0)).starts_with("generators.version.column")
     );
 }
+
+#[test]
+fn a_step_may_keep_the_values_of_the_one_before() {
+    let mut definition = definition();
+    definition["generators"]["id"]["high"] = json!(1_000_000);
+    definition["statements"]["touch"] =
+        json!({"sql": "UPDATE t SET n = ? WHERE id = ?", "parameters": ["other", "id"]});
+    definition["generators"]["other"] = json!({"kind": "integer", "low": 1, "high": 1_000_000});
+    definition["tests"]["upsert"]["steps"] = json!([
+        {"statements": ["find"]},
+        {"statements": ["touch"], "only_if": "found", "same_values": true},
+        {"statements": ["touch"], "same_values": true},
+        {"statements": ["touch"]},
+    ]);
+    let program = compile(definition.clone(), Protocol::Text).unwrap();
+    let mut client = Client { script: script_of(&program, 0) };
+    let (_, find) = client.ask();
+    client.script.answered(&row(None)).unwrap();
+    let texts: Vec<String> = (0..3).map(|_| client.ask().1).collect();
+    let id = find.rsplit(' ').next().unwrap();
+    assert!(texts[0].ends_with(&format!("WHERE id = {id}")), "{texts:?}");
+    assert_eq!(texts[0], texts[1]);
+    assert_ne!(texts[1], texts[2]);
+    definition["tests"]["upsert"]["steps"] = json!([{"statements": ["find"], "same_values": true}]);
+    assert_eq!(
+        compile(definition, Protocol::Text).unwrap_err(),
+        "tests.upsert.steps[0].same_values: has the values of the step before it, and there is none"
+    );
+}
