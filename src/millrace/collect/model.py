@@ -21,7 +21,8 @@ class Target:
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
     them. ``connections`` is the number of clients that work at the same time, ``servers`` the
-    number of servers that take turns in slices (1: no slices).
+    number of servers that take turns in slices (1: no slices). Of ``is_replica``, the threads count
+    that apply its source's changes.
     """
 
     client: ServerClient
@@ -33,6 +34,7 @@ class Target:
     statement_activity: StatementActivity | None = None
     connections: int = 1
     servers: int = 1
+    is_replica: bool = False
 
     def session(self, database: str | None = None) -> Session:
         """Open a session that the caller closes, before the clients work; raise Unavailable.

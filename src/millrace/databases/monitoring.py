@@ -21,6 +21,8 @@ CONNECTION = "connection"
 POOL = "pool"
 OBSERVER = "observer"
 BACKGROUND = "background"
+APPLIER = "applier"  # applies the changes of a source
+COORDINATOR = "coordinator"  # the same, or lets appliers do it
 MAIN = "main"
 
 

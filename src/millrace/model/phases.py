@@ -24,12 +24,13 @@ class MeasuredPhases:
 
     ``driven`` is the one that drives clients, None where there is none. ``timed`` are those whose
     time counts: that of a replica, else the driven one, else those of the primary metric.
-    ``loading`` load rows, and their time counts.
+    ``loading`` load rows, and their time counts. ``of_replica``: a replica's time counts.
     """
 
     driven: str | None
     timed: tuple[str, ...]
     loading: tuple[str, ...]
+    of_replica: bool = False
 
     @property
     def durations(self) -> tuple[str, ...]:
@@ -49,4 +50,4 @@ def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) ->
     of_primary = tuple(name for name, _ in kinds if name in counted)
     timed = applied or (of_primary if driven is None else (driven,))
     loading = tuple(name for name, kind in kinds if kind in LOADING and not applied)
-    return MeasuredPhases(driven, timed, loading)
+    return MeasuredPhases(driven, timed, loading, of_replica=bool(applied))

@@ -8,7 +8,7 @@ from typing import TypeVar
 from millrace.errors import DamagedResult
 from millrace.model.observations import Observations
 from millrace.model.roles import MEASURED
-from millrace.store import histograms, observations, series
+from millrace.store import histograms, lag, observations, series
 from millrace.store.artefacts import Artefacts
 from millrace.store.records import StoredAttempt, StoredRun
 
@@ -16,6 +16,7 @@ _Content = TypeVar("_Content")
 
 CHECKS: Mapping[str, Callable[[bytes], object]] = {
     histograms.KIND: histograms.check,
+    lag.KIND: lag.parse,
     observations.KIND: observations.parse,
     series.KIND: series.check,
 }
@@ -37,6 +38,7 @@ def _with_files(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
         attempt,
         histograms=tuple(chain.from_iterable(of_histograms)),
         series=next(iter(of_series), ()),
+        lag=next(iter(_contents(attempt, lag.KIND, artefacts, lag.parse)), ()),
     )
 
 

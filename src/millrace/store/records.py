@@ -21,6 +21,7 @@ from millrace.model.run_spec import Design, RunSpec
 from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
+from millrace.store.lag import LagSample
 
 PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because another one failed: of its round, or, in earlier
@@ -245,8 +246,9 @@ class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
 
     ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
-    where no clients were driven. ``observations`` are read only on request. ``limits`` are those of
-    its server, as this millrace knows the family; they are not stored.
+    where no clients were driven. ``observations`` are read only on request. ``lag`` are samples of
+    its replica, if it has one. ``limits`` are those of its server, as this millrace knows the
+    family; they are not stored.
     """
 
     id: int
@@ -266,6 +268,7 @@ class StoredAttempt:
     histograms: tuple[HistogramRecord, ...] = ()
     series: tuple[Mapping[str, Any], ...] = ()
     observations: Observations = field(default_factory=Observations)
+    lag: tuple[LagSample, ...] = ()
     limits: Annotated[SteadyLimits, Field(exclude=True)] = field(
         default=SteadyLimits(), compare=False
     )

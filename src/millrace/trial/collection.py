@@ -14,6 +14,7 @@ from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.loadgen.statement_activity import StatementActivity
+from millrace.model.roles import REPLICA
 from millrace.servers.instances.instance import Instance
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -32,14 +33,23 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
         if thread_states.NAME in spec.collectors:
             activity = _activity(measurement.load_spec, opened)
     for server in measurement.servers:
+        is_replica = server.role == REPLICA  # to which clients send no statements
         target = target_of(
-            server.client, server.database, statements, activity, workload.connections or 1
+            server.client,
+            server.database,
+            {} if is_replica else statements,
+            None if is_replica else activity,
+            workload.connections or 1,
         )
-        target = replace(target, servers=1 + len(measurement.load_spec.against))
+        target = replace(
+            target,
+            servers=1 + len(measurement.load_spec.against),
+            is_replica=is_replica,
+        )
         collectors = opened.enter_context(
             collecting(COLLECTORS, spec.collectors, target, measurement.window)
         )
-        yield _Collection(measurement, server.role, collectors, activity)
+        yield _Collection(measurement, server.role, collectors, target.statement_activity)
 
 
 def _activity(load_spec: LoadSpec, opened: ExitStack) -> StatementActivity:

@@ -8,34 +8,18 @@ below the interval is 0.
 """
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
 
 from millrace.databases.client import QUERY_LIMIT_S, Session
 from millrace.databases.replication import Replication
 from millrace.errors import DatabaseError
+from millrace.store.lag import LagSample
 from millrace.trial.hooks import LiveServer
 
-KIND = "lag"
-"""The kind of the file that a trial's samples are stored in."""
-
 _INTERVAL_S = 0.25
-
-
-@dataclass(frozen=True)
-class LagSample:
-    """A replica at one moment, in seconds since the first sample; see ``LogProgress``."""
-
-    t_s: float
-    written_bytes: int
-    received_bytes: int
-    applied_bytes: int
-    lag_s: float | None
-    reported_lag_s: float | None
 
 
 class LagSampler:
@@ -70,13 +54,9 @@ class LagSampler:
         """All lags by the heartbeat."""
         return [each.lag_s for each in self.samples if each.lag_s is not None]
 
-    def as_lines(self) -> bytes:
-        """Return the samples as JSON lines."""
-        return "".join(f"{json.dumps(asdict(each))}\n" for each in self.samples).encode()
-
     def _sample(self) -> None:
         # Where a server is gone, the trial notices it, with more detail.
-        with contextlib.suppress(DatabaseError, OSError):
+        with contextlib.suppress(DatabaseError, OSError, LookupError, TypeError, ValueError):
             while not self._over.is_set():
                 self.samples.append(self._taken())
                 self._over.wait(_INTERVAL_S)
@@ -84,7 +64,7 @@ class LagSampler:
     def _taken(self) -> LagSample:
         lag_s = None
         if self._with_heartbeat:
-            lag_s = self._beat_s - (self._replication.last_beat_s(self._replica) or 0.0)
+            lag_s = max(self._beat_s - (self._replication.last_beat_s(self._replica) or 0.0), 0.0)
             beat_s = round(time.monotonic() - self._began_s, 6)  # as it is written
             self._replication.beat(self._source, beat_s)
             self._beat_s = beat_s

@@ -37,6 +37,7 @@ from millrace.model.roles import REPLICA
 from millrace.model.servers import version_of
 from millrace.servers.instances.instance import Instance
 from millrace.shown_text import shown_line
+from millrace.store.lag import KIND, as_lines
 from millrace.trial import lag, measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
@@ -224,7 +225,7 @@ class ReplicatedLoad:
         )
 
     def _keep(self, sampler: lag.LagSampler) -> None:
-        self.measurement.outputs.artefacts.append((lag.KIND, REPLICA, sampler.as_lines()))
+        self.measurement.outputs.artefacts.append((KIND, REPLICA, as_lines(sampler.samples)))
         self._add(names.REPLICATED_BYTES, self._progress().written_bytes)
 
     def _add(self, name: str, value: float) -> None:

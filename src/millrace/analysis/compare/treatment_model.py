@@ -84,7 +84,8 @@ class TreatmentAnalysis:
     finished (or failed) trial recorded them. ``failed_last`` is how many of its newest trials
     failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed``
     trials did not fail themselves, but another one of their round. ``in_slices`` is whether its
-    server took turns with those of the other treatments of its group.
+    server took turns with those of the other treatments of its group. ``lag`` is that of its
+    replica over time, as (seconds since the first sample, lag in s), in its newest finished trial.
     """
 
     id: str
@@ -110,6 +111,7 @@ class TreatmentAnalysis:
     left_out: int = 0
     trial_s: float | None = None
     in_slices: bool = False
+    lag: tuple[tuple[float, float], ...] = ()
 
     @property
     def open(self) -> int:

@@ -132,7 +132,12 @@ def _analyse(
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
+        lag=_lag(measured[-1]) if measured else (),
     )
+
+
+def _lag(attempt: StoredAttempt) -> tuple[tuple[float, float], ...]:
+    return tuple((each.t_s, each.lag_s) for each in attempt.lag if each.lag_s is not None)
 
 
 def trial_s(attempt: StoredAttempt) -> float:

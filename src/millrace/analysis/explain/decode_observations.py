@@ -183,7 +183,7 @@ def _work(
     duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
     if not duration_s:
         return None
-    if phases.driven is not None:
+    if phases.driven is not None and not phases.of_replica:
         if not measured.get(measurements.TRANSACTIONS):
             return None
         tried = measured[measurements.TRANSACTIONS] + measured.get(measurements.ERRORS, 0.0)
@@ -200,16 +200,19 @@ def _work(
             client_cpu_s=client_cpu_s,
             failed=measured.get(measurements.ERRORS, 0.0) / tried,
         )
-    if not measured.get(measurements.ROWS):
+    transactions = measured.get(measurements.REPLICATED_TRANSACTIONS)
+    operations = transactions or measured.get(measurements.ROWS)
+    if not operations:
         return None
+    at_once = 1 if phases.of_replica else loaders
     return Work(
-        noun="row",
+        noun="transaction" if transactions else "row",
         loop="load",
-        clients=loaders or 1,
-        operations=measured[measurements.ROWS],
+        clients=at_once or 1,
+        operations=operations,
         duration_s=duration_s,
         elapsed_s=measured.get(measurements.ROUND_S, duration_s),
-        latency_s=None if loaders is None else loaders * duration_s / measured[measurements.ROWS],
+        latency_s=None if at_once is None else at_once * duration_s / operations,
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,
         failed=0.0,

@@ -20,10 +20,18 @@ The first of these rules that gives a kind applies:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.databases.monitoring import BACKGROUND, CONNECTION, MAIN, OBSERVER, POOL
+from millrace.databases.monitoring import (
+    APPLIER,
+    BACKGROUND,
+    CONNECTION,
+    COORDINATOR,
+    MAIN,
+    OBSERVER,
+    POOL,
+)
 from millrace.host.sockets import Use
 
 _OF_IO_URING = re.compile(r"iou-(wrk|sqp)-\d+")  # the kernel's own helpers
@@ -75,6 +83,19 @@ def kind_of(thread: Thread, server: Server) -> str:
         or _by_wait(thread)
         or (BACKGROUND if server.reports_sessions else _by_start(thread, server))
     )
+
+
+def of_replica(kinds: Mapping[int, str], threads: Mapping[int, Thread]) -> dict[int, str]:
+    """Return the kinds of a replica's threads: those that apply changes are its connections.
+
+    Where several appliers share the work, the coordinator is none of them. Its source and the
+    sessions that only look at it are no clients.
+    """
+    ran = {tid: kind for tid, kind in kinds.items() if threads[tid].ran}
+    applying = [tid for tid, kind in ran.items() if kind == APPLIER]
+    serving = applying or [tid for tid, kind in ran.items() if kind == COORDINATOR]
+    others = {tid: BACKGROUND if kind == CONNECTION else kind for tid, kind in kinds.items()}
+    return others | dict.fromkeys(serving, CONNECTION)
 
 
 def _named(name: str, server: Server) -> str | None:

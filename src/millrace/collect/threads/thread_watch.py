@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from millrace.collect.model import Target
 from millrace.collect.server_processes import ServerProcesses
 from millrace.collect.threads.thread_functions import functions_of
-from millrace.collect.threads.thread_kinds import Server, Thread, kind_of
+from millrace.collect.threads.thread_kinds import Server, Thread, kind_of, of_replica
 from millrace.collect.threads.thread_reader import ThreadReader, ThreadSample
 from millrace.databases.base import ServerClient
 from millrace.databases.client import Session
 from millrace.databases.monitoring import (
+    APPLIER,
     BACKGROUND,
     CONNECTION,
+    COORDINATOR,
     MAIN,
     OBSERVER,
     POOL,
@@ -30,6 +32,7 @@ from millrace.servers.instances.instance import Instance
 
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
 _FOR_LOCKS = "futex"
+_SURE = (POOL, APPLIER, COORDINATOR)  # kinds by the thread's function, whatever the server says
 _WAITS_FOR_SIGNALS = "rt_sigtimedwait"
 # Kinds that need no name.
 _UNNAMED = frozenset({CONNECTION, POOL, OBSERVER, BACKGROUND, MAIN, "io"})
@@ -108,6 +111,7 @@ class ThreadWatch:
         processes = require_processes(target)
         self.pid = processes.main
         self._instance = target.client
+        self._is_replica = target.is_replica
         self._reader = ThreadReader(processes)
         self._samples: list[Mapping[int, ThreadSample]] = []
         self._ready_at_most = _pid_file_written(target.client)
@@ -143,6 +147,9 @@ class ThreadWatch:
         if self._roles.has_pool:
             workers = _kinds_by_function(self.pid, self._instance, of_pools=True)
             self._by_function = {**self._by_function, **workers}
+        if self._is_replica:  # its threads start in the measured part
+            appliers = _kinds_by_function(self.pid, self._instance, of_pools=False)
+            self._by_function = {**self._by_function, **appliers}
         server = Server(
             self.pid,
             self._last_startup_thread(),
@@ -150,10 +157,9 @@ class ThreadWatch:
             self._instance.family.monitoring.threads.own,
         )
         tids = {tid for samples in self._samples for tid in samples} | set(activity)
-        return {
-            tid: kind_of(self._thread(tid, activity.get(tid, ThreadActivity())), server)
-            for tid in tids
-        }
+        threads = {tid: self._thread(tid, activity.get(tid, ThreadActivity())) for tid in tids}
+        kinds = {tid: kind_of(thread, server) for tid, thread in threads.items()}
+        return of_replica(kinds, threads) if self._is_replica else kinds
 
     def missing(self, kinds: Mapping[int, str]) -> Iterator[Unavailable]:
         """Yield the parts that could not be observed, where threads are of these ``kinds``."""
@@ -198,8 +204,9 @@ class ThreadWatch:
             return Thread(tid, activity.name, 0, True, reported, uses, activity.waited_for_io)
         first, last = procfs.stat(samples[0].stat), procfs.stat(samples[-1].stat)
         runs = self._by_function.get((tid, last.started_ticks))
-        # A server reports a session under the pool worker that last executed it.
-        reported = POOL if runs == POOL else self._roles.kinds.get(tid) or runs
+        # A server reports a session under the pool worker that last executed it, and a replica's
+        # threads as sessions.
+        reported = runs if runs in _SURE else self._roles.kinds.get(tid) or runs
         is_same = len(samples) > 1 and first.started_ticks == last.started_ticks
         return Thread(
             tid=tid,

@@ -1,20 +1,29 @@
 """Find the kinds of a server's threads, where its Performance Schema reports them.
 
 Kinds: connection (works for a client), pool (works for whichever client has a request), observer
-(works for millrace), purge, page_cleaner, log, checkpoint, io, binlog, timer (waits for a time to
-come), main (accepts connections), and background for all others. Sessions of clients have a
-database, millrace's own have none.
+(works for millrace), applier and coordinator (of a replica), purge, page_cleaner, log, checkpoint,
+io, binlog, timer (waits for a time to come), main (accepts connections), and background for all
+others. Sessions of clients have a database, millrace's own have none.
 """
 
 from collections.abc import Iterable
 
 from millrace.databases.client import Row, Session
-from millrace.databases.monitoring import BACKGROUND, CONNECTION, OBSERVER, POOL
+from millrace.databases.monitoring import (
+    APPLIER,
+    BACKGROUND,
+    CONNECTION,
+    COORDINATOR,
+    OBSERVER,
+    POOL,
+)
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
 
 _WAITS = "Sleep"  # the command of a session that waits for its client
+# Those of a replica's threads, which the server counts as sessions too.
+_OF_REPLICAS = {"Slave_SQL": COORDINATOR, "Slave_worker": APPLIER, "Slave_IO": BACKGROUND}
 
 
 class MysqlThreadRoleQuery:
@@ -62,9 +71,11 @@ def sessions_in(rows: Iterable[Row]) -> dict[int, str]:
     """Return the kinds of the threads of sessions."""
     # The server may list a busy session without its database.
     return {
-        int(row["tid"]): CONNECTION if row["database"] is not None else OBSERVER
+        int(row["tid"]): _OF_REPLICAS.get(
+            row["command"], CONNECTION if row["database"] is not None else OBSERVER
+        )
         for row in rows
-        if row["tid"] and (row["database"] is not None or row["command"] == _WAITS)
+        if row["tid"] and (row["database"] is not None or row["command"] in (_WAITS, *_OF_REPLICAS))
     }
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.analysis.explain.model import Explanation
+from millrace.levels import split_role
+from millrace.model.roles import REPLICA
 from millrace.report.explanation.sentences import command
 
 _CONFIRMED_BY: Mapping[Kind, str] = {
@@ -21,6 +23,7 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "compression": "measure B without compression",
     "instructions": "`millrace run FILE --profile-blocks 3` shows whether they take the time",
 }
+_OF_REPLICA = "vary it for the replica alone (replica.options.NAME in the experiment)"
 _QUEUE = "queue for CPUs"  # a profile of functions does not confirm it
 
 
@@ -64,9 +67,15 @@ def cause_texts(explanation: Explanation) -> tuple[CauseText, ...]:
 def ablating(explanation: Explanation) -> str:
     """Return the command that measures what the suspected settings cost; empty without any."""
     suspected = (each for each in explanation.likely_causes if each.kind == "option")
-    if all(_is_compared(cause, explanation) for cause in suspected):
+    if _is_of_replica(explanation) or all(_is_compared(cause, explanation) for cause in suspected):
         return ""
     return f"{command(explanation)} --ablate"
+
+
+def _is_of_replica(explanation: Explanation) -> bool:
+    """Return whether the settings are a replica's, which an ablation cannot change alone."""
+    sides = (explanation.a.instance, explanation.b.instance)
+    return any(each is not None and each.role == REPLICA for each in sides)
 
 
 def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]:
@@ -74,10 +83,12 @@ def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]
         return ()
     if _is_compared(cause, explanation):
         return ("to confirm it: more blocks, since it is what the two differ in",)
+    if cause.kind == "option" and _is_of_replica(explanation):
+        return (f"to confirm it: {_OF_REPLICA}",)
     return (f"to confirm it: {confirmed_by(cause)}",)
 
 
 def _is_compared(cause: LikelyCause, explanation: Explanation) -> bool:
     """Return whether a setting is the compared factor itself, so that nothing can be aligned."""
-    factor = explanation.factor.removeprefix("options.")
+    factor = split_role(explanation.factor)[1].removeprefix("options.")
     return bool(cause.settings) and cause.settings.keys() == {factor}

@@ -27,6 +27,7 @@ from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_c
 from millrace.report.run.dependence import DependenceText, dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
+from millrace.report.run.lag_charts import lag_charts
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
@@ -93,6 +94,7 @@ class RunPage:
     latencies: Table | None
     statements: Table | None
     curves: list[tuple[str, tuple[LineChart, ...]]]
+    lag: tuple[LineChart, ...]
     costs: Table | None
     steady: Table | None
     results: Table
@@ -146,6 +148,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         latencies=latency_table(analysis, "transaction"),
         statements=latency_table(analysis, "statement"),
         curves=[(heading, charts) for heading, charts in curves if charts],
+        lag=lag_charts(analysis.groups, analysis.factor),
         costs=cost_table(analysis),
         steady=steady_table(analysis),
         results=tables.results_table(analysis, headline, analysis.time),

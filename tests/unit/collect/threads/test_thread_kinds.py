@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.collect.threads.thread_kinds import Server, Thread, kind_of
+from millrace.collect.threads.thread_kinds import Server, Thread, kind_of, of_replica
 
 NAMES = databases.get("mysql").monitoring.threads.own
 SILENT = Server(pid=100, ready=(500, 130), reports_sessions=False, names=NAMES)
@@ -150,3 +150,30 @@ def test_late_threads_of_a_server_that_only_wait_for_a_lock_are_its_own() -> Non
 def test_where_nothing_is_known_it_is_background() -> None:
     blind = replace(SILENT, ready=None)
     assert kind_of(thread(tid=140, started_ticks=900), blind) == "background"
+
+
+def test_the_threads_that_apply_are_the_connections_of_a_replica() -> None:
+    threads = {tid: Thread(tid, "", 0, ran=tid != 5) for tid in range(1, 6)}
+    kinds = {1: "coordinator", 2: "connection", 3: "observer", 4: "applier", 5: "applier"}
+    found = of_replica(kinds, threads)
+    assert found == {**kinds, 2: "background", 4: "connection"}, "4 works, and 1 gives it its work"
+    alone = of_replica({**kinds, 4: "background"}, threads)
+    assert alone[1] == "connection"
+    assert alone[2] == "background", "its source is no client of a replica"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("rpl_rca_wkr-0", "applier"),
+        ("rpl_rca_sql-0", "coordinator"),
+        ("rpl_rca_io-0", "background"),
+        ("slave_sql", "coordinator"),
+        ("slave_io", "background"),
+    ],
+)
+def test_threads_of_a_replica_have_names(name: str, kind: str) -> None:
+    families = [databases.get(family).monitoring.threads.own for family in ("mysql", "mariadb")]
+    for names in families:
+        server = Server(1, None, reports_sessions=False, names=names)
+        assert kind_of(Thread(9, name, 0, ran=True), server) == kind

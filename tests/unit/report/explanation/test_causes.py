@@ -38,3 +38,13 @@ def test_a_setting_that_is_the_compared_factor_is_confirmed_by_blocks(study: Exp
     assert text.details[-1].startswith("to confirm it: more blocks")
     assert ablating(found) == ""
     assert ablating(study).endswith(" --ablate")
+
+
+def test_a_setting_of_a_replica_is_varied_in_the_experiment(study: Explanation) -> None:
+    assert study.b.instance is not None
+    instance = replace(study.b.instance, role="replica")
+    found = replace(study, b=replace(study.b, instance=instance))
+    assert ablating(found) == ""
+    details = [detail for text in cause_texts(found) for detail in text.details]
+    assert any("replica.options.NAME" in detail for detail in details)
+    assert not any("--ablate" in detail for detail in details)

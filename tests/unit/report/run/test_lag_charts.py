@@ -1,0 +1,45 @@
+"""Test the charts of a replica's lag over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.report.run.html import as_html
+from millrace.report.run.lag_charts import lag_charts
+from tests.unit.analysis.query_runs import QueryRun
+
+LAG = tuple((at / 4, min(at, 80 - at) / 8) for at in range(81))
+
+
+def test_a_line_a_replica_that_fell_behind_and_caught_up() -> None:
+    analysis = compare_run(QueryRun().build())
+    group = analysis.groups[0]
+    assert lag_charts([group], analysis.factor) == ()
+    first, *others = group.treatments
+    lagging = replace(group, treatments=(replace(first, lag=LAG), *others))
+    (chart,) = lag_charts([lagging], analysis.factor)
+    (line,) = chart.lines
+    assert line.label in first.label
+    assert all(0 <= mark.x <= 100 and 0 <= mark.y <= 100 for mark in line.marks)
+    assert min(line.marks, key=lambda mark: mark.y).title.endswith("10.0 s: 5 s behind")
+    assert [tick.label for tick in chart.across] == ["0 s", "5 s", "10 s", "15 s", "20 s"]
+    assert line.marks[0].y == line.marks[-1].y == 100
+
+
+def test_a_replica_that_never_fell_behind_has_a_flat_line() -> None:
+    analysis = compare_run(QueryRun().build())
+    group = analysis.groups[0]
+    flat = replace(group.treatments[0], lag=((0.0, 0.0),))
+    (chart,) = lag_charts([replace(group, treatments=(flat,))], analysis.factor)
+    assert {mark.y for mark in chart.lines[0].marks} == {100}
+
+
+def test_the_page_has_the_lag_of_a_run_with_a_replica_alone() -> None:
+    analysis = compare_run(QueryRun().build())
+    assert 'id="lag"' not in as_html(analysis)
+    group = analysis.groups[0]
+    lagging = replace(group, treatments=tuple(replace(t, lag=LAG) for t in group.treatments))
+    page = as_html(replace(analysis, groups=(lagging, *analysis.groups[1:])))
+    assert 'id="lag"' in page
+    assert "Lag of the replica over time" in page
