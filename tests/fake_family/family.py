@@ -205,6 +205,9 @@ class _Administration:
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         ask(client, "facts")
 
+    def count_rows(self, client: DatabaseClient, database: str, limit_s: float) -> int:
+        return 0
+
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         names = ask(client, "tables")
         return tuple(TableSize(name, "fake", _PAGE_BYTES, 0, is_pooled=True) for name in names)
@@ -296,8 +299,8 @@ class _SnapshotRules:
     link_suffixes: frozenset[str] = frozenset()
     volatile_engines: frozenset[str] = frozenset()
 
-    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
-        return False
+    def table_of(self, file: Path, database: str) -> str | None:
+        return None
 
     def prepare(self, client: DatabaseClient) -> str | None:
         return None

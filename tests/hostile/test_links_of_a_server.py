@@ -19,7 +19,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import copying, page_cache
-from millrace.trial.data_directory import sizes
+from millrace.trial.sizes import sizes
 from tests.conftest import InstanceOf
 from tests.unit.servers import small_servers
 
@@ -172,7 +172,7 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
 def test_nobody_reaches_a_data_directory_while_it_is_measured(idle: Instance) -> None:
     as_server(idle, 'mkdir "$1/deep" && echo rows >"$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
     measured = {
-        row.name: row.value for row in sizes(idle.data_dir, databases.get("mysql").snapshots, None)
+        row.name: row.value for row in sizes(idle.data_dir, databases.get("mysql").snapshots, 1)
     }
     assert measured["data_dir_apparent_bytes"] == len("rows\n")
     for directory in (idle.data_dir, idle.data_dir / "deep"):
@@ -215,7 +215,7 @@ def test_a_running_server_that_turns_hostile(
         assert not Path(f"/proc/{left}/cmdline").exists()
         measured = {
             row.name: row.value
-            for row in sizes(instance.data_dir, databases.get("mysql").snapshots, None)
+            for row in sizes(instance.data_dir, databases.get("mysql").snapshots, 1)
         }
         on_disk = sum(
             path.lstat().st_size

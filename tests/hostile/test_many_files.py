@@ -12,7 +12,7 @@ from millrace import databases
 from millrace.errors import TrialFailed
 from millrace.servers.instances import ownership
 from millrace.servers.snapshots import manifest
-from millrace.trial.data_directory import sizes
+from millrace.trial.sizes import sizes
 
 LEVELS = 1_000
 
@@ -37,7 +37,7 @@ def test_the_sizes_of_endless_levels_are_a_clear_failure(tmp_path: Path) -> None
             os.close(at)
             at = below
         with pytest.raises(TrialFailed) as failed:
-            sizes(data, databases.get("mysql").snapshots, None)
+            sizes(data, databases.get("mysql").snapshots, 1)
     finally:
         os.close(at)
         subprocess.run(["rm", "-rf", data], check=True)
@@ -55,7 +55,7 @@ def test_the_sizes_of_endless_names_are_a_clear_failure(tmp_path: Path) -> None:
             os.close(at)
             at = below
         with pytest.raises(TrialFailed, match="names longer than the kernel's limit") as failed:
-            sizes(tmp_path, databases.get("mysql").snapshots, None)
+            sizes(tmp_path, databases.get("mysql").snapshots, 1)
     finally:
         os.close(at)
         subprocess.run(["rm", "-rf", tmp_path / ("d" * 250)], check=True)

@@ -14,6 +14,7 @@ from millrace.experiment.plan import chosen
 from millrace.experiment.slowdown import OptionGiven, slowdown_of
 from millrace.levels import Level, levels_of_role
 from millrace.loadgen.datasets import DataChecksum
+from millrace.model.measurements import BYTES_PER_ROW
 from millrace.model.roles import MEASURED
 from millrace.model.servers import Configuration
 from millrace.servers import configurations
@@ -105,8 +106,9 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
         cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, in_slices=trial.slot is not None),
         collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
-        # Sizes on disk hardly differ between blocks, and nothing reads the data afterwards.
-        stops_cleanly=trial.block == 0 and trial.purpose != "count",
+        # Nothing reads the data afterwards but to measure sizes, which hardly differ by block.
+        stops_cleanly=trial.purpose != "count"
+        and (trial.block == 0 or BYTES_PER_ROW in treatment.workload.checked.metrics),
     )
 
 

@@ -134,6 +134,9 @@ class Administration(Protocol):
     def analyze_tables(self, client: DatabaseClient, database: str, limit_s: float) -> None:
         """Make the server refresh the statistics of all tables of a database."""
 
+    def count_rows(self, client: DatabaseClient, database: str, limit_s: float) -> int:
+        """Return the number of rows in all tables of a database, by reading them."""
+
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         """Return the sizes of a database's tables, accurate to a few percent."""
 
@@ -234,8 +237,11 @@ class SnapshotRules(Protocol):
     def volatile_engines(self) -> frozenset[str]:
         """The engines, in lower case, whose tables are empty after a restart."""
 
-    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
-        """Return whether a file of the data directory belongs to a table; None stands for all."""
+    def table_of(self, file: Path, database: str) -> str | None:
+        """Return the table of a database that a file of the data directory belongs to.
+
+        Return an empty text for a file that several tables share, None for any other file.
+        """
 
     def prepare(self, client: DatabaseClient) -> str | None:
         """Make the next stop a clean and complete one. Raise TrialFailed.

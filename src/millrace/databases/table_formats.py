@@ -30,8 +30,9 @@ class TableFormat:
     """The engine and compression of a trial's tables.
 
     ``sql`` is what CREATE TABLE says for it after the engine; ``server_options`` are those that a
-    server needs for it. ``punches_holes`` is whether files get holes where pages became shorter.
-    ``unavailable`` is why the server cannot have it: its trials fail at once.
+    server needs for it, ``settings`` statements before the tables are made, ``before_stop`` those
+    after which its files are complete. ``punches_holes`` is whether files get holes where pages
+    became shorter. ``unavailable`` is why the server cannot have it: its trials fail at once.
     """
 
     engine: str | None = None  # None: whatever the statements say
@@ -40,6 +41,8 @@ class TableFormat:
     server_options: Mapping[str, str] = field(default_factory=dict)
     punches_holes: bool = False
     unavailable: str | None = None
+    settings: tuple[str, ...] = ()
+    before_stop: tuple[str, ...] = ()
 
 
 class TableFormats(Protocol):

@@ -2,10 +2,12 @@
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
@@ -22,7 +24,7 @@ from millrace.experiment.validation import (
     check,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
-from millrace.workloads.defaults import in_slices
+from millrace.workloads.defaults import in_slices, with_sizes
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"
@@ -100,11 +102,12 @@ def parse(
     design = _design(checked, overrides)
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
+    workload = with_sizes(checked.workload) if _compresses(factors) else checked.workload
     experiment = Experiment(
         name=checked.name,
         title=checked.title,
         scale=chosen or AS_WRITTEN,
-        workload=in_slices(checked.workload) if requires_slices else checked.workload,
+        workload=in_slices(workload) if requires_slices else workload,
         configurations=_used(factors, checked.definitions),
         factors=factors,
         compare=Compare(checked.compared, _level(compared, settings.base)),
@@ -248,6 +251,16 @@ def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:
         if factor.name.rpartition(".")[2] == SERVER
     }
     return not used.isdisjoint(context.attached)
+
+
+def _compresses(factors: Iterable[Factor]) -> bool:
+    """Return whether some of the tables are compressed."""
+    return any(
+        resolved_level(factor, level) != UNCOMPRESSED
+        for factor in factors
+        if factor.name == COMPRESSION
+        for level in factor.levels
+    )
 
 
 def _level(factor: Factor, base: Level) -> Level:

@@ -1,7 +1,7 @@
 """The one list of what trials measure: names, units, better directions and meanings.
 
 The unit ends a name (``_s``, ``_bytes``); a name without one is a count. ``{phase}`` stands for the
-name of a phase of the workload, ``{code}`` for a server's error code.
+name of a phase of the workload, ``{table}`` of a table, ``{code}`` for a server's error code.
 """
 
 import re
@@ -23,7 +23,8 @@ class Measurement:
 
     def is_named(self, name: str) -> bool:
         """Return whether ``name`` is its name, for any phase or code."""
-        pattern = re.escape(self.name).replace(r"\{phase\}", r"\w+").replace(r"\{code\}", r"\d+")
+        pattern = re.escape(self.name).replace(r"\{code\}", r"\d+")
+        pattern = re.sub(r"\\{(?:phase|table)\\}", r"\\w+", pattern)
         return re.fullmatch(pattern, name) is not None
 
 
@@ -150,6 +151,17 @@ DATA_DIR_APPARENT_BYTES, DATA_DIR_ALLOCATED_BYTES, TABLE_APPARENT_BYTES, TABLE_A
     SIZES
 )
 
+TABLE_ROWS = _measured("table_rows", "", None, "Rows in the trial's tables, of that size.")
+_FILES_APPARENT_BYTES = _measured(
+    "{table}_files_apparent_bytes", "bytes", "lower", "A table's files, their length."
+)
+_FILES_ALLOCATED_BYTES = _measured(
+    "{table}_files_allocated_bytes", "bytes", "lower", "A table's files, without holes."
+)
+
+BYTES_PER_ROW = "bytes_per_row"
+"""The metric of what the tables take on the disk, where an experiment has compressed ones."""
+
 MEASUREMENTS = tuple(_LIST)
 
 
@@ -162,6 +174,23 @@ def measurement(name: str) -> Measurement | None:
 def errors_of(code: int) -> str:
     """Return the measurement that counts the transactions that ended with an error code."""
     return _ERRORS_OF.format(code=code)
+
+
+def is_size(name: str) -> bool:
+    """Return whether a measurement is of files: of the data directory, all tables, or one."""
+    return name in SIZES or table_of_files(name) is not None
+
+
+def table_of_files(name: str) -> str | None:
+    """Return the table of a measurement of what its files take on the disk, or of their length."""
+    found = re.fullmatch(r"(\w+)_files_(?:apparent|allocated)_bytes", name)
+    return None if found is None else found[1]
+
+
+def files_bytes(table: str) -> tuple[str, str]:
+    """Return the measurements of a table's files: their length, and what they take on the disk."""
+    names = _FILES_APPARENT_BYTES, _FILES_ALLOCATED_BYTES
+    return names[0].format(table=table), names[1].format(table=table)
 
 
 def error_code(name: str) -> int | None:

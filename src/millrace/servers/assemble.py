@@ -113,7 +113,8 @@ def finish(
     )
     answer = ask(request, *manifest.launch(layout, place))
     _check(request, answer, located)
-    origin = replace(request.origin, artefacts=(*request.origin.artefacts, *bundled.artefacts))
+    known = dict.fromkeys((*request.origin.artefacts, *bundled.artefacts))
+    origin = replace(request.origin, artefacts=tuple(known))
     own_loader = bundled.loader is not None
     made = Manifest(
         name=request.name,
@@ -136,7 +137,10 @@ def assemble(
     on_event(Notice(f"unpacking {request.name}"))
     with workplace(final) as place:
         unpack_parts(arrived.file, parts, place / "tree", request.family)
-        made = finish(place, place / "tree", request, arrived.packages, on_event)
+        for plugin in arrived.plugins:
+            unpack_parts(plugin.file, (Part(),), place / "tree", request.family)
+        packages = (*arrived.packages, *arrived.plugins)
+        made = finish(place, place / "tree", request, packages, on_event)
     return manifest.server(made, final)
 
 

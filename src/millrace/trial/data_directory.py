@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from millrace.databases.base import SnapshotRules
-from millrace.databases.table_formats import FileBytes
 from millrace.loadgen import datasets
 from millrace.model import measurements as names
-from millrace.model.roles import SERVER
 from millrace.servers import snapshots
-from millrace.servers.instances.closing import close_tree
 from millrace.servers.instances.instance import Instance
-from millrace.servers.snapshots import PageCache, SnapshotKey, manifest
+from millrace.servers.snapshots import PageCache, SnapshotKey
 from millrace.store.records import MeasurementRecord
 from millrace.trial.resolved_workload import ResolvedWorkload
 
 DATABASE = "millrace"
-
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
 
 
 class DataDirectory:
@@ -127,38 +118,3 @@ class DataDirectory:
         if self._making_began is not None:
             return (restore,)
         return restore, MeasurementRecord(names.SNAPSHOT_SAVED_S, self.snapshot.made_s, role)
-
-
-def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
-    """Return the bytes of a table's files now."""
-    found = FileBytes()
-    for path, status in manifest.walk(data_dir):
-        if stat.S_ISREG(status.st_mode) and rules.is_table_file(path, DATABASE, table):
-            found = _with(found, status)
-    return found
-
-
-def _with(files: FileBytes, status: os.stat_result) -> FileBytes:
-    return FileBytes(
-        files.apparent + status.st_size, files.allocated + status.st_blocks * _BLOCK_BYTES
-    )
-
-
-def sizes(
-    data_dir: Path, rules: SnapshotRules, table: str | None, role: str = SERVER
-) -> list[MeasurementRecord]:
-    """Return a directory's and its tables' bytes, after a clean stop and closed to all others."""
-    close_tree(data_dir)
-    of_directory, of_tables = FileBytes(), FileBytes()
-    for path, status in manifest.walk(data_dir):
-        if stat.S_ISREG(status.st_mode):
-            of_directory = _with(of_directory, status)
-            if rules.is_table_file(path, DATABASE, table):
-                of_tables = _with(of_tables, status)
-    found = {
-        names.DATA_DIR_APPARENT_BYTES: of_directory.apparent,
-        names.DATA_DIR_ALLOCATED_BYTES: of_directory.allocated,
-        names.TABLE_APPARENT_BYTES: of_tables.apparent,
-        names.TABLE_ALLOCATED_BYTES: of_tables.allocated,
-    }
-    return [MeasurementRecord(name, value, role) for name, value in found.items()]

@@ -14,9 +14,10 @@ from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.trial import time_limits
-from millrace.trial.data_directory import DATABASE, DataDirectory, sizes, table_bytes
+from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
 from millrace.trial.hooks import LiveServer
+from millrace.trial.sizes import sizes, table_bytes
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
 from millrace.trial.trial_server import (
@@ -56,6 +57,7 @@ class ManagedServer:
     _instance: Instance = field(init=False)
     _data_file: Path | None = field(init=False, default=None)
     _data: DataDirectory = field(init=False)
+    _rows: int | None = field(init=False, default=None)
 
     def ready_steps(self) -> Iterator[Step]:
         """Yield the steps that start the server with its tables."""
@@ -77,6 +79,11 @@ class ManagedServer:
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
         if self.trial.spec.stops_cleanly:
+            workload = self.trial.spec.workload
+            if workload.writes:
+                yield Step("rows", self._count_rows, time_limits.scan_limit_s(workload))
+            if self.spec.table_format.before_stop:
+                yield Step("complete_files", self._complete_files, STOP_LIMIT_S)
             yield Step("stop", self._instance.stop, STOP_LIMIT_S)
             yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
@@ -250,9 +257,17 @@ class ManagedServer:
         self._instance.check_alive(step="kill")
         self._instance.kill()
 
-    def _sizes(self, _limit_s: float) -> None:
-        data = self.trial.spec.workload.checked.data
-        table = None if data is None else data.table
+    def _count_rows(self, limit_s: float) -> None:
         instance = self._instance
-        found = sizes(instance.data_dir, instance.family.snapshots, table, self.spec.role)
+        self._rows = instance.family.administration.count_rows(instance, DATABASE, limit_s)
+
+    def _complete_files(self, limit_s: float) -> None:
+        for statement in self.spec.table_format.before_stop:
+            self._instance.query(statement, limit_s=limit_s)
+
+    def _sizes(self, _limit_s: float) -> None:
+        instance = self._instance
+        # Those that the load generator has verified, where no client has changed them since.
+        rows = self.trial.spec.workload.rows if self._rows is None else self._rows
+        found = sizes(instance.data_dir, instance.family.snapshots, rows, self.spec.role)
         self.trial.outputs.measurements.extend(found)

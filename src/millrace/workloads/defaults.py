@@ -6,7 +6,14 @@ A workload keeps its own of the same name, and its own primary metric is the onl
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS, duration_s, trimmed_s
+from millrace.model.measurements import (
+    BYTES_PER_ROW,
+    TABLE_ROWS,
+    WITH_STALLS,
+    WITHOUT_STALLS,
+    duration_s,
+    trimmed_s,
+)
 from millrace.model.phases import DRIVE
 
 _LOADED = "load_tables"
@@ -171,6 +178,13 @@ def _has_table_options(part: object) -> bool:
         case list():
             return any(map(_has_table_options, part))
     return False
+
+
+def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with the metric of what the tables take on the disk."""
+    metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], TABLE_ROWS)
+    metric = {**metric, "direction": "lower"}
+    return {**definition, "metrics": {**definition.get("metrics", {}), BYTES_PER_ROW: metric}}
 
 
 def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:

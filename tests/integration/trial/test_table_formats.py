@@ -15,7 +15,8 @@ from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import install
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
-from millrace.trial.data_directory import DATABASE, table_bytes
+from millrace.trial.data_directory import DATABASE
+from millrace.trial.sizes import table_bytes
 
 pytestmark = pytest.mark.integration
 

@@ -243,6 +243,7 @@ def _measurements(load_s: float, rows: int) -> tuple[MeasurementRecord, ...]:
         "table_allocated_bytes": 71_307_264.0,
         "data_dir_apparent_bytes": 210_763_776.0,
         "data_dir_allocated_bytes": 210_771_968.0,
+        "table_rows": float(rows),
     }
     return (
         *(MeasurementRecord(name, value) for name, value in values.items()),

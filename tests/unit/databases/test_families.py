@@ -67,17 +67,22 @@ def test_engines_whose_tables_a_restart_empties(engine: str, volatile: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("file", "table", "is_one"),
+    ("file", "table"),
     [
-        ("d/t.ibd", "t", True),
-        ("d/u.ibd", "t", False),
-        ("d/u.ibd", None, True),
-        ("e/t.ibd", "t", False),
+        ("d/t.ibd", "t"),
+        ("d/t#P#p0.ibd", "t"),
+        ("d/t#p#p1.ibd", "t"),
+        ("d/t.MYD", "t"),
+        ("d/#sql-1_2.ibd", None),
+        ("d/db.opt", None),
+        ("e/t.ibd", None),
+        ("#rocksdb/000012.sst", ""),  # of any table
+        ("#rocksdb/LOG", None),
     ],
 )
-def test_the_files_of_a_table(file: str, table: str | None, is_one: bool) -> None:
+def test_the_table_of_a_file(file: str, table: str | None) -> None:
     rules = databases.get("mariadb").snapshots
-    assert rules.is_table_file(Path("/data") / file, "d", table) is is_one
+    assert rules.table_of(Path("/data") / file, "d") == table
 
 
 def test_an_unknown_family_is_refused_with_the_nearest() -> None:

@@ -11,7 +11,10 @@ from millrace.model.measurements import (
     duration_s,
     error_code,
     errors_of,
+    files_bytes,
+    is_size,
     measurement,
+    table_of_files,
 )
 from millrace.workloads import builtin
 
@@ -63,3 +66,16 @@ def test_an_error_code_is_read_from_its_name() -> None:
 )
 def test_a_name_of_an_earlier_store_is_todays(stored: str, name: str) -> None:
     assert current_name(stored) == name
+
+
+def test_files_of_a_table_have_its_name() -> None:
+    apparent, allocated = files_bytes("sbtest1")
+    for name in (apparent, allocated):
+        found = measurement(name)
+        assert found is not None
+        assert found.unit == "bytes"
+        assert table_of_files(name) == "sbtest1"
+        assert is_size(name)
+    assert table_of_files("table_allocated_bytes") is None
+    assert is_size("table_allocated_bytes")
+    assert not is_size("table_rows")

@@ -9,7 +9,7 @@ from millrace.servers.sources.coordinates import Deb, Directory
 
 def test_every_server_of_the_two_families_is_there() -> None:
     entries = catalogue.entries()
-    assert len(entries) == 23
+    assert len(entries) == 24
     assert {entry.family for entry in entries.values()} == {"mysql", "mariadb"}
     for name, entry in entries.items():
         assert name == entry.name
@@ -22,7 +22,10 @@ def test_every_source_is_pinned() -> None:
     assert all(re.fullmatch(r"[0-9a-f]{64}", source.sha256) for source in sources)
     assert all(source.size_bytes > 1_000_000 for source in sources)
     assert not any(isinstance(source.coordinate, Directory) for source in sources)
-    assert len({source.sha256 for source in sources}) == len(sources)
+    assert len({(source.sha256, source.plugins) for source in sources}) == len(sources)
+    plugins = [plugin for source in sources for plugin in source.plugins]
+    assert all(re.fullmatch(r"[0-9a-f]{64}", plugin.sha256) for plugin in plugins)
+    assert all(plugin.coordinate.version is not None for plugin in plugins)
 
 
 def test_packages_of_debian_are_pinned_to_their_version() -> None:

@@ -77,7 +77,8 @@ class TreatmentAnalysis:
 
     ``level`` is its level of the compared factor, ``fixed_factors`` those of the other factors.
     ``metrics`` lacks those without a finished trial; ``steps`` are mean times in s over the trials
-    that finished the step, ``sizes`` means in bytes by measurement name. ``generator_wait`` is the
+    that finished the step, ``sizes`` means in bytes by measurement name, of tables that had
+    ``table_rows``, None where nothing counted them. ``generator_wait`` is the
     fraction of the load in which the sender waited for rows, ``load_warnings`` the mean number of
     warnings of a load; None where nothing measured them. ``work``, ``driven``, ``latencies`` and
     ``steadiness`` are empty or None where no clients were driven. ``instances`` are as its last
@@ -112,6 +113,7 @@ class TreatmentAnalysis:
     trial_s: float | None = None
     in_slices: bool = False
     lag: tuple[tuple[float, float], ...] = ()
+    table_rows: float | None = None
 
     @property
     def open(self) -> int:

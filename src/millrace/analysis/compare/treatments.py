@@ -133,6 +133,7 @@ def _analyse(
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
         lag=_lag(measured[-1]) if measured else (),
+        table_rows=_table_rows(measured),
     )
 
 
@@ -170,9 +171,15 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
     sizes: dict[str, list[float]] = {}
     for attempt in finished:
         for measurement in attempt.measurements:
-            if measurement.role in MEASURED and measurement.name in measurements.SIZES:
+            if measurement.role in MEASURED and measurements.is_size(measurement.name):
                 sizes.setdefault(measurement.name, []).append(measurement.value)
     return {name: fmean(values) for name, values in sizes.items()}
+
+
+def _table_rows(finished: Sequence[StoredAttempt]) -> float | None:
+    name = measurements.TABLE_ROWS
+    counted = [attempt.measured[name] for attempt in finished if name in attempt.measured]
+    return fmean(counted) if counted else None
 
 
 def _instance(instance: InstanceRecord) -> InstanceAnalysis:

@@ -67,6 +67,15 @@ class MysqlAdministration:
         if listed:
             client.query(f"ANALYZE TABLE {listed}", limit_s=limit_s)
 
+    def count_rows(self, client: DatabaseClient, database: str, limit_s: float) -> int:
+        tables = client.rows(f"SHOW TABLES FROM {database}", n_columns=1, limit_s=limit_s)
+        rows = 0
+        for (name,) in tables:
+            sql = f"SELECT count(*) FROM `{database}`.`{name}`"
+            ((counted,),) = client.rows(sql, n_columns=1, limit_s=limit_s)
+            rows += client.count(sql, counted)
+        return rows
+
     def table_sizes(self, client: DatabaseClient, database: str) -> tuple[TableSize, ...]:
         """Return the tables' sizes, those of InnoDB by the statistics of analysed tables.
 

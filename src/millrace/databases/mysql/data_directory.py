@@ -18,6 +18,9 @@ from millrace.databases.mysql.administration import global_variables
 from millrace.databases.table_checks import KeptTable
 from millrace.model.servers import InstalledServer, Option
 
+_ROCKSDB = "#rocksdb"
+_END_OF_TABLE = re.compile(r"[.#]")  # then comes a suffix, or a partition
+
 _POOL_DUMP = "ib_buffer_pool"
 _LOST_AT_A_STOP = (
     "SELECT table_schema, table_name FROM information_schema.tables "
@@ -39,8 +42,12 @@ class MysqlSnapshotRules:
     link_suffixes: frozenset[str] = frozenset((".isl",))
     volatile_engines: frozenset[str] = frozenset(("memory", "heap"))
 
-    def is_table_file(self, file: Path, database: str, table: str | None) -> bool:
-        return file.parent.name == database and table in (None, file.name.split(".")[0])
+    def table_of(self, file: Path, database: str) -> str | None:
+        if file.parent.name == _ROCKSDB:
+            return "" if file.suffix == ".sst" else None
+        if file.parent.name != database or file.suffix == ".opt":
+            return None
+        return _END_OF_TABLE.split(file.name, maxsplit=1)[0] or None
 
     def prepare(self, client: DatabaseClient) -> str | None:
         """Empty the binary log, and make the next stop a slow one: purged, change buffer merged."""

@@ -21,7 +21,11 @@ from millrace.databases.mysql.options import MysqlOptions
 from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
 from millrace.databases.mysql.replication import MysqlReplication, ReplicationWords
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
-from millrace.databases.mysql.table_formats import MysqlTableFormats, StartOptions
+from millrace.databases.mysql.table_formats import (
+    MysqlTableFormats,
+    PluginEngine,
+    StartOptions,
+)
 
 Data = Mapping[str, Any]
 
@@ -66,7 +70,7 @@ def read_family(source: Path) -> Family:
         load_dialect=MysqlLoadDialect(),
         self_test=MysqlSelfTest(),
         storage=_storage(common["storage"], data["storage"]),
-        table_formats=_table_formats(data["title"], common["compression"], data["compression"]),
+        table_formats=_table_formats(data, common["compression"]["levels"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
         replication=MysqlReplication(
             ReplicationWords.model_validate(data["replication"]), data["forget_binary_log"]
@@ -97,13 +101,16 @@ def _storage(common: Data, data: Data) -> InnodbStorage:
     )
 
 
-def _table_formats(title: str, common: Data, data: Data) -> MysqlTableFormats:
+def _table_formats(data: Data, levels: Mapping[str, str]) -> MysqlTableFormats:
+    compression = data["compression"]
+    engines = (PluginEngine.model_validate(each) for each in data.get("engine", ()))
     return MysqlTableFormats(
-        title=title,
-        levels={**common["levels"], **data["levels"]},
-        page_since=data["page_since"],
-        preallocates=data["preallocates"],
-        starts=tuple(StartOptions.model_validate(each) for each in data["start"]),
+        title=data["title"],
+        levels={**levels, **compression["levels"]},
+        page_since=compression["page_since"],
+        preallocates=compression["preallocates"],
+        starts=tuple(StartOptions.model_validate(each) for each in compression["start"]),
+        engines={engine.name.lower(): engine for engine in engines},
     )
 
 

@@ -12,7 +12,7 @@ So a trial makes a table beforehand, requires that no warning came, and looks at
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
@@ -53,6 +53,17 @@ class StartOptions(BaseModel):
         )
 
 
+class PluginEngine(BaseModel):
+    """An engine that a server has to load: see ``TableFormat`` for what else it needs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    options: dict[str, str]
+    settings: tuple[str, ...]
+    before_stop: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class MysqlTableFormats:
     """The formats of a family: see ``databases.table_formats.TableFormats``."""
@@ -61,11 +72,20 @@ class MysqlTableFormats:
     levels: Mapping[str, str]  # options of CREATE TABLE by level
     page_since: str
     preallocates: bool  # the blocks of a file, and frees them later; else writes only what it needs
-    starts: tuple[StartOptions, ...] = field(default=())
+    starts: tuple[StartOptions, ...]
+    engines: Mapping[str, PluginEngine]
 
     def resolve(self, engine: str | None, compression: str, version: str | None) -> TableFormat:
         if compression == UNCOMPRESSED:
-            return TableFormat(engine)
+            plugin = self.engines.get((engine or "").lower())
+            if plugin is None:
+                return TableFormat(engine)
+            return TableFormat(
+                engine,
+                server_options=plugin.options,
+                settings=plugin.settings,
+                before_stop=plugin.before_stop,
+            )
         if engine is not None and engine.lower() != _COMPRESSED_ENGINE:
             raise UserError(
                 f"compression '{compression}' is one of InnoDB's, and the engine is {engine}",
@@ -110,12 +130,12 @@ class MysqlTableFormats:
             ):
                 if table_format.engine is not None:
                     _require_engine(session, server, table_format.engine)
+                for setting in table_format.settings:
+                    session.query(setting)
                 if table_format.compression != UNCOMPRESSED:
                     self._require_compression(session, server, table_format, table_bytes)
         except DatabaseError as error:
-            raise TrialFailed(
-                f"{server} refuses {_words(table_format)}: {error.message}"
-            ) from error
+            raise TrialFailed(f"{server}: {error.message}") from error
 
     def _require_compression(
         self, session: Session, server: str, wanted: TableFormat, table_bytes: TableBytes | None

@@ -105,6 +105,7 @@ class RunPage:
     study: PublishedStudy | None
     published: list[Table]
     sizes: Table | None
+    table_files: Table | None
     steps: Table
     every_trial: Table
     options: Table | None
@@ -169,6 +170,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         study=study,
         published=[table for table in published if table is not None],
         sizes=tables.sizes_table(analysis),
+        table_files=tables.table_files_table(analysis),
         steps=tables.steps_table(analysis),
         every_trial=tables.trials_table(analysis, headline),
         options=tables.options_table(analysis),

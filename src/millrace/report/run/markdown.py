@@ -55,6 +55,10 @@ def as_markdown(analysis: RunAnalysis) -> str:
     if study is not None and table_of_study is not None:
         parts += [f"## Published beside measured: {_plain(study.title)}", _table(table_of_study)]
         parts.append(f"The study's host: {_plain(study.host)}.")
+    for sizes in (tables.sizes_table(analysis), tables.table_files_table(analysis)):
+        if sizes is not None:
+            parts.append(f"## {_plain(sizes.title)}")
+            parts += _folded("Every treatment", [_table(sizes)]) if large else [_table(sizes)]
     lines = [
         *notes.warnings(analysis),
         *notes.failure_lines(analysis),

@@ -7,9 +7,18 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
 from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
+from millrace.model.measurements import (
+    DATA_DIR_ALLOCATED_BYTES,
+    DATA_DIR_APPARENT_BYTES,
+    TABLE_ALLOCATED_BYTES,
+    TABLE_APPARENT_BYTES,
+    files_bytes,
+    table_of_files,
+)
 from millrace.report.common.formatting import (
     MISSING,
     bytes_text,
+    count_text,
     known_text,
     percent_of_base_text,
     percent_text,
@@ -179,16 +188,49 @@ def _published_percent(figure: PublishedFigure) -> str:
 
 
 def sizes_table(analysis: RunAnalysis) -> Table | None:
-    """Return mean sizes on disk after a clean stop, apparent and allocated."""
-    names = list(dict.fromkeys(name for t in analysis.treatments for name in t.sizes))
-    if not names:
+    """Return mean sizes on disk after a clean stop beside the rows, allocated and apparent."""
+    if not any(treatment.sizes for treatment in analysis.treatments):
         return None
-    titles = [name.removesuffix("_bytes").replace("_", " ") for name in names]
+    titles = (
+        "rows", "allocated", "a row", "apparent", "data directory, allocated", "apparent",
+    )  # fmt: skip
     columns = (*text_columns(factor_text(analysis.factor)), *map(Column, titles))
-    sections = sections_of(
-        analysis, lambda t: [bytes_text(t.sizes[n]) if n in t.sizes else MISSING for n in names]
-    )
-    return Table("Size on disk", columns, sections)
+    return Table("Size on disk", columns, sections_of(analysis, _sizes_cells))
+
+
+def _sizes_cells(treatment: TreatmentAnalysis) -> Sequence[str]:
+    rows, allocated = treatment.table_rows, treatment.sizes.get(TABLE_ALLOCATED_BYTES)
+    a_row = None if not rows or allocated is None else f"{allocated / rows:.1f} bytes"
+    return [
+        MISSING if rows is None else count_text(rows),
+        _bytes_cell(treatment, TABLE_ALLOCATED_BYTES),
+        a_row or MISSING,
+        _bytes_cell(treatment, TABLE_APPARENT_BYTES),
+        _bytes_cell(treatment, DATA_DIR_ALLOCATED_BYTES),
+        _bytes_cell(treatment, DATA_DIR_APPARENT_BYTES),
+    ]
+
+
+def _bytes_cell(treatment: TreatmentAnalysis, name: str) -> str:
+    return bytes_text(treatment.sizes[name]) if name in treatment.sizes else MISSING
+
+
+def table_files_table(analysis: RunAnalysis) -> Table | None:
+    """Return what each table's files occupy, and their length; None for a single table."""
+    names = (name for treatment in analysis.treatments for name in treatment.sizes)
+    tables = sorted({table for name in names if (table := table_of_files(name)) is not None})
+    if not tables:
+        return None
+
+    def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
+        both = (files_bytes(table) for table in tables)
+        return [
+            f"{_bytes_cell(treatment, allocated)} of {_bytes_cell(treatment, apparent)}"
+            for apparent, allocated in both
+        ]
+
+    columns = (*text_columns(factor_text(analysis.factor)), *map(Column, tables))
+    return Table("Each table: allocated of apparent", columns, sections_of(analysis, cells))
 
 
 def steps_table(analysis: RunAnalysis) -> Table:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import published_comparison
+from millrace.model.measurements import BYTES_PER_ROW
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
@@ -19,7 +20,7 @@ from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
-from millrace.report.run.tables import published_table, results_table
+from millrace.report.run.tables import published_table, results_table, sizes_table
 from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
@@ -47,6 +48,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
     else:
         show_table(results_table(analysis, analysis.headline, analysis.time), console)
         _show_driven(analysis, console)
+        _show_sizes(analysis, console)
         console.print()
         _show_sentences(analysis, console)
     _show_dependence(analysis, console)
@@ -86,6 +88,15 @@ def _show_driven(analysis: RunAnalysis, console: Console) -> None:
             console.print()
             _line(table.title, console)
             show_table(table, console)
+
+
+def _show_sizes(analysis: RunAnalysis, console: Console) -> None:
+    """Print sizes where the run compares them."""
+    table = sizes_table(analysis)
+    if table is not None and any(metric.name == BYTES_PER_ROW for metric in analysis.metrics):
+        console.print()
+        _line(table.title, console)
+        show_table(table, console)
 
 
 def _show_sentences(analysis: RunAnalysis, console: Console) -> None:

@@ -157,6 +157,7 @@ class TreatmentPart(Part):
     metrics: dict[str, SummaryPart]
     steps_s: Annotated[dict[str, float], From("steps")]
     sizes_bytes: Annotated[dict[str, float], From("sizes")]
+    table_rows: float | None
     work: list[WorkPart]
     conditions: Annotated[DriveConditions | None, From("driven")]
     latencies: list[LatencyPart]

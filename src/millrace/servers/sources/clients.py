@@ -39,8 +39,14 @@ def require(program: str, purpose: str) -> str:
     return path
 
 
-def run(command: Sequence[str], *, purpose: str, watch: Callable[[], None] = lambda: None) -> str:
-    """Run a client to its end and return its stdout, calling ``watch`` a few times a second.
+def run(
+    command: Sequence[str],
+    *,
+    purpose: str,
+    watch: Callable[[], None] = lambda: None,
+    directory: Path | None = None,
+) -> str:
+    """Run a client in a directory and return its stdout, calling ``watch`` a few times a second.
 
     Raise HostError with the client's own words when it is missing or fails, NotServed where they
     say that the package does not exist. End the client when this process is interrupted.
@@ -56,6 +62,7 @@ def run(command: Sequence[str], *, purpose: str, watch: Callable[[], None] = lam
                     stdout=stdout,
                     stderr=stderr,
                     env={**os.environ, "LC_ALL": "C.UTF-8"},
+                    cwd=directory,
                 )
             _wait(client, watch)
         finally:

@@ -81,6 +81,18 @@ def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Pac
     return _arrived(used, archives)
 
 
+def fetch_alone(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Path:
+    """Fetch a package without its dependencies, and return its file; otherwise like ``fetch``."""
+    used = require_version(coordinate, versions(coordinate, root, archives, on_event))
+    apt = ("apt-get", "-c", str(archives / _APT_CONF))
+    clients.run(
+        [*apt, "download", f"{used.package}={used.version}"],
+        purpose=f"to download {coordinate}",
+        directory=archives,
+    )
+    return _file_of(used, archives)
+
+
 def versions(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> list[str]:
     """Return every version that the suite serves today, newest first; otherwise like ``fetch``."""
     configuration = _prepare(coordinate, root, archives)
@@ -174,9 +186,14 @@ def _sizes(print_uris: str) -> Mapping[str, int]:
 
 
 def _arrived(used: Deb, archives: Path) -> Packages:
-    debs = sorted(archives.glob("*.deb"))
+    main = _file_of(used, archives)
+    others = (each for each in sorted(archives.glob("*.deb")) if each != main)
+    return Packages(main, tuple(others), used)
+
+
+def _file_of(used: Deb, archives: Path) -> Path:
     version = (used.version or "").replace(":", "%3a")
-    main = [each for each in debs if each.name.startswith(f"{used.package}_{version}_")]
-    if not main:
+    found = sorted(archives.glob(f"{used.package}_{version}_*.deb"))
+    if not found:
         raise HostError(f"apt says that it downloaded {used}, but {archives} does not hold it")
-    return Packages(main[0], tuple(each for each in debs if each != main[0]), used)
+    return found[0]

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from millrace.servers.locks import exclusive
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Maven, Npm, Tarball
-from millrace.servers.sources.source import Source
+from millrace.servers.sources.source import Plugin, Source
 from millrace.servers.web import without_secrets
 
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")
@@ -39,15 +39,31 @@ class Arrived:
     file: Path
     artefact: Artefact
     packages: tuple[Package, ...] = ()
+    plugins: tuple[Package, ...] = ()  # whose shared objects belong to the server
 
     @property
     def provenance(self) -> Provenance:
         """The origin of a server that consists of the artefact."""
-        return Provenance(source=self.artefact.coordinate, artefacts=(self.artefact,))
+        artefacts = (self.artefact, *(plugin.artefact for plugin in self.plugins))
+        return Provenance(source=self.artefact.coordinate, artefacts=artefacts)
 
 
 def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
     """Fetch and verify a source of the catalogue. Raise HostError; a wrong artefact is removed."""
+    arrived = _fetch_artefact(source, workspace, on_event)
+    plugins = tuple(_fetch_plugin(plugin, workspace, on_event) for plugin in source.plugins)
+    return replace(arrived, plugins=plugins)
+
+
+def _fetch_plugin(plugin: Plugin, workspace: Path, on_event: OnEvent) -> Package:
+    root = _clients() / "apt" / plugin.coordinate.suite
+    with exclusive(root / "lock", f"apt for {plugin.coordinate.suite}", on_event):
+        file = deb.fetch_alone(plugin.coordinate, root, workspace / "plugins", on_event)
+    download.verify(file, plugin.sha256, str(plugin.coordinate))
+    return Package(file, _artefact(str(plugin.coordinate), file))
+
+
+def _fetch_artefact(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
     coordinate, size_bytes, sha256 = source.coordinate, source.size_bytes, source.sha256
     match coordinate:
         case Maven():

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from millrace.servers.sources import coordinates
-from millrace.servers.sources.coordinates import Coordinate
+from millrace.servers.sources.coordinates import Coordinate, Deb
 
 
 def parsed_coordinate(coordinate: Coordinate | str) -> Coordinate:
@@ -25,6 +25,15 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Plugin:
+    """A Debian package, without its dependencies, whose shared objects a server gets, too."""
+
+    coordinate: Annotated[Deb, BeforeValidator(parsed_coordinate)]
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Source:
     """One source of a server and its artefact; ``gone`` is the day it was found lost."""
 
@@ -33,3 +42,4 @@ class Source:
     sha256: str
     parts: tuple[Part, ...] = (Part(),)
     gone: date | None = None
+    plugins: tuple[Plugin, ...] = ()

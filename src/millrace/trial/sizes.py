@@ -1,0 +1,70 @@
+"""Measure the files of a data directory and of its tables: their length, and what they occupy."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from millrace.databases.base import SnapshotRules
+from millrace.databases.table_formats import FileBytes
+from millrace.model import measurements as names
+from millrace.model.roles import SERVER
+from millrace.servers.instances.closing import close_tree
+from millrace.servers.snapshots import manifest
+from millrace.store.records import MeasurementRecord
+from millrace.trial.data_directory import DATABASE
+
+_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
+_MOST_TABLES = 32  # that are measured one by one, too
+
+
+def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
+    """Return the bytes of a table's files now."""
+    found = FileBytes()
+    for path, status in _files(data_dir):
+        if rules.table_of(path, DATABASE) == table:
+            found = _with(found, status)
+    return found
+
+
+def sizes(
+    data_dir: Path, rules: SnapshotRules, rows: int, role: str = SERVER
+) -> list[MeasurementRecord]:
+    """Return a directory's and its tables' bytes, after a clean stop and closed to all others.
+
+    ``rows`` is how many the tables hold.
+    """
+    close_tree(data_dir)
+    directory, tables = FileBytes(), FileBytes()
+    each_table: dict[str, FileBytes] = {}
+    for path, status in _files(data_dir):
+        directory = _with(directory, status)
+        table = rules.table_of(path, DATABASE)
+        if table is not None:
+            tables = _with(tables, status)
+            each_table[table] = _with(each_table.get(table, FileBytes()), status)
+    found = {
+        names.DATA_DIR_APPARENT_BYTES: directory.apparent,
+        names.DATA_DIR_ALLOCATED_BYTES: directory.allocated,
+        names.TABLE_APPARENT_BYTES: tables.apparent,
+        names.TABLE_ALLOCATED_BYTES: tables.allocated,
+        names.TABLE_ROWS: rows,
+    }
+    named = {table: files for table, files in each_table.items() if table.isidentifier()}
+    if 1 < len(named) <= _MOST_TABLES:
+        for table in sorted(named):
+            apparent, allocated = names.files_bytes(table)
+            found |= {apparent: named[table].apparent, allocated: named[table].allocated}
+    return [MeasurementRecord(name, value, role) for name, value in found.items()]
+
+
+def _files(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for path, status in manifest.walk(data_dir):
+        if stat.S_ISREG(status.st_mode):
+            yield path, status
+
+
+def _with(files: FileBytes, status: os.stat_result) -> FileBytes:
+    return FileBytes(
+        files.apparent + status.st_size, files.allocated + status.st_blocks * _BLOCK_BYTES
+    )

@@ -1,0 +1,18 @@
+"""Test what an experiment compares where its tables are compressed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.unit.experiment.files import SMALL, read_text
+
+
+def test_the_disk_space_of_a_row_is_compared_where_tables_are_compressed(tmp_path: Path) -> None:
+    def metrics(levels: str) -> set[str]:
+        factor = f"[factors]\ncompression = [{levels}]\n"
+        made = read_text(tmp_path, SMALL.replace("[factors]\n", factor))
+        return set(made.checked_workload.metrics)
+
+    assert "bytes_per_row" in metrics('"none", "row"')
+    assert "bytes_per_row" in metrics('"page-zlib"')
+    assert "bytes_per_row" not in metrics('"none"')
