@@ -322,7 +322,8 @@ impl<'a> Coordinator<'a> {
         if let Some(error) = &self.error {
             return Some(error.to_string());
         }
-        let used_up: usize = self.finished.iter().map(|finished| finished.used_up).sum();
+        let primary = self.finished.iter().filter(|finished| finished.group == 0);
+        let used_up: usize = primary.map(|finished| finished.used_up).sum();
         let budget = self.shared.budget.as_ref();
         if used_up == 0 || budget.is_some_and(|budget| budget.left() == 0) {
             return None;

@@ -17,7 +17,8 @@ use super::client::Client;
 use super::clock::Clock;
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report, SideResult,
+    BesideResult, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
+    SideResult,
 };
 use super::opening::open_all;
 use super::poller::Waker;
@@ -25,7 +26,7 @@ use super::records::Records;
 use super::schedule::{Schedule, Share};
 use super::settings::{DriveSettings, End, Pacing};
 use super::shared::Shared;
-use super::worker::{Context, Worker};
+use super::worker::{Context, Finished, Worker};
 use protocol::script::{Names, Script};
 
 /// Time for the threads to start before the first requests are due, so that none is late for that.
@@ -38,7 +39,8 @@ const SEEN_WAITING_NS: u64 = 200_000_000;
 /// Open a connection for each client and drives them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
-/// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`. `report` is called by the calling thread. A true `stop` ends the drive
+/// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`, and after these
+/// come the clients of each group beside. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
 /// the limit too.
 pub fn drive<C: Session, S: Script + Send>(
@@ -53,6 +55,15 @@ pub fn drive<C: Session, S: Script + Send>(
     let threads = drive.thread_count();
     let mut groups =
         open_all(drive.connections(), drive.sides(), threads, &open).map_err(failed)?;
+    let beside: Vec<DriveSettings> =
+        drive.beside.iter().map(|group| drive.of_beside(group)).collect();
+    let mut groups_beside = Vec::new();
+    let mut opened = drive.connections();
+    for settings in &beside {
+        let open = |number| open(opened + number);
+        groups_beside.extend(open_all(settings.clients, 1, 1, &open).map_err(failed)?);
+        opened += settings.clients;
+    }
     if let Some(path) = &drive.statement_activity {
         let put_up = publish_activity(path, names, &mut groups);
         put_up.map_err(|source| {
@@ -72,21 +83,31 @@ pub fn drive<C: Session, S: Script + Send>(
     };
     let pause_ns = if drive.statement_activity.is_some() { SEEN_WAITING_NS } else { START_NS };
     let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
-    let context = Context { drive, names, shared: &shared };
+    let context = Context { drive, names, shared: &shared, group: 0 };
     let cannot_start = |source| {
         failed(ClientError::System {
             context: "cannot make what the threads wait with".to_owned(),
             source,
         })
     };
+    let all = threads as usize + beside.len();
     let wakers =
-        (0..threads).map(|_| Waker::new()).collect::<io::Result<Vec<_>>>().map_err(cannot_start)?;
+        (0..all).map(|_| Waker::new()).collect::<io::Result<Vec<_>>>().map_err(cannot_start)?;
     let (sender, messages) = channel();
-    let workers = (0..threads)
-        .zip(groups)
+    let primary = (0..threads).zip(groups).map(|(thread, clients)| {
+        (context, clients, arrivals(drive, threads, thread, shared.start_ns))
+    });
+    let others = beside.iter().zip(&drive.beside).zip((1..).zip(groups_beside)).map(
+        |((settings, group), (number, clients))| {
+            let context =
+                Context { drive: settings, names: &group.names, group: number, ..context };
+            (context, clients, arrivals(settings, 1, 0, shared.start_ns))
+        },
+    );
+    let workers = primary
+        .chain(others)
         .zip(&wakers)
-        .map(|((thread, clients), waker)| {
-            let arrivals = arrivals(drive, threads, thread, shared.start_ns);
+        .map(|((context, clients, arrivals), waker)| {
             Worker::new(context, clients, arrivals, waker, sender.clone())
         })
         .collect::<io::Result<Vec<_>>>()
@@ -134,6 +155,28 @@ fn arrivals(drive: &DriveSettings, threads: u32, thread: u32, start_ns: u64) -> 
     Some(Arrivals::new(schedule, max_lateness))
 }
 
+/// Return the results of the groups beside, in their order; each has one thread.
+fn beside_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec<BesideResult> {
+    finished.sort_by_key(|each| each.group);
+    finished
+        .into_iter()
+        .map(|mut each| {
+            let group = &drive.beside[each.group - 1];
+            let records = each.records.swap_remove(0);
+            BesideResult {
+                test: group.test.clone(),
+                clients: group.clients,
+                pacing: PacingResult::new(group.pacing, each.punctuality),
+                transactions: records.transactions,
+                statements: records.statements,
+                rollbacks: records.rollbacks,
+                unanswered: each.unanswered,
+                error_messages: records.error_messages,
+            }
+        })
+        .collect()
+}
+
 /// Put together what the threads found out.
 fn conclude(
     drive: &DriveSettings,
@@ -148,7 +191,9 @@ fn conclude(
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
     let mut unanswered = 0;
-    for finished in outcome.finished {
+    let (primary, others): (Vec<Finished>, Vec<Finished>) =
+        outcome.finished.into_iter().partition(|finished| finished.group == 0);
+    for finished in primary {
         for (records, others) in by_side.iter_mut().zip(finished.records) {
             records.merge(others);
         }
@@ -179,6 +224,7 @@ fn conclude(
         transactions_per_client: per_client,
         sides,
         slices: drive.slices.map(|_| slices),
+        beside: beside_results(drive, others),
         transactions: records.transactions,
         statements: records.statements,
         rollbacks: records.rollbacks,

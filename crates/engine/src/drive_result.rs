@@ -71,6 +71,8 @@ pub struct DriveResult {
     pub sides: Option<Vec<SideResult>>,
     /// The slices of whole groups in the measured part, in their order; null as above.
     pub slices: Option<Vec<Slice>>,
+    /// The groups that worked beside, in their order. No other figure is of them.
+    pub beside: Vec<BesideResult>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
     pub rollbacks: u64,
     /// Requests that were under way when the drive was broken off; no record has them.
@@ -78,6 +80,19 @@ pub struct DriveResult {
     /// The server's words for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
     pub client: ClientCpu,
+}
+
+/// The measured part of a group of clients that worked beside others.
+#[derive(Clone, Debug, Serialize)]
+pub struct BesideResult {
+    pub test: String,
+    pub clients: u32,
+    pub pacing: PacingResult,
+    pub transactions: Vec<Record>,
+    pub statements: Vec<Record>,
+    pub rollbacks: u64,
+    pub unanswered: u64,
+    pub error_messages: BTreeMap<u16, String>,
 }
 
 /// The records of one side, of the measured part.

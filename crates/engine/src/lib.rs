@@ -35,12 +35,14 @@ mod worker;
 pub use arrivals::LATE_NS;
 pub use drive::drive;
 pub use drive_result::{
-    ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report, SideResult,
+    BesideResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report, SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
-pub use settings::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+pub use settings::{
+    Arrivals, Beside, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup,
+};
 pub use slices::{Groups, Slice, SliceSettings};
 pub use thread_setup::first_unusable as first_unusable_cpu;

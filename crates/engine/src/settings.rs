@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::thread::CpuSet;
 
 use super::slices::SliceSettings;
+use protocol::script::Names;
 
 /// Threads can be pinned to CPUs with numbers below this.
 pub const CPU_NUMBERS: usize = CpuSet::MAX_CPU;
@@ -47,7 +48,21 @@ pub struct DriveSettings {
     pub slices: Option<SliceSettings>,
     /// The share by which each side of slices is made slower; empty for none.
     pub slowdowns: Vec<f64>,
+    /// Further groups of clients that work meanwhile. Their records are apart, and a time ends them.
+    pub beside: Vec<Beside>,
     /// The seed of random arrivals, and of the order of slices.
+    pub seed: u64,
+}
+
+/// Clients that work beside those that the drive is about, on a thread of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// Their test, by which results name them.
+    pub test: String,
+    pub clients: u32,
+    pub pacing: Pacing,
+    pub names: Names,
+    /// Of its random arrivals.
     pub seed: u64,
 }
 
@@ -128,6 +143,23 @@ impl DriveSettings {
         self.clients * self.sides()
     }
 
+    /// Return the settings of a group beside as those of a drive of its own.
+    #[must_use]
+    pub fn of_beside(&self, group: &Beside) -> Self {
+        Self {
+            clients: group.clients,
+            threads: 1,
+            pacing: group.pacing,
+            busy_poll: false,
+            statement_activity: None,
+            slices: None,
+            slowdowns: Vec::new(),
+            beside: Vec::new(),
+            seed: group.seed,
+            ..self.clone()
+        }
+    }
+
     pub fn is_open_loop(&self) -> bool {
         matches!(self.pacing, Pacing::Open { .. })
     }
@@ -158,6 +190,7 @@ mod tests {
             statement_activity: None,
             slices: None,
             slowdowns: Vec::new(),
+            beside: Vec::new(),
             seed: 1,
         }
     }

@@ -47,6 +47,8 @@ pub enum Message {
 
 /// All that a thread has found out.
 pub struct Finished {
+    /// The group of its clients: 0, or the number of one beside.
+    pub group: usize,
     /// By side; of one where all clients work at the same time.
     pub records: Vec<Records>,
     /// In slices only, as the next.
@@ -69,6 +71,7 @@ pub struct Finished {
 
 /// A thread's connections and everything it needs to drive them.
 pub struct Worker<'a, C: Session, S> {
+    group: usize,
     shared: &'a Shared,
     retry: &'a [u16],
     clients: Vec<Client<C, S>>,
@@ -101,6 +104,8 @@ pub struct Context<'a> {
     pub drive: &'a DriveSettings,
     pub names: &'a Names,
     pub shared: &'a Shared,
+    /// The group of the clients: 0, or the number of one beside.
+    pub group: usize,
 }
 
 impl<'a, C: Session, S: Script> Worker<'a, C, S> {
@@ -111,12 +116,13 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         waker: &Waker,
         sender: Sender<Message>,
     ) -> io::Result<Self> {
-        let Context { drive, names, shared } = context;
+        let Context { drive, names, shared, group } = context;
         let poller = Poller::new(waker)?;
         for (index, client) in clients.iter().enumerate() {
             poller.add(&client.session, index as u64)?;
         }
         Ok(Self {
+            group,
             shared,
             retry: &drive.retry,
             clients,
@@ -148,6 +154,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         let counts = self.take_counts();
         drop(self.budget); // what is left goes back before anybody counts it
         let finished = Finished {
+            group: self.group,
             records: self.records,
             side: self.turns.as_ref().map(Turns::side),
             slices: self.turns.map(Turns::into_slices).unwrap_or_default(),
@@ -218,7 +225,12 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             self.counts.totals.skipped = recent.skipped;
         }
         self.counts.under_way = self.under_way as u64;
-        mem::take(&mut self.counts)
+        let counts = mem::take(&mut self.counts);
+        if self.group == 0 {
+            return counts;
+        }
+        // Nobody adds those of a group beside to the others'.
+        Box::new(Counts { heard: counts.heard, under_way: counts.under_way, ..Counts::default() })
     }
 
     /// Wait, and serve every connection that something has happened to.

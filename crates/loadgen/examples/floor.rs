@@ -222,6 +222,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         statement_activity: None,
         slices: None,
         slowdowns: Vec::new(),
+        beside: Vec::new(),
         seed: 1,
     };
     let names = Names {

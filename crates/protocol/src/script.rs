@@ -88,7 +88,7 @@ pub trait Script {
 }
 
 /// The names of what scripts ask, in the order of the indexes of [`Request`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub statements: Vec<String>,
     pub transactions: Vec<String>,

@@ -323,6 +323,20 @@ pub struct Test {
     pub tables: Option<String>,
     /// "uniform" (one table is drawn for each step) or "client" (client number modulo tables).
     pub table: Option<String>,
+    /// Clients of other tests that work meanwhile.
+    #[serde(default)]
+    pub beside: Vec<Beside>,
+}
+
+/// Clients that repeat a test beside those of another one.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    pub test: String,
+    /// As many as of the other test unless said.
+    pub clients: Option<Number>,
+    /// Transactions a second of all of them together, evenly spaced; as fast as they can unless said.
+    pub rate: Option<Number>,
 }
 
 /// One kind of transaction of a mix.

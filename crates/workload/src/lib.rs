@@ -5,6 +5,7 @@
 
 mod answers;
 mod arithmetic;
+pub mod beside;
 mod compile;
 pub mod definition;
 mod flat_steps;

@@ -8,7 +8,7 @@ use std::path::Path;
 use datagen::Rows;
 use protocol::script::{Request, Script as _};
 use serde::Deserialize;
-use workload::definition::{Definition, GeneratorKind, Number, Step, Value};
+use workload::definition::{Definition, Generator, GeneratorKind, Number, Step, Value};
 use workload::program::{Program, Protocol};
 use workload::tables;
 use workload::values::Values;
@@ -39,7 +39,10 @@ struct Workload {
 impl Workload {
     fn defaults(&self) -> BTreeMap<String, Value> {
         let offers = self.file.factors.iter().chain(&self.file.parameters);
-        offers.filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?))).collect()
+        let values =
+            offers.filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?)));
+        let uncompressed = ("table_options".to_owned(), Value::Text(String::new()));
+        values.chain([uncompressed]).collect()
     }
 
     fn program(&self, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
@@ -99,7 +102,15 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
     let workloads = workloads();
     let names: Vec<&str> = workloads.keys().map(String::as_str).collect();
     let expected = [
-        "bulk-insert", "insert-methods", "mysqlslap", "one-row", "sysbench", "tpcc-like", "updates",
+        "bulk-insert",
+        "insert-benchmark",
+        "insert-methods",
+        "linkbench",
+        "mysqlslap",
+        "one-row",
+        "sysbench",
+        "tpcc-like",
+        "updates",
     ];
     assert_eq!(names, expected);
     for workload in workloads.values() {
@@ -145,7 +156,8 @@ fn nothing_that_is_defined_is_left_unused() {
         assert_eq!(used, statements.keys().collect(), "statements of {name}");
         let parameters = statements.values().flat_map(|statement| {
             let terms = statement.terms.iter().flat_map(|terms| &terms.parameters);
-            statement.parameters.iter().chain(terms).map(String::as_str)
+            let remembered = statement.remember.iter().flat_map(|remember| &remember.values);
+            statement.parameters.iter().chain(terms).chain(remembered).map(String::as_str)
         });
         let sources = generators.values().flat_map(|generator| {
             let computed = match (&generator.kind, &generator.value) {
@@ -153,7 +165,8 @@ fn nothing_that_is_defined_is_left_unused() {
                 _ => "",
             };
             let words = computed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let named = [&generator.from, &generator.row].into_iter().flatten();
+            let Generator { from, row, below, add, otherwise, .. } = generator;
+            let named = [from, row, below, add, otherwise].into_iter().flatten();
             words.chain(named.map(String::as_str))
         });
         let conditions = steps.iter().flat_map(|step| {

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment import rounds
 from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
@@ -44,6 +45,7 @@ _COUNT: Purpose = "count"
 def expand(experiment: Experiment, *, seed: int) -> Plan:
     """Return the plan; the seed decides the order. Raise ValidationError for an unfit design."""
     treatments = _treatments(experiment)
+    _refuse_endless(experiment, treatments)
     if experiment.requires_slices:
         rounds.refuse_unfit(experiment, (chosen(experiment, each) for each in treatments))
     identity = digest(experiment)
@@ -70,6 +72,17 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         for position, (block, purpose, treatment, slot) in enumerate(ordered)
     )
     return Plan(experiment, identity, seed, treatments, trials)
+
+
+def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> None:
+    """Raise ValidationError where nothing ends the clients beside those of a test."""
+    workload = experiment.checked_workload
+    for treatment in treatments if workload.drives else ():
+        values = workload.values(chosen(experiment, treatment))
+        if int(values["operations"]) and workload.clients_beside(values):
+            message = f"the test {values['test']} has clients beside its own, whom only a time ends"
+            found = Diagnostic("parameters.operations", message, "time_s, without operations")
+            raise ValidationError(experiment.source, [found])
 
 
 def with_slices(experiment: Experiment) -> Experiment:

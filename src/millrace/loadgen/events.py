@@ -196,6 +196,19 @@ class Side(Document):
     mean_gap_s: Count  # within its turns
 
 
+class Beside(Document):
+    """The measured part of clients that repeated another test beside those of a drive phase."""
+
+    test: str
+    clients: int
+    pacing: Pacing
+    transactions: Items[Record]
+    statements: Items[Record]
+    rollbacks: int
+    unanswered: int
+    error_messages: Mapping[str, str]
+
+
 class DriveResult(Document):
     """The measured part of a drive phase."""
 
@@ -222,6 +235,7 @@ class DriveResult(Document):
     statements: Items[Record]
     sides: Items[Side] | None = None  # by their numbers; None where one server was driven
     slices: Items[Slice] | None = None  # of whole groups, in their order; None as above
+    beside: Items[Beside] = ()
     rollbacks: int = 0
     unanswered: int = 0
     error_messages: Mapping[str, str] = {}
@@ -240,7 +254,8 @@ class DriveResult(Document):
         """Return the event as plain data without the encoded histograms and without slices."""
         latencies = {"service": {"encoded"}, "response": {"encoded"}}
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
-        bulky: dict[str, Any] = {**encoded, "sides": {"__all__": encoded}, "slices": True}
+        parts = {"sides": {"__all__": encoded}, "beside": {"__all__": encoded}}
+        bulky: dict[str, Any] = {**encoded, **parts, "slices": True}
         return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)
 
 

@@ -36,9 +36,11 @@ def _measured(name: str, unit: str, better: Better | None, meaning: str) -> str:
     return name
 
 
-def _of_phase(ending: str, unit: str, meaning: str) -> Callable[[str], str]:
+def _of_phase(
+    ending: str, unit: str, meaning: str, *, better: Better = "lower"
+) -> Callable[[str], str]:
     """Add a measurement of any phase, and return the function from a phase to its name."""
-    _measured(f"{{phase}}{ending}", unit, "lower", meaning)
+    _measured(f"{{phase}}{ending}", unit, better, meaning)
     return lambda phase: f"{phase}{ending}"
 
 
@@ -75,6 +77,10 @@ SKIPPED = _measured("skipped", "", "lower", "Transactions of the schedule that w
 MEAN_GAP_S = _measured(
     "mean_gap_s", "s", "lower", "Mean time between a client's answer and its next statement."
 )
+beside_scheduled = _of_phase("_beside_scheduled", "", "Transactions due of a test beside.")
+beside_done = _of_phase("_beside_done", "", "Those that succeeded.", better="higher")
+beside_late = _of_phase("_beside_late", "", "Those that were sent late.")
+beside_longest_s = _of_phase("_beside_longest_s", "s", "The longest of them.")
 WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
 SLICES = _measured("slices", "", None, "Slices of whole groups in which the server had its turn.")
 ROUND_S = _measured("round_s", "s", None, "Time in which the servers of a round took turns.")

@@ -13,6 +13,8 @@ from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecor
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
 
+KEEP_RATE = "keep_rate"  # the step that fails where clients beside missed their rate
+_KEPT_RATE = 0.99
 VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no rows
 _FEWEST_STATEMENTS = 20  # fewer say nothing; their errors count with the transactions'
 
@@ -102,6 +104,21 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
         yield MeasurementRecord(names.MEAN_GAP_S, phase.mean_gap_s)
     if phase.client is not None:
         yield from _client(phase.client)
+    for group in phase.beside:
+        yield from _beside(group)
+
+
+def _beside(group: events.Beside) -> Iterator[MeasurementRecord]:
+    yield MeasurementRecord(names.beside_done(group.test), _done(group))
+    if group.pacing.kind == "open":
+        yield MeasurementRecord(names.beside_scheduled(group.test), group.pacing.scheduled)
+        yield MeasurementRecord(names.beside_late(group.test), group.pacing.late)
+    longest_s = max((each.service.max_s or 0.0 for each in group.transactions), default=0.0)
+    yield MeasurementRecord(names.beside_longest_s(group.test), longest_s)
+
+
+def _done(group: events.Beside) -> int:
+    return sum(each.count for each in group.transactions)
 
 
 def _client(usage: events.ClientUsage) -> Iterator[MeasurementRecord]:
@@ -159,6 +176,24 @@ def refuse_partial(result: events.LoadResult) -> None:
             f"the clients ended early: {driven.partial_reason}",
             hint="where rows were used up, load more or ask for less (operations, time_s)",
         )
+
+
+def refuse_missed_rates(result: events.LoadResult) -> None:
+    """Raise TrialFailed where clients beside missed their rate: speed beside less work is none.
+
+    One transaction of each client may be due and not begun when the measured part ends.
+    """
+    driven = result.driven()
+    for group in () if driven is None else driven.beside:
+        due, done = group.pacing.scheduled, _done(group)
+        if group.pacing.kind == "open" and done < _KEPT_RATE * due - group.clients:
+            raise TrialFailed(
+                f"{group.test} beside the clients missed their rate: {done:,} of {due:,} "
+                f"transactions that were due were done ({done / due:.0%})",
+                hint="the figures of such a step compare with nothing; a lower rate, or a faster "
+                "host",
+                step=KEEP_RATE,
+            )
 
 
 def refuse_no_rows(rows: Mapping[str, Rows], result: events.LoadResult) -> None:

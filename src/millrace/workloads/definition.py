@@ -21,7 +21,7 @@ from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, MeasuredPhases, 
 from millrace.model.roles import REPLICA, SOURCE
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
-from millrace.workloads.tables import TableSet, Volume
+from millrace.workloads.tables import Number, TableSet, Volume, evaluated
 
 _Entry = TypeVar("_Entry")
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -133,13 +133,25 @@ def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
     return caseless.get(level.casefold(), by_level["default"])
 
 
+class Beside(Part):
+    """Clients that repeat another test beside those of a test, flat out without a ``rate``."""
+
+    test: str
+    clients: Number = "{clients}"
+    rate: Number | None = None
+
+
 class Test(Part):
-    """A test of clients with its own default ``values``; the load generator checks the rest."""
+    """A test of clients with its own default ``values``; the load generator checks the rest.
+
+    A value of an integer parameter may be arithmetic over other values, as text.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     title: str
     values: dict[str, Level] = Field(default={})
+    beside: list[Beside] = Field(default=[])
 
 
 class Metric(Part):
@@ -242,6 +254,8 @@ class Workload(Part):
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
+            if missing := {each.test for each in test.beside} - set(self.tests):
+                raise ValueError(f"test {name}: there is no test {missing.pop()!r} to be beside it")
 
     def _check_replica(self) -> None:
         kinds: list[str] = [phase.kind for phase in self.phases]
@@ -303,7 +317,17 @@ class Workload(Part):
         depend on tests: theirs are the defaults overridden by ``chosen``.
         """
         test = self.tests.get(str(chosen.get("test", self.default_test)))
-        return {**self.defaults(), **(test.values if test else {}), **chosen}
+        values = {**self.defaults(), **(test.values if test else {}), **chosen}
+        for name in test.values if test else ():
+            parameter = self.parameters.get(name)
+            if parameter and parameter.kind == "integer" and isinstance(values[name], str):
+                values[name] = evaluated(values[name], values)
+        return values
+
+    def clients_beside(self, values: Mapping[str, Any]) -> int:
+        """Return the number of clients that work beside those of the chosen test."""
+        test = self.tests.get(str(values.get("test", self.default_test)))
+        return sum(evaluated(each.clients, values) for each in (test.beside if test else ()))
 
     def data_bytes(self, chosen: Mapping[str, Any]) -> int:
         """Return the approximate length of the data, with which memory and redo sizes scale."""

@@ -57,6 +57,15 @@ def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
     return list(raised.value.diagnostics)
 
 
+def test_clients_beside_others_need_an_end_by_time(tmp_path: Path) -> None:
+    beside = {**driving()["tests"]["one"], "beside": [{"test": "point"}]}
+    tests = {**driving()["tests"], "one": beside}
+    experiment = replace(read_text(tmp_path, FILE), workload=driving(tests=tests))
+    expand(experiment, seed=1)
+    with pytest.raises(ValidationError, match="whom only a time ends"):
+        expand(replace(experiment, parameters={"operations": 9}), seed=1)
+
+
 def levels_of(experiment: Experiment, name: str) -> tuple[Any, ...]:
     return next(factor.levels for factor in experiment.factors if factor.name == name)
 

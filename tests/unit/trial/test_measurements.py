@@ -11,6 +11,7 @@ from millrace import workloads
 from millrace.errors import TrialFailed
 from millrace.loadgen.datasets import DataChecksum
 from millrace.loadgen.events import (
+    Beside,
     ClientUsage,
     DriveResult,
     HistogramResult,
@@ -189,6 +190,36 @@ def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
     found = measured(driven(pacing=Pacing(kind="closed"), mean_gap_s=0.001))
     assert found["mean_gap_s"] == 0.001
     assert not {"scheduled", "late", "skipped"} & found.keys()
+
+
+def beside(done: int, *, scheduled: int = 200, clients: int = 1) -> Beside:
+    pacing = Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=scheduled, late=3)
+    return Beside(
+        test="inserts", clients=clients, pacing=pacing, transactions=(record("inserts", done),),
+        statements=(record("insert", done),), rollbacks=0, unanswered=0, error_messages={},
+    )  # fmt: skip
+
+
+def test_clients_beside_have_figures_of_their_own() -> None:
+    with_others = measured(driven(beside=(beside(200),)))
+    assert {name: with_others.pop(name) for name in list(with_others) if "beside" in name} == {
+        "inserts_beside_done": 200,
+        "inserts_beside_scheduled": 200,
+        "inserts_beside_late": 3,
+        "inserts_beside_longest_s": histogram(200).max_s,
+    }
+    assert with_others == measured(driven())
+    flat_out = beside(200).replace(pacing=Pacing(kind="closed"))
+    assert "inserts_beside_scheduled" not in measured(driven(beside=(flat_out,)))
+    measurements.refuse_missed_rates(driven(beside=(flat_out,)))
+
+
+def test_a_missed_rate_beside_fails_the_trial() -> None:
+    measurements.refuse_missed_rates(driven(beside=(beside(197), beside(196, clients=2))))
+    message = r"inserts .* missed their rate: 150 of 200 .*75%"
+    with pytest.raises(TrialFailed, match=message) as failed:
+        measurements.refuse_missed_rates(driven(beside=(beside(150),)))
+    assert failed.value.step == measurements.KEEP_RATE
 
 
 def test_a_partial_result_is_marked() -> None:

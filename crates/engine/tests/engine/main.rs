@@ -2,6 +2,7 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small numbers
 
 mod any;
+mod beside;
 mod errors;
 mod failing;
 mod observing;
@@ -37,6 +38,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
         statement_activity: None,
         slices: None,
         slowdowns: Vec::new(),
+        beside: Vec::new(),
         seed: 1,
     }
 }

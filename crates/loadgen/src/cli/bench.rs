@@ -193,6 +193,7 @@ impl BenchArgs {
             linger: Duration::ZERO,
             slices: None,
             slowdowns: Vec::new(),
+            beside: Vec::new(),
             statement_activity: None,
             seed: self.workload_options.rand_seed,
         })

@@ -1,6 +1,6 @@
 //! The phase that drives clients.
 
-use super::plan::{PlannedDrive, PlannedPhase};
+use super::plan::{PlannedDrive, PlannedPhase, names_of};
 use super::session::{OPENING_LIMIT, Session};
 use super::{Context, Failure};
 use crate::events::{Event, PhaseResult};
@@ -8,7 +8,7 @@ use engine::{Failed, Report};
 use protocol::ClientError;
 use protocol::mysql::Deadline;
 use protocol::mysql::channel::Channel;
-use protocol::script::Names;
+use workload::program::Program;
 use workload::script::Script;
 
 /// Drive the clients to the end. What is measured is reported even if they cannot go on.
@@ -21,17 +21,17 @@ pub fn drive(
         // Clients may need every connection that the server has.
         context.session.close();
     }
-    let names = Names {
-        statements: drive.program.statement_names().to_vec(),
-        transactions: drive.program.transaction_names().to_vec(),
-    };
+    let names = names_of(&drive.program);
     let session = &*context.session;
     let deadline = Deadline::start(context.stop, phase.limit);
     let sides = drive.settings.sides();
     let open = |connection| {
         let deadline = deadline.within(OPENING_LIMIT);
+        if let Some((program, client)) = beside(drive, connection) {
+            return open_client(session, (program, drive.pings), client, 0, &deadline);
+        }
         let (client, side) = (connection / sides, connection % sides);
-        let opened = open_client(session, drive, client, side, &deadline);
+        let opened = open_client(session, (&drive.program, drive.pings), client, side, &deadline);
         opened.map_err(|error| session.of_side(side, error))
     };
     let report = |report: &Report| {
@@ -61,17 +61,29 @@ pub fn drive(
     Ok(outcome?)
 }
 
-/// Log a client in and prepares what it will ask: the same as that client of any other side.
+/// Return what a connection of a group beside asks, and its client's number there.
+fn beside(drive: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
+    let mut number = connection.checked_sub(drive.settings.connections())?;
+    for (group, program) in drive.settings.beside.iter().zip(&drive.beside) {
+        match number.checked_sub(group.clients) {
+            None => return Some((program, number)),
+            Some(rest) => number = rest,
+        }
+    }
+    None
+}
+
+/// Log a client in and prepares what it will ask, after pings: the same as that client of any other
+/// side.
 fn open_client(
     session: &Session,
-    drive: &PlannedDrive,
+    (program, pings): (&Program, u32),
     client: u32,
     side: u32,
     deadline: &Deadline,
 ) -> Result<(Channel, Script), ClientError> {
-    let program = &drive.program;
     let mut connection = session.open_on(side, deadline)?;
-    for _ in 0..drive.pings {
+    for _ in 0..pings {
         connection.ping(deadline)?;
     }
     for sql in program.client_setup(client) {

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
-use engine::DriveSettings;
+use engine::{Arrivals, Beside, DriveSettings, End, Pacing};
 use protocol::mysql::Login;
+use protocol::script::Names;
+use workload::beside;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
 use workload::validation::ValidationError;
@@ -50,6 +52,8 @@ pub(super) struct PlannedDrive {
     pub protocol: Protocol,
     pub settings: DriveSettings,
     pub program: Program,
+    /// What the groups beside ask, in their order.
+    pub beside: Vec<Program>,
     pub pings: u32,
     pub primary: bool,
 }
@@ -126,25 +130,72 @@ impl Compiler {
             ));
         }
         let seed = workload.seed.wrapping_add(SEED_STEP.wrapping_mul(self.drives));
-        let program = Program::compile(
-            &workload.definition,
-            &workload.defaults,
-            &workload.values,
-            &drive.test,
-            drive.settings.clients,
-            drive.protocol,
-            seed,
-        )?;
+        let (definition, defaults) = (&workload.definition, &workload.defaults);
+        let (values, clients) = (&workload.values, drive.settings.clients);
+        let compile = |test: &str, clients: u32, seed: u64| {
+            Program::compile(definition, defaults, values, test, clients, drive.protocol, seed)
+        };
+        let program = compile(&drive.test, clients, seed)?;
+        let groups = beside::groups(definition, defaults, values, &drive.test, clients)?;
+        refuse_beside(&groups, &drive, key)?;
+        let mut settings = DriveSettings { seed, ..drive.settings };
+        let mut programs = Vec::new();
+        for (number, group) in (1..).zip(groups) {
+            let seed = seed.wrapping_add(number);
+            let program = compile(&group.test, group.clients, seed)?;
+            settings.beside.push(Beside {
+                test: group.test,
+                clients: group.clients,
+                pacing: group.rate.map_or(Pacing::Closed, |rate| Pacing::Open {
+                    rate,
+                    arrivals: Arrivals::Constant,
+                    max_lateness: None,
+                }),
+                names: names_of(&program),
+                seed,
+            });
+            programs.push(program);
+        }
         self.drives += 1;
         Ok(PlannedDrive {
             test: drive.test,
             protocol: drive.protocol,
-            settings: DriveSettings { seed, ..drive.settings },
+            settings,
             program,
+            beside: programs,
             pings: drive.pings,
             primary: drive.primary,
         })
     }
+}
+
+/// Return the names of what a program asks.
+pub(super) fn names_of(program: &Program) -> Names {
+    Names {
+        statements: program.statement_names().to_vec(),
+        transactions: program.transaction_names().to_vec(),
+    }
+}
+
+/// Refuse groups beside where nothing would end them, or where others work by turns.
+fn refuse_beside(
+    groups: &[beside::Group],
+    drive: &Drive,
+    key: &str,
+) -> Result<(), ValidationError> {
+    let Some(first) = groups.first() else {
+        return Ok(());
+    };
+    let message = |why| format!("{} has clients of {} beside it, {why}", drive.test, first.test);
+    if drive.settings.slices.is_some() {
+        let message = message("who take no turns");
+        return Err(ValidationError::new(format!("{key}.slices"), message));
+    }
+    if !matches!(drive.settings.end, End::Time(_)) {
+        let message = message("whom only a time ends");
+        return Err(ValidationError::new(format!("{key}.end.kind"), message));
+    }
+    Ok(())
 }
 
 /// Return the tables of a workload. They are the same for all of its tests.

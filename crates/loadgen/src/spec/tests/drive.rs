@@ -30,6 +30,7 @@ fn what_drives_clients() {
                 statement_activity: Some("/run/activity".into()),
                 slices: None,
                 slowdowns: Vec::new(),
+                beside: Vec::new(),
                 seed: 7,
             },
             pings: 3,

@@ -1,0 +1,66 @@
+//! Groups of clients beside those that a drive is about: at their own rate, and with their own records.
+
+use std::time::Duration;
+
+use engine::{Arrivals, Beside, DriveSettings, End, Pacing, PacingResult, Part, Report};
+
+use super::server::{Answer, OK, Server, StatementScript};
+use super::{drive_scripts, settings};
+
+fn beside(test: &str, clients: u32, pacing: Pacing) -> Beside {
+    Beside { test: test.to_owned(), clients, pacing, names: StatementScript::names(2), seed: 1 }
+}
+
+#[test]
+fn groups_have_their_rates_and_records() {
+    let server = Server::new(|_| Answer::Bytes(OK.to_vec()));
+    let paced = Pacing::Open { rate: 50.0, arrivals: Arrivals::Constant, max_lateness: None };
+    let settings = DriveSettings {
+        end: End::Time(Duration::from_secs(2)),
+        beside: vec![beside("paced", 2, paced), beside("eager", 1, Pacing::Closed)],
+        ..settings(2, 2)
+    };
+    // Connections 0 and 1 are of the drive, the next two of the first group.
+    let script = |connection| StatementScript::new(if connection < 2 { 1 } else { 2 });
+    let (driven, reports) = drive_scripts(&settings, &server, 1, &script);
+    let driven = driven.unwrap();
+    assert_eq!(driven.clients, 2);
+    let counts = |records: &[engine::Record]| records.iter().map(|each| each.count).sum::<u64>();
+    let [paced, eager] = &driven.beside[..] else { panic!("{:?}", driven.beside) };
+    assert_eq!((paced.test.as_str(), paced.clients), ("paced", 2));
+    let PacingResult::Open { scheduled, skipped, .. } = paced.pacing else { panic!("{paced:?}") };
+    assert_eq!(scheduled, 100);
+    assert_eq!(counts(&paced.transactions), scheduled - skipped);
+    assert_eq!(paced.statements.len(), 2);
+    assert_eq!(counts(&paced.statements), 2 * counts(&paced.transactions));
+    assert!(paced.transactions[0].response.is_some());
+    assert_eq!(eager.pacing, PacingResult::Closed);
+    assert!(counts(&eager.transactions) > scheduled);
+    let own = counts(&driven.transactions);
+    assert_eq!(counts(&driven.statements), own);
+    let told: u64 = reports
+        .iter()
+        .filter_map(|report| match report {
+            Report::Interval(interval) if interval.part == Part::Measure => {
+                Some(interval.totals.transactions)
+            }
+            _ => None,
+        })
+        .sum();
+    assert!(told <= own, "{told} of {own}: intervals are of the drive's own clients");
+}
+
+#[test]
+fn a_group_that_a_slow_server_holds_up_says_what_it_missed() {
+    let server = Server::new(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        Answer::Bytes(OK.to_vec())
+    });
+    let paced = Pacing::Open { rate: 100.0, arrivals: Arrivals::Constant, max_lateness: None };
+    let settings = DriveSettings { beside: vec![beside("paced", 1, paced)], ..settings(1, 1) };
+    let (driven, _) = drive_scripts(&settings, &server, 1, &|_| StatementScript::new(1));
+    let group = &driven.unwrap().beside[0];
+    let PacingResult::Open { scheduled, skipped, .. } = group.pacing else { panic!("{group:?}") };
+    assert_eq!(scheduled, 100);
+    assert!(skipped > 50, "{skipped}");
+}

@@ -1,0 +1,115 @@
+//! The groups of clients that work beside those of a test.
+
+use std::collections::BTreeMap;
+
+use super::definition::{Definition, Number, Value};
+use super::values::Values;
+use crate::validation::ValidationError;
+
+/// Clients of a group, at most.
+const MAX_CLIENTS: i64 = 10_000;
+
+/// A group of clients that repeat a test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    pub test: String,
+    pub clients: u32,
+    /// Transactions a second of all of them; None where they are as fast as they can be.
+    pub rate: Option<f64>,
+}
+
+/// Return the groups beside `clients` of the test `test`, in their order.
+pub fn groups(
+    definition: &Definition,
+    defaults: &BTreeMap<String, Value>,
+    values: &BTreeMap<String, Value>,
+    test: &str,
+    clients: u32,
+) -> Result<Vec<Group>, ValidationError> {
+    let written = &definition.tests[test];
+    let values = Values::new(defaults, &written.values, values)
+        .with("clients", Value::Integer(i64::from(clients)));
+    let mut groups: Vec<Group> = Vec::new();
+    for (position, beside) in written.beside.iter().enumerate() {
+        let key = format!("tests.{test}.beside[{position}]");
+        let of_group = definition.tests.get(&beside.test).ok_or_else(|| {
+            let known = definition.tests.keys().map(String::as_str);
+            ValidationError::unknown(format!("{key}.test"), "test", &beside.test, known)
+        })?;
+        if !of_group.beside.is_empty() {
+            let message = format!("{:?} has clients beside it itself", beside.test);
+            return Err(ValidationError::new(format!("{key}.test"), message));
+        }
+        if groups.iter().any(|group| group.test == beside.test) {
+            let message = format!("{:?} is there twice", beside.test);
+            return Err(ValidationError::new(format!("{key}.test"), message));
+        }
+        let clients_key = format!("{key}.clients");
+        let same = Number::Integer(i64::from(clients));
+        let clients = beside.clients.as_ref().unwrap_or(&same);
+        let clients = values.integer_in(clients, 1..=MAX_CLIENTS, &clients_key)?;
+        let rate_key = format!("{key}.rate");
+        let rate = beside.rate.as_ref().map(|rate| values.real(rate, &rate_key)).transpose()?;
+        if let Some(rate) = rate
+            && !(rate.is_finite() && rate > 0.0)
+        {
+            let message = format!("{rate} is no rate, expected transactions a second above 0");
+            return Err(ValidationError::new(rate_key, message));
+        }
+        groups.push(Group {
+            test: beside.test.clone(),
+            clients: u32::try_from(clients).expect("the range is checked"),
+            rate,
+        });
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::*;
+
+    fn groups_of(beside: &Json) -> Result<Vec<Group>, String> {
+        let steps = json!([{"statements": ["s"]}]);
+        let definition = serde_json::from_value(json!({
+            "statements": {"s": {"sql": "SELECT 1"}},
+            "tests": {
+                "read": {"title": "", "steps": steps, "values": {"rows_s": 100}, "beside": beside},
+                "write": {"title": "", "steps": steps},
+                "pair": {"title": "", "steps": steps, "beside": [{"test": "write"}]},
+            },
+        }))
+        .unwrap();
+        let defaults = BTreeMap::from([("rows_s".to_owned(), Value::Integer(1))]);
+        let found = groups(&definition, &defaults, &BTreeMap::new(), "read", 4);
+        found.map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn clients_and_rates_are_arithmetic_over_values_of_the_test() {
+        let group = |clients, rate| Group { test: "write".to_owned(), clients, rate };
+        assert_eq!(groups_of(&json!([])), Ok(vec![]));
+        assert_eq!(groups_of(&json!([{"test": "write"}])), Ok(vec![group(4, None)]));
+        let paced = json!([{"test": "write", "clients": 2, "rate": "{rows_s} * {clients} / 50"}]);
+        assert_eq!(groups_of(&paced), Ok(vec![group(2, Some(8.0))]));
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        for (beside, expected) in [
+            (json!([{"test": "wrote"}]), "tests.read.beside[0].test: there is no test \"wrote\""),
+            (json!([{"test": "pair"}]), "tests.read.beside[0].test: \"pair\" has clients beside"),
+            (
+                json!([{"test": "write"}, {"test": "write"}]),
+                "tests.read.beside[1].test: \"write\" is there twice",
+            ),
+            (json!([{"test": "write", "clients": 0}]), "tests.read.beside[0].clients: 0 is not"),
+            (json!([{"test": "write", "rate": 0}]), "tests.read.beside[0].rate: 0 is no rate"),
+        ] {
+            let found = groups_of(&beside).unwrap_err();
+            assert!(found.starts_with(expected), "{found}");
+        }
+    }
+}
