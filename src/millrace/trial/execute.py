@@ -35,7 +35,7 @@ from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
-from millrace.trial.trial_server import TrialContext, TrialServer
+from millrace.trial.trial_server import TrialContext, TrialServer, steps_of_role
 
 _WRITE_BACK_LIMIT_S = 600.0
 _OF_THE_HOST = frozenset(
@@ -88,7 +88,7 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
     yield _measure_step(trial, tuple(live))
     yield from checking_steps(spec.workload, live[0])
     for server in reversed(servers):
-        yield from server.end_steps()
+        yield from steps_of_role(server.spec.role, server.end_steps())
 
 
 def servers_of(trial: TrialContext) -> list[TrialServer]:
@@ -99,7 +99,7 @@ def servers_of(trial: TrialContext) -> list[TrialServer]:
 def started_steps(servers: Sequence[TrialServer]) -> Generator[Step, None, list[LiveServer]]:
     """Yield the steps that start the servers, and return these."""
     for server in servers:
-        yield from server.ready_steps()
+        yield from steps_of_role(server.spec.role, server.ready_steps())
     return [server.live() for server in servers]
 
 
@@ -115,7 +115,7 @@ def driven_steps(
     """Yield the steps until clients can be driven on the servers, and return these."""
     preparations = yield from warming_steps(trial, servers)
     for preparation in preparations:
-        yield preparation.settling_step()
+        yield from steps_of_role(preparation.server.role, (preparation.settling_step(),))
     return [each.prepared() for each in preparations]
 
 
@@ -128,7 +128,7 @@ def warming_steps(
         ClientPreparation(trial.spec.workload, server, trial.outputs, trial.emit) for server in live
     ]
     for preparation in preparations:
-        yield from preparation.warming_steps()
+        yield from steps_of_role(preparation.server.role, preparation.warming_steps())
     return preparations
 
 

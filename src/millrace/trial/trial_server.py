@@ -1,12 +1,13 @@
 """Define the protocol between a trial and each of its servers, managed or external."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from millrace.databases.base import ServerClient
 from millrace.errors import TrialFailed
+from millrace.model.roles import SERVER
 from millrace.store.records import StepRecord
 from millrace.trial import cpu_idle, measurements, time_limits
 from millrace.trial.hooks import LiveServer
@@ -39,6 +40,9 @@ class TrialContext:
 class TrialServer(Protocol):
     """A server of a trial, as steps before and after the measurement."""
 
+    @property
+    def spec(self) -> ServerSpec: ...
+
     def ready_steps(self) -> Iterator[Step]:
         """Yield the steps until the server is live with its tables."""
 
@@ -53,6 +57,12 @@ def refuse_unavailable(spec: ServerSpec) -> None:
     """Raise TrialFailed for a server that is known to lack the format of the tables."""
     if spec.table_format.unavailable is not None:
         raise TrialFailed(spec.table_format.unavailable)
+
+
+def steps_of_role(role: str, steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield a server's steps under its role's name, unless it is the only one of its trial."""
+    for step in steps:
+        yield step if role == SERVER else replace(step, name=f"{role}: {step.name}")
 
 
 def loading_steps(

@@ -98,6 +98,43 @@ def test_a_replica_that_is_attached_before_the_load_catches_up(
     assert all(s["lag_s"] >= 0 for s in samples)
 
 
+WRITES = """
+name = "writes"
+workload = "replication-writes"
+[factors]
+server = ["mariadb-10.11.19"]
+attach = ["before_load"]
+clients = [2]
+replica.options.slave_parallel_threads = [2]
+[compare]
+base = "mariadb-10.11.19"
+[parameters]
+tables = 2
+table_size = 100
+operations = 60
+"""
+
+
+def test_a_replica_applies_what_clients_write_by_threads_that_count_as_its_connections(
+    tmp_path: Path, server_of: ServerOf
+) -> None:
+    plan = expand(read_text(tmp_path, WRITES), seed=1)
+    server = server_of("mariadb-10.11.19")
+    (prepared,) = preparation.treatment_inputs(plan, {server.name: server}).values()
+    spec = TrialSpec(
+        "test/1",
+        prepared.servers,
+        prepared.workload,
+        collectors=("threads",),
+        stops_cleanly=False,
+    )
+    result = execute_trial(spec, lambda _event: None)
+    assert result.outcome == "finished", result.reason
+    assert measured(result, "replica")["replicated_transactions"] == 60
+    of_replica = result.observations["replica"]["threads"]["threads"]
+    assert any(thread["kind"] == "connection" for thread in of_replica)
+
+
 def test_a_replica_that_stops_fails_the_trial_with_its_error(
     tmp_path: Path, server_of: ServerOf
 ) -> None:

@@ -55,9 +55,10 @@ def test_a_trial_has_several_servers_by_role(place: Path) -> None:
     reads = {m.role: m.value for m in result.measurements if m.name == "buffer_pool_reads"}
     assert reads.keys() == set(roles)
     names = [each.name for each in result.steps]
-    assert names.count("start") == 2 * 2, "each server is started to load, and again restored"
+    for role in roles:
+        assert names.count(f"{role}: start") == 2, "it is started to load, and again restored"
     assert names.count("measure") == 1
-    assert names[-4:] == ["stop", "sizes"] * 2
+    assert names[-4:] == ["replica: stop", "replica: sizes", "source: stop", "source: sizes"]
 
 
 class _Refusing(MeasurementHook):
