@@ -26,6 +26,7 @@ NAMES = (
     "mariadb-10.5.29",
     "mariadb-10.11.5",
     "mariadb-10.11.19",
+    "mariadb-10.11.19-plugins",
     "mariadb-11.4.5",
     "mariadb-11.8.9",
 )

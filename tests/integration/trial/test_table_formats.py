@@ -12,24 +12,35 @@ from millrace.databases.base import Family
 from millrace.databases.table_formats import FileBytes, TableFormat
 from millrace.errors import TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
-from millrace.servers import install
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.trial.data_directory import DATABASE
-from millrace.trial.sizes import table_bytes
+from millrace.trial.sizes import sizes, table_bytes
+from tests.conftest import ServerOf
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module", params=["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])
-def instance(request: pytest.FixtureRequest) -> Iterator[Instance]:
-    server = install.install(request.param)
+def instance(request: pytest.FixtureRequest, server_of: ServerOf) -> Iterator[Instance]:
+    server = server_of(request.param)
     formats = databases.get(server.family).table_formats
-    options = {
-        **formats.comparable_options(server.version),
-        **formats.resolve("InnoDB", "page-zlib", None).server_options,
-    }
-    applied = tuple(Option(name, value, False, "test") for name, value in options.items())
+    compressing = formats.resolve("InnoDB", "page-zlib", None)
+    with started(server, compressing) as instance:
+        yield instance
+
+
+@contextlib.contextmanager
+def started(server: InstalledServer, *wanted: TableFormat) -> Iterator[Instance]:
+    options = [
+        option
+        for each in (
+            databases.get(server.family).table_formats.comparable_options(server.version),
+            *(table_format.server_options for table_format in wanted),
+        )
+        for option in each.items()
+    ]
+    applied = tuple(Option(name, value, False, "test") for name, value in options)
     with lifecycle.create(server, FittedOptions("test", applied)) as instance:
         instance.initialise(120)
         instance.start(120)
@@ -75,6 +86,30 @@ def test_tables_that_stay_plain_are_refused(instance: Instance) -> None:
     plain = TableFormat("InnoDB", "page-zlib", "ROW_FORMAT=COMPACT", punches_holes=True)
     with pytest.raises(TrialFailed, match="of the same text take"):
         verify(instance, plain)
+
+
+def test_plugins_of_a_build_are_loaded_and_measured(server_of: ServerOf) -> None:
+    server = server_of("mariadb-10.11.19-plugins")
+    formats = databases.get(server.family).table_formats
+    pages, rocks = (
+        formats.resolve("InnoDB", "page-lz4", server.version),
+        formats.resolve("RocksDB", "none", server.version),
+    )
+    with started(server, pages, rocks) as instance:
+        for each in (pages, rocks):
+            verify(instance, each)
+        with contextlib.closing(instance.connect(DATABASE)) as session:
+            session.query("CREATE TABLE t (id INT PRIMARY KEY, c CHAR(60)) ENGINE=RocksDB")
+            session.query("INSERT INTO t SELECT seq, UUID() FROM seq_1_to_1000")
+        assert instance.family.administration.count_rows(instance, DATABASE, 60) == 1000
+        for statement in rocks.before_stop:
+            instance.query(statement, limit_s=60)
+        instance.stop(60)
+        measured = {
+            each.name: each.value
+            for each in sizes(instance.data_dir, instance.family.snapshots, 1000)
+        }
+    assert measured["table_allocated_bytes"] > 1000 * 36 / 2
 
 
 def test_an_engine_that_is_not_there_is_refused(instance: Instance) -> None:
