@@ -11,6 +11,7 @@ import pytest
 from millrace.campaign import run_records
 from millrace.store.store import Store
 from tests.unit.cli.called import millrace
+from tests.unit.stats.hdr import FINE, encoded
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 
@@ -60,11 +61,29 @@ def test_show_has_steps_measurements_and_the_reason_of_a_failure(store: Path) ->
     assert "1 block 1  a  finished" in lines
     assert "steps: start 1.25 s" in lines
     assert "server: load_duration_s 3.5, rows 20,000" in lines
-    assert "point-query, service time: 20,000 in 0.075 ms on average" in lines
+    assert "point-query, service time: 20,000 in 0.075 ms on average" in lines  # unreadable
     assert "2 block 1  b  failed" in lines
     assert "3 block 2  a  open" in lines
     failure = lines.index("failed: trial study-a1/0-t-b, attempt 1, step start")
     assert lines[failure + 1 : failure + 3] == ["it crashed", "| signal 11"]
+
+
+def test_show_has_the_percentiles_of_each_operation(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    values = [1_000_000] * 97 + [5_000_000] * 2 + [90_000_000]
+    known = replace(histogram("add"), encoded=encoded(values, FINE), count=100, sum_s=0.197)
+    with Store.open(path) as store:
+        what = begun("study-a1")
+        store.begin_run(what.run, what.treatments, what.trials)
+        owner = run_records.this_process("host")
+        attempt = store.claim(what.trials[0].id, owner, NOW, is_alive=alive)
+        assert attempt is not None
+        store.finish(attempt, replace(result(), histograms=(known,)), LATER)
+    out, _ = results("show", "study-a1", store=path)
+    (line,) = [line.strip() for line in out.splitlines() if "service time" in line]
+    assert line == (
+        "add, service time: 100 in 1.97 ms on average, p50 1 ms, p95 1 ms, p99 5 ms, max 90 ms"
+    )
 
 
 def test_show_as_json_is_everything(store: Path) -> None:
