@@ -12,6 +12,7 @@ from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAn
 from millrace.stats.spread import Summary
 
 _UNITS = (("µs", 1e6, 1e-3), ("ms", 1e3, 1.0))  # unit, how many make a second, for less than
+_OF_ONE = (("transactions",), ("replicated_transactions",), ("rows",))  # denominators
 
 _VALUES = (
     "mean", "median", "geometric_mean", "low", "high", "minimum", "maximum", "lower_quartile",
@@ -20,7 +21,7 @@ _VALUES = (
 
 
 def readable(analysis: RunAnalysis) -> RunAnalysis:
-    """Return the analysis with metrics of requests that are all below 1 s in ms or µs."""
+    """Return the analysis with metrics of requests, or rows, that are all below 1 s in ms or µs."""
     scaled = {
         metric.name: (metric.replace(unit=found[0]), found[1])
         for metric in analysis.metrics
@@ -55,7 +56,7 @@ def level_s(found: MetricSummary) -> float:
 
 def _unit(metric: Metric, analysis: RunAnalysis) -> tuple[str, float] | None:
     """Return the unit for a metric and how many of it make a second; None to keep its own."""
-    is_of_one = metric.percentile is not None or metric.denominator == ("transactions",)
+    is_of_one = metric.percentile is not None or metric.denominator in _OF_ONE
     if metric.unit != "s" or not is_of_one:
         return None
     found = [t.metrics[metric.name] for t in analysis.treatments if metric.name in t.metrics]

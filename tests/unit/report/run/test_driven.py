@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,6 +117,16 @@ def test_latencies_are_scaled_for_readers_and_times_of_loads_are_not() -> None:
     assert after.summary.cv == before.summary.cv
     assert {c.metric.unit for c in scaled.comparisons(scaled.metrics[1])} == {"µs"}
     assert readable(compare_run(study())) == compare_run(study())
+
+
+def test_the_cpu_time_of_a_row_is_scaled_too() -> None:
+    analysis = few()
+    of_rows = tuple(
+        metric.replace(denominator=("rows",)) if metric.name == "server_cpu" else metric
+        for metric in analysis.metrics
+    )
+    scaled = readable(replace(analysis, metrics=of_rows))
+    assert {metric.name: metric.unit for metric in scaled.metrics}["server_cpu"] == "µs"
 
 
 def note(analysis: RunAnalysis, words: str) -> str:
