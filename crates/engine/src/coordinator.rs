@@ -81,7 +81,7 @@ impl<'a> Coordinator<'a> {
             Warmup::Steady { .. } => NEVER,
         };
         if measure_from_ns != NEVER {
-            shared.measure(measure_from_ns, end_of(drive.end, measure_from_ns));
+            shared.measure(measure_from_ns, end_of(drive, measure_from_ns));
         }
         Self {
             drive,
@@ -162,6 +162,7 @@ impl<'a> Coordinator<'a> {
                     self.cancel(error);
                 }
             }
+            Ok(Message::MaintenanceFailed(error)) => self.cancel(error),
             Err(RecvTimeoutError::Timeout) => {}
             // Each thread says that it has finished before it ends, unless it panics.
             Err(RecvTimeoutError::Disconnected) => self.is_deserted = true,
@@ -258,7 +259,7 @@ impl<'a> Coordinator<'a> {
         if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
             self.steady = Some(is_steady);
             self.measure_from_ns = from_ns;
-            self.shared.measure(from_ns, end_of(self.drive.end, from_ns));
+            self.shared.measure(from_ns, end_of(self.drive, from_ns));
             self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
         }
     }
@@ -345,8 +346,10 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-fn end_of(end: End, from_ns: u64) -> u64 {
-    match end {
+/// Return the end of a measured part as far as it is known: maintenance moves it.
+fn end_of(drive: &DriveSettings, from_ns: u64) -> u64 {
+    match drive.end {
+        _ if drive.maintenance_after.is_some() => NEVER,
         End::Time(duration) | End::Either(duration, _) => from_ns + nanoseconds(duration),
         End::Operations(_) => NEVER,
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use crate::statement_activity::{ActivitySlot, StatementActivity};
 use protocol::{ClientError, Session};
@@ -20,13 +21,14 @@ use super::drive_result::{
     BesideResult, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
     SideResult,
 };
+use super::maintenance::{self, RunStatements};
 use super::opening::open_all;
 use super::poller::Waker;
 use super::records::Records;
 use super::schedule::{Schedule, Share};
 use super::settings::{DriveSettings, End, Pacing};
 use super::shared::Shared;
-use super::worker::{Context, Finished, Worker};
+use super::worker::{Context, Finished, Message, Worker};
 use protocol::script::{Names, Script};
 
 /// Time for the threads to start before the first requests are due, so that none is late for that.
@@ -47,6 +49,19 @@ pub fn drive<C: Session, S: Script + Send>(
     drive: &DriveSettings,
     names: &Names,
     open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
+    report: &dyn Fn(&Report),
+    stop: &AtomicBool,
+) -> Result<DriveResult, Failed> {
+    drive_with_maintenance(drive, names, open, None, report, stop)
+}
+
+/// Drive as [`drive`] does, and run `maintenance` when the settings say so; a stop or an error of a
+/// client does not end it.
+pub fn drive_with_maintenance<C: Session, S: Script + Send>(
+    drive: &DriveSettings,
+    names: &Names,
+    open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
+    maintenance: Option<RunStatements<'_>>,
     report: &dyn Fn(&Report),
     stop: &AtomicBool,
 ) -> Result<DriveResult, Failed> {
@@ -112,9 +127,21 @@ pub fn drive<C: Session, S: Script + Send>(
         })
         .collect::<io::Result<Vec<_>>>()
         .map_err(cannot_start)?;
+    let failed_maintenance = maintenance.is_some().then(|| sender.clone());
     drop(sender); // the threads' own are left, which end with them
     let coordinator = Coordinator::new(drive, &shared, &wakers, messages, report, stop);
-    let outcome = thread::scope(|scope| {
+    let (outcome, took) = thread::scope(|scope| {
+        let maintaining = maintenance.zip(failed_maintenance).map(|(run, sender)| {
+            let shared = &shared;
+            scope.spawn(move || {
+                let outcome = maintenance::maintain(drive, shared, run, stop);
+                outcome.unwrap_or_else(|error| {
+                    // The coordinator listens until every thread of clients has ended.
+                    let _ = sender.send(Message::MaintenanceFailed(error));
+                    None
+                })
+            })
+        });
         let mut threads = Vec::new();
         for (thread, worker) in workers.into_iter().enumerate() {
             let cpu = drive.cpus.get(thread % drive.cpus.len().max(1)).copied();
@@ -125,9 +152,11 @@ pub fn drive<C: Session, S: Script + Send>(
             let clients = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
             clients.into_iter().for_each(Client::leave);
         }
-        outcome
+        let took = maintaining
+            .and_then(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (outcome, took)
     });
-    conclude(drive, names, threads, connect_s, outcome)
+    conclude(context, connect_s, threads, outcome, took)
 }
 
 /// Give each client its place on a new activity file.
@@ -177,16 +206,17 @@ fn beside_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec<Bes
         .collect()
 }
 
-/// Put together what the threads found out.
+/// Put together what the threads found out, and how long the statements of maintenance took.
 fn conclude(
-    drive: &DriveSettings,
-    names: &Names,
-    threads: u32,
+    context: Context<'_>,
     connect_s: f64,
+    threads: u32,
     outcome: DriveOutcome,
+    took: Option<Vec<Duration>>,
 ) -> Result<DriveResult, Failed> {
+    let Context { drive, names, shared, .. } = context;
     let is_open_loop = drive.is_open_loop();
-    let mut by_side = vec![Records::new(names, is_open_loop); drive.sides() as usize];
+    let mut by_side = vec![Records::new(names, drive); drive.sides() as usize];
     let mut slices = Vec::new();
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
@@ -207,6 +237,10 @@ fn conclude(
     for others in by_side {
         records.merge(others);
     }
+    let mean_gap_s = (!is_open_loop).then(|| records.mean_gap_s());
+    let parts = records.parts;
+    let maintenance =
+        took.map(|took| maintenance::result(shared, &took, outcome.duration_s, parts));
     let driven = DriveResult {
         duration_s: outcome.duration_s,
         warmup_s: outcome.warmup_s,
@@ -220,13 +254,14 @@ fn conclude(
         cpus: (!drive.cpus.is_empty())
             .then(|| drive.cpus.iter().copied().take(threads as usize).collect()),
         pacing: PacingResult::new(drive.pacing, punctuality),
-        mean_gap_s: (!is_open_loop).then(|| records.mean_gap_s()),
+        mean_gap_s,
         transactions_per_client: per_client,
         sides,
         slices: drive.slices.map(|_| slices),
         beside: beside_results(drive, others),
         transactions: records.transactions,
         statements: records.statements,
+        maintenance,
         rollbacks: records.rollbacks,
         unanswered,
         error_messages: records.error_messages,

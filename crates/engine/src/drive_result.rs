@@ -7,6 +7,7 @@ use serde::Serialize;
 use protocol::ClientError;
 
 use super::interval::Interval;
+use super::maintenance::MaintenanceResult;
 use super::record::Record;
 use super::records::Records;
 use super::settings::{Arrivals, Pacing};
@@ -73,6 +74,8 @@ pub struct DriveResult {
     pub slices: Option<Vec<Slice>>,
     /// The groups that worked beside, in their order. No other figure is of them.
     pub beside: Vec<BesideResult>,
+    /// Null where no statements of maintenance ran, or not to their end.
+    pub maintenance: Option<MaintenanceResult>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
     pub rollbacks: u64,
     /// Requests that were under way when the drive was broken off; no record has them.

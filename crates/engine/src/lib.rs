@@ -17,6 +17,7 @@ mod drive;
 mod drive_result;
 mod interval;
 mod latency;
+mod maintenance;
 mod opening;
 mod poller;
 mod record;
@@ -33,12 +34,13 @@ mod thread_setup;
 mod worker;
 
 pub use arrivals::LATE_NS;
-pub use drive::drive;
+pub use drive::{drive, drive_with_maintenance};
 pub use drive_result::{
     BesideResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report, SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
+pub use maintenance::{MaintenanceResult, PartResult, RunStatements};
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
 pub use settings::{

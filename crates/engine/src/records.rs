@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::clock::seconds;
+use super::maintenance;
 use super::record::Record;
+use super::settings::DriveSettings;
 use protocol::script::Names;
 
 /// The measured part by name.
@@ -11,6 +13,8 @@ use protocol::script::Names;
 pub struct Records {
     pub statements: Vec<Record>,
     pub transactions: Vec<Record>,
+    /// Of all transactions, before, during and after maintenance; empty without any.
+    pub parts: Vec<Record>,
     pub rollbacks: u64,
     pub error_messages: BTreeMap<u16, String>,
     /// Time between answers and the requests after them, and how often.
@@ -19,12 +23,14 @@ pub struct Records {
 }
 
 impl Records {
-    pub fn new(names: &Names, is_open_loop: bool) -> Self {
+    pub fn new(names: &Names, drive: &DriveSettings) -> Self {
+        let is_open_loop = drive.is_open_loop();
         let records =
             |names: &[String]| names.iter().map(|name| Record::new(name, is_open_loop)).collect();
         Self {
             statements: records(&names.statements),
             transactions: records(&names.transactions),
+            parts: maintenance::records(drive),
             rollbacks: 0,
             error_messages: BTreeMap::new(),
             gap_ns: 0,
@@ -36,6 +42,7 @@ impl Records {
         for (mine, others) in [
             (&mut self.statements, &other.statements),
             (&mut self.transactions, &other.transactions),
+            (&mut self.parts, &other.parts),
         ] {
             for (mine, other) in mine.iter_mut().zip(others) {
                 mine.merge(other);

@@ -46,6 +46,9 @@ pub struct DriveSettings {
     /// Clients of several servers take turns, on one thread and in a closed loop; None where all work
     /// at the same time.
     pub slices: Option<SliceSettings>,
+    /// Statements of maintenance run when so much of the measured part is over, which then lasts longer
+    /// by the time that they take; None without any. Needs an end by time, and no slices.
+    pub maintenance_after: Option<Duration>,
     /// The share by which each side of slices is made slower; empty for none.
     pub slowdowns: Vec<f64>,
     /// Further groups of clients that work meanwhile. Their records are apart, and a time ends them.
@@ -189,6 +192,7 @@ mod tests {
             linger: Duration::ZERO,
             statement_activity: None,
             slices: None,
+            maintenance_after: None,
             slowdowns: Vec::new(),
             beside: Vec::new(),
             seed: 1,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::budget::Budget;
 use super::clock::Clock;
+use super::maintenance::Span;
 
 /// A time that never comes, as far as is known so far.
 pub const NEVER: u64 = u64::MAX;
@@ -20,6 +21,8 @@ pub struct Shared {
     /// Rises whenever the threads are to hand their counts over.
     tick: AtomicU32,
     cancelled: AtomicBool,
+    /// The time of statements of maintenance.
+    pub maintenance: Span,
     /// None where time alone ends the drive.
     pub budget: Option<Budget>,
 }
@@ -33,6 +36,7 @@ impl Shared {
             measure_until_ns: AtomicU64::new(NEVER),
             tick: AtomicU32::new(0),
             cancelled: AtomicBool::new(false),
+            maintenance: Span::default(),
             budget,
         }
     }
@@ -41,6 +45,11 @@ impl Shared {
     pub fn measure(&self, from_ns: u64, until_ns: u64) {
         self.measure_until_ns.store(until_ns, Ordering::Relaxed);
         self.measure_from_ns.store(from_ns, Ordering::Relaxed);
+    }
+
+    /// Fix the end of a measured part that has begun.
+    pub fn measure_until(&self, until_ns: u64) {
+        self.measure_until_ns.store(until_ns, Ordering::Relaxed);
     }
 
     /// Return the start of the measured part.

@@ -43,6 +43,8 @@ pub enum Message {
     Counts(u32, Box<Counts>),
     /// It is done.
     Finished(Box<Finished>),
+    /// The statements of maintenance failed.
+    MaintenanceFailed(ClientError),
 }
 
 /// All that a thread has found out.
@@ -137,7 +139,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             ended: 0,
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             packet: Vec::new(),
-            records: vec![Records::new(names, drive.is_open_loop()); drive.sides() as usize],
+            records: vec![Records::new(names, drive); drive.sides() as usize],
             counts: Box::default(),
             tick: 0,
             last_end_ns: 0,

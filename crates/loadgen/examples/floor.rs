@@ -221,6 +221,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         linger: Duration::ZERO,
         statement_activity: None,
         slices: None,
+        maintenance_after: None,
         slowdowns: Vec::new(),
         beside: Vec::new(),
         seed: 1,

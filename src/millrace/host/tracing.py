@@ -1,4 +1,4 @@
-"""Trace events of the kernel's scheduler in a private instance.
+"""Trace events of the kernel in a private instance: its scheduler's, or system calls.
 
 An instance is a directory of the tracing file system (``tracefs``) with buffers of its own;
 removing the directory ends it. The next process removes an instance that a killed one left behind.
@@ -29,11 +29,11 @@ _OF_THE_HOST = "pid:[4026531836]"  # the initial namespace of processes, the sam
 
 
 class Tracing:
-    """A trace of the scheduler's events; ``close`` discards it."""
+    """A trace of events of a ``system`` of the kernel's; ``close`` discards it."""
 
-    def __init__(self, events: Collection[str]) -> None:
+    def __init__(self, events: Collection[str], system: str = "sched") -> None:
         """Prepare a trace that ``start`` begins. Raise Unavailable where that is not allowed."""
-        self._events = events
+        self._events = [f"events/{system}/{event}" for event in events]
         with contextlib.ExitStack() as opened:
             self._directory = _create_instance(opened)
             self._opened = opened.pop_all()
@@ -47,7 +47,12 @@ class Tracing:
             self._write("buffer_size_kb", str(size_kb))
         except OSError as error:
             self.close()
-            raise Unavailable(f"the kernel cannot trace its scheduler: {error}") from error
+            raise Unavailable(f"the kernel cannot trace: {error}") from error
+
+    def follow(self, threads: Collection[int]) -> None:
+        """Record only events of these threads, and of those that they start."""
+        self._write("set_event_pid", " ".join(map(str, threads)))
+        self._write("options/event-fork", "1")
 
     def set_filters(self, filters: Mapping[str, str]) -> None:
         """Record only the events that the filters admit; the keys are names of events."""
@@ -57,13 +62,13 @@ class Tracing:
     def start(self) -> None:
         """Enable all events, then record: enabling one takes milliseconds."""
         for event in self._events:
-            self._write(f"events/sched/{event}/enable", "1")
+            self._write(f"{event}/enable", "1")
         self._write("tracing_on", "1")
 
     def stop(self) -> None:
         self._write("tracing_on", "0")
         for event in self._events:
-            self._write(f"events/sched/{event}/enable", "0")
+            self._write(f"{event}/enable", "0")
 
     def text(self) -> str:
         """Return the recorded events, one a line; comments begin with #."""

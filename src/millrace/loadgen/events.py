@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from millrace.model.documents import Count, Document, Items, Number
+from millrace.model.measurements import Part
 
 
 def _by_code(value: object) -> object:
@@ -209,6 +210,25 @@ class Beside(Document):
     error_messages: Mapping[str, str]
 
 
+class PartRecord(Record):
+    """All transactions of a part of a drive, and the time of the part."""
+
+    name: Part
+    duration_s: Count
+
+
+class MaintenanceResult(Document):
+    """Statements that ran beside the clients; times as those of marks, and of each statement.
+
+    A transaction that was under way at any time of theirs belongs to the part ``during``.
+    """
+
+    from_s: Count
+    until_s: Count
+    statements_s: Items[Count]
+    parts: Items[PartRecord]
+
+
 class DriveResult(Document):
     """The measured part of a drive phase."""
 
@@ -236,6 +256,7 @@ class DriveResult(Document):
     sides: Items[Side] | None = None  # by their numbers; None where one server was driven
     slices: Items[Slice] | None = None  # of whole groups, in their order; None as above
     beside: Items[Beside] = ()
+    maintenance: MaintenanceResult | None = None
     rollbacks: int = 0
     unanswered: int = 0
     error_messages: Mapping[str, str] = {}
@@ -256,6 +277,7 @@ class DriveResult(Document):
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
         parts = {"sides": {"__all__": encoded}, "beside": {"__all__": encoded}}
         bulky: dict[str, Any] = {**encoded, **parts, "slices": True}
+        bulky["maintenance"] = {"parts": {"__all__": latencies}}
         return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)
 
 

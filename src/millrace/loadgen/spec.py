@@ -152,6 +152,14 @@ class Slices:
 
 
 @dataclass(frozen=True)
+class Maintenance:
+    """Statements that run beside the clients, ``after_s`` from the begin of the measured part."""
+
+    after_s: float
+    sql: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Drive:
     """A phase in which ``clients`` repeat a test's transactions.
 
@@ -177,6 +185,7 @@ class Drive:
     linger_s: float = 0.0  # for which clients stay connected after ``measure_ended``
     statement_activity: Path | None = None  # in which clients publish their statements
     primary: bool = False  # of several drive phases, one
+    maintenance: Maintenance | None = None  # its time comes on top of ``time_s``
     slices: Slices | None = None  # where the specification has servers ``against``
 
     def __post_init__(self) -> None:
@@ -286,6 +295,7 @@ def _phase(phase: Phase) -> dict[str, Any]:
                 if until_steady
                 else {"kind": "time", "seconds": warmup_s},
             }
-            if phase.slices is None:
-                del plain["slices"]
+            for key in ("slices", "maintenance"):
+                if plain[key] is None:
+                    del plain[key]
     return plain

@@ -86,8 +86,9 @@ class InstanceFacts(OpenDocument):
 
     ``limits`` say what cannot be controlled or observed there. ``residency`` is where the tables'
     pages were (``cached``, ``io-bound``, ``between``). ``page_cache`` says whether restored files
-    were in memory when the server started (``cold``, ``warm``). ``unsettled`` is what the server
-    still did when it was measured. Names that earlier stores have are read too.
+    were in memory when the server started (``cold``, ``warm``). ``file_removal_unknown`` is why
+    the time of removing files was not measured. ``unsettled`` is what the server still did when it
+    was measured. Names that earlier stores have are read too.
     """
 
     limits: Items[str] | None = None
@@ -112,5 +113,6 @@ class InstanceFacts(OpenDocument):
     concurrent: ConcurrentFact | None = Field(
         default=None, validation_alias=AliasChoices("concurrent", "side_by_side")
     )
+    file_removal_unknown: str | None = None
     state: ServerStateFact | None = None
     host_time: HostTimeFact | None = None

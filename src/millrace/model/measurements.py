@@ -11,6 +11,10 @@ from typing import Literal
 
 Better = Literal["higher", "lower"]
 
+Part = Literal["before", "during", "after"]
+PARTS: tuple[Part, ...] = ("before", "during", "after")
+"""The parts of a drive with maintenance; each transaction belongs to one."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -102,6 +106,33 @@ REPLICATED_BYTES = _measured(
 REPLICATED_TRANSACTIONS = _measured(
     "replicated_transactions", "", None, "Transactions of clients that the replica applied."
 )
+
+MAINTENANCE_S = _measured(
+    "maintenance_s", "s", "lower", "Time of the statements that ran beside the clients."
+)
+MAINTENANCE_STATEMENTS = _measured(
+    "maintenance_statements", "", None, "Statements that ran beside the clients."
+)
+MAINTENANCE_LONGEST_S = _measured(
+    "maintenance_longest_s", "s", "lower", "Time of the longest of these statements."
+)
+FILE_REMOVAL_S = _measured(
+    "file_removal_s", "s", "lower",
+    "Time of the server in system calls that remove, close or shorten files during maintenance.",
+)  # fmt: skip
+MAINTENANCE_OWN_S = _measured(
+    "maintenance_own_s", "s", "lower", "Time of maintenance without that of removing files."
+)
+PART_S = {
+    part: _measured(f"{part}_s", "s", None, f"Time of the measured part {part} maintenance.")
+    for part in PARTS
+}
+PART_TRANSACTIONS = {
+    part: _measured(
+        f"{part}_transactions", "", "higher", f"Transactions that succeeded {part} maintenance."
+    )
+    for part in PARTS
+}
 
 LOAD_GENERATOR_USER_S = _measured(
     "load_generator_user_s", "s", "lower", "CPU time of the load generator in user mode."

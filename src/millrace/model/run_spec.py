@@ -25,7 +25,7 @@ MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
 _MOST_CLIENTS = 1_000_000
 
-Of = Literal["transaction", "statement"]
+Of = Literal["transaction", "statement", "before", "during", "after"]
 Time = Literal["service", "response"]
 Direction = Literal["higher", "lower"]
 

@@ -17,7 +17,7 @@ from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
 from millrace.model.roles import MEASURED
-from millrace.model.run_spec import Design, RunSpec
+from millrace.model.run_spec import Design, Of, RunSpec
 from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
@@ -203,13 +203,14 @@ class ArtefactRecord:
 class HistogramRecord:
     """Latencies of one kind of transaction or statement in one phase of an attempt.
 
+    ``of`` may also be a part of the phase: all transactions before, during or after maintenance.
     ``kind`` is ``service`` (from the sending of a request) or ``response`` (from its scheduled
     time). ``encoded`` is an HdrHistogram V2 of nanoseconds in base64, as
     ``millrace.stats.histogram`` reads it; ``count`` and ``sum_s`` are the load generator's own.
     """
 
     phase: str
-    of: Literal["transaction", "statement"]
+    of: Of
     name: str
     kind: Literal["service", "response"]
     encoded: str

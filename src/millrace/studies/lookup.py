@@ -58,9 +58,13 @@ class PublishedServer(BaseModel):
 
 
 class Cell(BaseModel):
-    """A published comparison and its conditions: a relative throughput, or a time's factor."""
+    """A published comparison and its conditions: a relative throughput, or a time's factor.
+
+    It is of its own ``metric``, or without one of the study's.
+    """
 
     server: PublishedServer
+    metric: str = ""
     relative_to: str
     where: dict[str, Value | list[Value]]
     variables: dict[str, Value | list[Value]] = {}
@@ -115,7 +119,8 @@ class Study(BaseModel):
     def _find_cell(self, metric: str, conditions: Conditions) -> Figure | None:
         """Return the first cell whose every condition holds."""
         known = {**conditions.parameters, **conditions.levels}
-        for cell in self.cells if metric == self.metric else ():
+        cells = [each for each in self.cells if metric == (each.metric or self.metric)]
+        for cell in cells:
             holds = _hold(cell.where, known) and _hold(cell.variables, conditions.variables)
             if holds and cell.server.is_of(conditions):
                 name = cell.server.name

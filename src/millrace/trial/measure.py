@@ -14,6 +14,7 @@ from millrace.trial import (
     collection,
     cpu_idle_hook,
     fault_injection,
+    file_removal,
     host_time,
     measurement_counters,
     measurements,
@@ -65,6 +66,7 @@ HOOKS: tuple[OpenHooks, ...] = (
     measurement_counters.hooks,
     _series_hooks,
     thread_placement.hooks,
+    file_removal.hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
 )

@@ -9,6 +9,7 @@ from millrace.errors import TrialFailed
 from millrace.loadgen import events
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model import measurements as names
+from millrace.model.run_spec import Of
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
@@ -102,6 +103,8 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
         yield MeasurementRecord(names.SKIPPED, phase.pacing.skipped)
     elif phase.mean_gap_s is not None:
         yield MeasurementRecord(names.MEAN_GAP_S, phase.mean_gap_s)
+    if phase.maintenance is not None:
+        yield from _maintained(phase.maintenance)
     if phase.client is not None:
         yield from _client(phase.client)
     for group in phase.beside:
@@ -119,6 +122,16 @@ def _beside(group: events.Beside) -> Iterator[MeasurementRecord]:
 
 def _done(group: events.Beside) -> int:
     return sum(each.count for each in group.transactions)
+
+
+def _maintained(maintenance: events.MaintenanceResult) -> Iterator[MeasurementRecord]:
+    took_s = maintenance.statements_s
+    yield MeasurementRecord(names.MAINTENANCE_S, sum(took_s))
+    yield MeasurementRecord(names.MAINTENANCE_STATEMENTS, len(took_s))
+    yield MeasurementRecord(names.MAINTENANCE_LONGEST_S, max(took_s, default=0.0))
+    for part in maintenance.parts:
+        yield MeasurementRecord(names.PART_S[part.name], part.duration_s)
+        yield MeasurementRecord(names.PART_TRANSACTIONS[part.name], part.count)
 
 
 def _client(usage: events.ClientUsage) -> Iterator[MeasurementRecord]:
@@ -139,11 +152,12 @@ def _histograms(driven: events.DriveResult) -> Iterator[HistogramRecord]:
         yield from _of_record(driven.name, "transaction", record)
     for record in driven.statements:
         yield from _of_record(driven.name, "statement", record)
+    if driven.maintenance is not None:
+        for part in driven.maintenance.parts:
+            yield from _of_record(driven.name, part.name, part)
 
 
-def _of_record(
-    phase: str, of: Literal["transaction", "statement"], record: events.Record
-) -> Iterator[HistogramRecord]:
+def _of_record(phase: str, of: Of, record: events.Record) -> Iterator[HistogramRecord]:
     found: dict[Literal["service", "response"], events.HistogramResult | None] = {
         "service": record.service,
         "response": record.response,

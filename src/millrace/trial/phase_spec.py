@@ -7,7 +7,8 @@ from millrace.databases.load_dialect import LoadDialect
 from millrace.loadgen import spec
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s
-from millrace.workloads.definition import DataSet, Phase
+from millrace.workloads.definition import DataSet
+from millrace.workloads.phases import Phase, Statements
 from millrace.workloads.schema_factors import cpu_numbers
 
 # A thread ends with its connection, and its figures with it; collectors read them after the end of
@@ -53,7 +54,7 @@ def _phase(
             checksum = dialect.checksum(data.table, data.columns, data.binary_columns)
             return spec.Statement(phase.name, (checksum,), within_s)
         case "sql":
-            return spec.Statement(phase.name, phase.statements(workload.values), within_s)
+            return spec.Statement(phase.name, _statements(phase, workload), within_s)
         case "drive":
             return _drive(phase, workload, dialect, within_s)
         case _:
@@ -104,7 +105,20 @@ def _drive(
         retry=dialect.retried_errors,
         cpus=cpu_numbers(str(values["client_cpus"])),
         linger_s=_LINGER_S,
+        maintenance=_maintenance(phase, workload),
     )
+
+
+def _maintenance(phase: Phase, workload: ResolvedWorkload) -> spec.Maintenance | None:
+    """Return the statements that run in the middle of the clients' time, if any."""
+    if phase.maintenance is None:
+        return None
+    half_s = float(workload.values["time_s"]) / 2
+    return spec.Maintenance(half_s, _statements(phase.maintenance, workload))
+
+
+def _statements(sent: Statements, workload: ResolvedWorkload) -> tuple[str, ...]:
+    return sent.statements(workload.values, workload.checked.tables)
 
 
 def _pacing(workload: ResolvedWorkload) -> spec.Closed | spec.Open:

@@ -42,7 +42,7 @@ from millrace.trial import lag, measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
 from millrace.trial.time_limits import limit_s, phase_limit_s, scan_limit_s
-from millrace.workloads.definition import Phase
+from millrace.workloads.phases import Phase
 
 _POLL_S = 0.02
 _WAIT_S = 1  # for the replica, between two looks at the servers

@@ -123,7 +123,9 @@ class ResolvedWorkload:
         if self.table_values.get("load_chunk_rows"):
             names = ("load_chunk_rows", "load_threads")
             loading |= {name: self.table_values[name] for name in names}
-        phases = [each.statements(self.table_values) for each in self.making_phases]
+        phases = [
+            each.statements(self.table_values, self.checked.tables) for each in self.making_phases
+        ]
         statements = [sql for phase in phases for sql in phase]
         return {
             **({"statements": statements} if statements else {}),

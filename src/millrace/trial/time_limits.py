@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.workloads.definition import Phase
+from millrace.workloads.phases import Phase
 
 _SHORT_S = 120.0
 # The slowest published load made 199,446 rows/s and the slowest count(*) 373,689 rows/s; a tenth to
@@ -32,7 +32,8 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
     """Return the time limit of one phase, in seconds."""
     match phase.kind:
         case "drive":
-            return _SHORT_S + _driving_s(workload)
+            maintenance_s = 0.0 if phase.maintenance is None else scan_limit_s(workload)
+            return _SHORT_S + _driving_s(workload) + maintenance_s
         case "load_data":
             rows_per_s = _LOAD_ROWS_PER_S
         case "load_tables":

@@ -3,7 +3,8 @@
 from millrace.model.phases import DRIVE
 from millrace.workloads.builtin import load, names, of_test
 from millrace.workloads.defaults import completed
-from millrace.workloads.definition import DataSet, Metric, Phase, Test, Workload, parse_workload
+from millrace.workloads.definition import DataSet, Metric, Test, Workload, parse_workload
+from millrace.workloads.phases import Phase
 from millrace.workloads.schema_factors import FREE_LEVEL, Parameter, WorkloadFactor
 
 __all__ = [

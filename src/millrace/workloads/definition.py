@@ -7,26 +7,23 @@ of data sets exist: ``data``, one table that is loaded from a named set, and ``t
 interprets the latter and checks them in depth; this module checks what an experiment refers to.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import pydantic
 from pydantic import ConfigDict, Field, model_validator
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.levels import Level
-from millrace.model.measurements import DURATION, duration_s
+from millrace.model.measurements import DURATION, PARTS, duration_s
 from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, MeasuredPhases, measured_phases
 from millrace.model.roles import REPLICA, SOURCE
+from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
+from millrace.workloads.phases import Name, Phase, of_level
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
-from millrace.workloads.tables import Number, TableSet, Volume, evaluated
+from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
-_Entry = TypeVar("_Entry")
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
@@ -56,52 +53,7 @@ class DataSet(Part):
 
     def table_bytes(self, rows: int, engine: str) -> int:
         """Return the approximate size on disk of a table of ``rows`` rows in ``engine``."""
-        return rows * _of_level(self.table_row_bytes, engine)
-
-
-class Phase(Part):
-    """A timed step.
-
-    ``sql`` statements are separated by ``;`` and may contain ``{factor}`` or ``{parameter}``;
-    ``by`` names a factor whose level chooses the statements.
-    """
-
-    name: Name
-    kind: Literal[
-        "sql", "load_data", "count", "checksum",
-        "load_tables", "verify_tables", "warm_tables", "drive", "apply", "compare_tables",
-    ]  # fmt: skip
-    by: str | None = None
-    sql: str | dict[str, str] | None = None
-
-    @model_validator(mode="after")
-    def _sql_fits_kind(self) -> Self:
-        if (self.kind == "sql") != (self.sql is not None):
-            raise ValueError("phases of kind 'sql', and only these, have sql")
-        if isinstance(self.sql, dict) != (self.by is not None):
-            raise ValueError("sql is a table of levels exactly when 'by' names a factor")
-        if isinstance(self.sql, dict) and "default" not in self.sql:
-            raise ValueError("sql lacks 'default', for levels it does not name")
-        return self
-
-    def statements(self, values: Mapping[str, Level]) -> tuple[str, ...]:
-        """Return the phase's statements for a treatment's levels and parameters."""
-        if self.sql is None:
-            return ()
-        if isinstance(self.sql, str):
-            text = self.sql
-        else:
-            assert self.by is not None
-            text = _of_level(self.sql, str(values[self.by]))
-        # Split before values are filled in, so that no value can add a statement.
-        return tuple(
-            _filled(statement.strip(), values) for statement in text.split(";") if statement.strip()
-        )
-
-    def _placeholders(self) -> Iterator[str]:
-        texts = self.sql.values() if isinstance(self.sql, dict) else [self.sql or ""]
-        for text in texts:
-            yield from _names_in(text)
+        return rows * of_level(self.table_row_bytes, engine)
 
 
 class Check(Part):
@@ -116,21 +68,7 @@ class Check(Part):
 
     def query(self, values: Mapping[str, Level]) -> str:
         """Return the query for a treatment's levels and parameters."""
-        return _filled(self.sql.strip(), values)
-
-
-def _filled(text: str, values: Mapping[str, Level]) -> str:
-    return _PLACEHOLDER.sub(lambda match: str(values[match[1]]), text)
-
-
-def _names_in(text: str) -> list[str]:
-    return _PLACEHOLDER.findall(text)
-
-
-def _of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
-    """Return the entry for a level, ignoring case, or the one named ``default``."""
-    caseless = {name.casefold(): entry for name, entry in by_level.items()}
-    return caseless.get(level.casefold(), by_level["default"])
+        return fill(self.sql.strip(), values)
 
 
 class Beside(Part):
@@ -158,7 +96,8 @@ class Metric(Part):
     """A figure to compare.
 
     It is either the sum of ``numerator`` measurements over that of ``denominator``, or the
-    ``percentile`` of the latencies of an attempt's transactions or statements, in seconds;
+    ``percentile`` of the latencies of an attempt's transactions, or of its statements, or of the
+    transactions ``before``, ``during`` or ``after`` maintenance, in seconds;
     ``response`` falls back to service time in closed loop.
     """
 
@@ -168,7 +107,7 @@ class Metric(Part):
     numerator: list[str] = Field(default=[])
     denominator: list[str] = Field(default=[])
     percentile: float | int | None = Field(default=None, gt=0, le=100)
-    of: Literal["transaction", "statement"] | None = None
+    of: Of | None = None
     time: Literal["service", "response"] | None = None
     primary: bool = False
 
@@ -211,10 +150,9 @@ class Workload(Part):
     def _references_exist(self) -> Self:
         known = {*self.factors, *self.parameters, TABLE_OPTIONS}
         for phase in self.phases:
-            if phase.by is not None and phase.by not in self.factors:
-                raise ValueError(f"phase {phase.name}: there is no factor {phase.by!r}")
-            if unknown := set(phase._placeholders()) - known:
-                raise ValueError(f"phase {phase.name}: unknown {{{unknown.pop()}}}")
+            for sent in filter(None, (phase, phase.maintenance)):
+                if wrong := sent.unknown(known, set(self.factors), set(self.tables)):
+                    raise ValueError(f"phase {phase.name}: {wrong}")
         self._check_data()
         self._check_tests()
         self._check_replica()
@@ -226,6 +164,8 @@ class Workload(Part):
                     raise ValueError(f"metric {name}: no phase yields {measurement}")
             if metric.percentile is not None and not self.drives:
                 raise ValueError(f"metric {name}: no phase of kind 'drive' yields latencies")
+            if metric.of in PARTS and not self.has_maintenance:
+                raise ValueError(f"metric {name}: no phase has maintenance")
         if sum(metric.primary for metric in self.metrics.values()) != 1:
             raise ValueError("exactly one metric is primary")
         return self
@@ -283,7 +223,7 @@ class Workload(Part):
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two checks are called {twice!r}")
         for check in self.checks:
-            if unknown := set(_names_in(check.sql)) - known:
+            if unknown := set(VALUE.findall(check.sql)) - known:
                 raise ValueError(f"check {check.name}: unknown {{{unknown.pop()}}}")
 
     @property
@@ -297,6 +237,11 @@ class Workload(Part):
     def drives(self) -> bool:
         """Return whether clients are driven; otherwise the phases themselves are measured."""
         return bool(self.tests)
+
+    @property
+    def has_maintenance(self) -> bool:
+        """Return whether statements of maintenance run beside the clients."""
+        return any(phase.maintenance is not None for phase in self.phases)
 
     def test_values(self) -> set[str]:
         """Return the names for which some test has a default of its own."""

@@ -27,6 +27,7 @@ _WITH_LINKS = 0.4
 
 _LOG_NORMAL_MEAN = 1.65  # of lengths whose logarithm deviates by 1, by their median
 
+VALUE = re.compile(r"\{(\w+)\}")
 _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 
@@ -74,9 +75,20 @@ class TableSet(Part):
         low, high = (evaluated(self.fan_out[end], values) for end in ("low", "high"))
         return (low + high) / 2
 
+    def names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the tables for these values of factors and parameters."""
+        return tuple(
+            fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
+        )
+
     def _widths(self) -> dict[str, int]:
         texts = [self.create] if isinstance(self.create, str) else self.create.values()
         return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
+
+
+def fill(text: str, values: Mapping[str, Any]) -> str:
+    """Return a text with ``{values}`` in the places of their names."""
+    return VALUE.sub(lambda match: str(values[match[1]]), text)
 
 
 def evaluated(number: Number, values: Mapping[str, Any]) -> int:
@@ -92,7 +104,7 @@ def evaluated(number: Number, values: Mapping[str, Any]) -> int:
         return evaluated(chosen, values)
     if not isinstance(number, str):
         return int(number)
-    text = re.sub(r"\{(\w+)\}", lambda match: f"({values[match[1]]})", number)
+    text = VALUE.sub(lambda match: f"({values[match[1]]})", number)
     try:
         return _computed(ast.parse(text, mode="eval").body)
     except (SyntaxError, TypeError, KeyError, ZeroDivisionError):

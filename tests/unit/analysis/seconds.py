@@ -11,10 +11,12 @@ def events(
     *,
     warmup: Sequence[float] = (),
     p50_us: Sequence[float] | None = None,
+    maintenance_s: float | None = None,
 ) -> tuple[Mapping[str, Any], ...]:
     """Return the events of a drive with these transactions in each second of its parts.
 
-    ``p50_us`` are the medians of the measured seconds.
+    ``p50_us`` are the medians of the measured seconds; maintenance began after ``maintenance_s`` of
+    them.
     """
     medians = [100.0] * len(warmup) + list(p50_us or [100.0] * len(measured))
     parts = ["warmup"] * len(warmup) + ["measure"] * len(measured)
@@ -32,5 +34,15 @@ def events(
         {
             "type": "phase", "name": "measure", "kind": "drive", "duration_s": float(len(measured)),
             "warmup_s": float(len(warmup)),
+            **(
+                {}
+                if maintenance_s is None
+                else {
+                    "maintenance": {
+                        "from_s": len(warmup) + maintenance_s,
+                        "parts": [{"duration_s": maintenance_s}],
+                    }
+                }
+            ),
         },
     )  # fmt: skip

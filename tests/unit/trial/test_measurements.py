@@ -17,7 +17,9 @@ from millrace.loadgen.events import (
     HistogramResult,
     LoadedTable,
     LoadResult,
+    MaintenanceResult,
     Pacing,
+    PartRecord,
     PhaseResult,
     Record,
     TablesResult,
@@ -220,6 +222,24 @@ def test_a_missed_rate_beside_fails_the_trial() -> None:
     with pytest.raises(TrialFailed, match=message) as failed:
         measurements.refuse_missed_rates(driven(beside=(beside(150),)))
     assert failed.value.step == measurements.KEEP_RATE
+
+
+def test_maintenance_has_its_time_and_the_clients_their_parts() -> None:
+    parts = tuple(
+        PartRecord(**{**dict(record(name, count)), "name": name, "duration_s": 2.0})
+        for name, count in (("before", 60), ("during", 10), ("after", 30))
+    )
+    maintenance = MaintenanceResult(from_s=7.0, until_s=9.0, statements_s=(0.5, 1.5), parts=parts)
+    found = measured(driven(maintenance=maintenance))
+    assert (found["maintenance_s"], found["maintenance_longest_s"]) == (2.0, 1.5)
+    assert found["maintenance_statements"] == 2
+    assert (found["during_transactions"], found["during_s"]) == (10, 2.0)
+    kept = measurements.histograms(driven(maintenance=maintenance))[-3:]
+    assert [(each.of, each.kind, each.count) for each in kept] == [
+        ("before", "service", 60),
+        ("during", "service", 10),
+        ("after", "service", 30),
+    ]
 
 
 def test_a_partial_result_is_marked() -> None:

@@ -68,6 +68,20 @@ def test_the_session_is_utc() -> None:
     assert made(work()).session == ("SET time_zone = '+00:00'",)
 
 
+def test_maintenance_runs_in_the_middle_of_the_clients_time() -> None:
+    given = ResolvedWorkload(
+        workloads.load("drop-table"), {"dropped_tables": 2, "time_s": 6, "drop": "tables"}
+    )
+    (phase,) = phase_spec.load_spec(given.measuring_phases, given, DIALECT, SOMEWHERE).phases
+    assert isinstance(phase, spec.Drive)
+    assert phase.maintenance == spec.Maintenance(
+        3.0, ("DROP TABLE dropped1", "DROP TABLE dropped2")
+    )
+    assert phase.limit_s > time_limits.phase_limit_s(
+        driven(time_s=6).measuring_phases[0], driven(time_s=6)
+    )
+
+
 def limit_s(given: ResolvedWorkload) -> float:
     return time_limits.limit_s(given.checked.phases, given)
 

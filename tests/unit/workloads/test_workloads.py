@@ -27,26 +27,67 @@ def test_an_unknown_workload_is_named_with_the_nearest() -> None:
 def test_statements_are_chosen_by_level_and_filled_in() -> None:
     workload = workloads.parse_workload(workloads.load("load-data"))
     create, finish = workload.phases[0], workload.phases[2]
-    assert create.statements({"engine": "MyISAM", "table_options": "X=1"})[0].endswith(
+    assert create.statements({"engine": "MyISAM", "table_options": "X=1"}, {})[0].endswith(
         "ENGINE=MyISAM X=1"
     )
-    assert finish.statements({"engine": "InnoDB"}) == ("COMMIT",)
-    assert finish.statements({"engine": "MyISAM"}) == ("FLUSH TABLES",)
-    assert finish.statements({"engine": "RocksDB"}) == ("COMMIT", "FLUSH TABLES")
-    assert finish.statements({"engine": "myisam"}) == ("FLUSH TABLES",)
+    assert finish.statements({"engine": "InnoDB"}, {}) == ("COMMIT",)
+    assert finish.statements({"engine": "MyISAM"}, {}) == ("FLUSH TABLES",)
+    assert finish.statements({"engine": "RocksDB"}, {}) == ("COMMIT", "FLUSH TABLES")
+    assert finish.statements({"engine": "myisam"}, {}) == ("FLUSH TABLES",)
 
 
 def test_no_value_adds_a_statement() -> None:
     phase = workloads.Phase(name="a", kind="sql", sql="SET x = {x}; COMMIT;")
-    assert phase.statements({"x": "1; DROP DATABASE y"}) == (
+    assert phase.statements({"x": "1; DROP DATABASE y"}, {}) == (
         "SET x = 1; DROP DATABASE y",
         "COMMIT",
     )
 
 
+DROP: dict[str, Any] = {
+    "by": "drop",
+    "tables": "dropped",
+    "sql": {"default": "SET x = {x}; DROP TABLE {table}", "database": "DROP DATABASE d{x}"},
+}
+
+
+def test_a_statement_that_names_a_table_is_sent_for_each() -> None:
+    tables = {
+        "dropped": workloads.parse_workload(workloads.load("drop-table")).tables["dropped"],
+    }
+    sent = workloads.Phase(name="a", kind="sql", **DROP)
+    assert sent.statements({"drop": "tables", "x": 7, "dropped_tables": 2}, tables) == (
+        "SET x = 7",
+        "DROP TABLE dropped1",
+        "DROP TABLE dropped2",
+    )
+    assert sent.statements({"drop": "database", "x": 7, "dropped_tables": 2}, tables) == (
+        "DROP DATABASE d7",
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"maintenance": {"sql": "DROP TABLE {table}"}}, "unknown {table}"),
+        ({"maintenance": {"sql": "x", "tables": "other"}}, "no set of tables 'other'"),
+        ({"maintenance": {**DROP, "by": "colour"}}, "no factor 'colour'"),
+        ({"maintenance": {"tables": "dropped"}}, "sql"),
+        ({"kind": "warm_tables", "maintenance": {"sql": "x"}}, "belongs to a phase"),
+        ({"tables": "dropped"}, "'tables' belongs to a phase of kind 'sql'"),
+        ({}, "no phase has maintenance"),
+    ],
+)
+def test_maintenance_that_nothing_can_run_is_refused(changes: dict[str, Any], message: str) -> None:
+    drop_table = workloads.load("drop-table")
+    phases = [*drop_table["phases"][:-1], {"name": "measure", "kind": "drive", **changes}]
+    with pytest.raises(ValidationError, match=message):
+        workloads.parse_workload({**drop_table, "phases": phases})
+
+
 def test_phases_without_sql_have_no_statements() -> None:
     workload = workloads.parse_workload(workloads.load("load-data"))
-    assert workload.phases[1].statements({}) == ()
+    assert workload.phases[1].statements({}, {}) == ()
 
 
 def test_all_mistakes_are_reported_at_once() -> None:

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 
 use crate::client::State;
-use crate::record::Tally;
+use crate::record::{Record, Tally};
 use protocol::script::{Answer, Observe, Script, WhichRow};
 use protocol::{
     AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
@@ -164,6 +164,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 [usize::from(client.request.transaction)];
             record.tally.add(&transaction.tally);
             record.succeeded(service_ns, response_ns);
+            if let Some(part) = self.part_of(index, now_ns) {
+                part.succeeded(service_ns, response_ns);
+            }
             self.clients[index].transactions += 1;
             self.last_end_ns = now_ns;
         }
@@ -171,6 +174,19 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             turns.succeeded();
         }
         self.next_transaction(index, now_ns)
+    }
+
+    /// Return the record of the part, of a drive with maintenance, to which a client's transaction
+    /// belongs that ends now.
+    #[inline]
+    fn part_of(&mut self, index: usize, now_ns: u64) -> Option<&mut Record> {
+        let client = &self.clients[index];
+        let parts = &mut self.records[client.side as usize].parts;
+        if parts.is_empty() {
+            return None;
+        }
+        let intended_ns = client.transaction.intended_ns;
+        parts.get_mut(self.shared.maintenance.part(intended_ns, now_ns))
     }
 
     /// Handle a request that the server refused.
@@ -198,9 +214,13 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                     [usize::from(request.transaction)];
                 transaction.failed(code);
                 transaction.tally.add(&client.transaction.tally);
+                if let Some(part) = self.part_of(index, now_ns) {
+                    part.failed(code);
+                }
                 self.last_end_ns = now_ns;
             }
         }
+        let client = &mut self.clients[index];
         if client.script.rollback_needed() {
             client.state = State::RollingBack { again };
             client.activity.show_rollback();

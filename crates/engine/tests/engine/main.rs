@@ -5,6 +5,7 @@ mod any;
 mod beside;
 mod errors;
 mod failing;
+mod maintenance;
 mod observing;
 mod other_protocol;
 mod pacing;
@@ -37,6 +38,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
         linger: Duration::ZERO,
         statement_activity: None,
         slices: None,
+        maintenance_after: None,
         slowdowns: Vec::new(),
         beside: Vec::new(),
         seed: 1,

@@ -142,6 +142,7 @@ impl BenchArgs {
             Action::Prepare => Command::Prepare { connections: self.threads },
             Action::Cleanup => Command::Cleanup,
             Action::Run => Command::Run(Box::new(Drive {
+                maintenance: Vec::new(),
                 test: test.clone(),
                 protocol: self.workload_options.protocol(&builtin),
                 pings: 0,
@@ -192,6 +193,7 @@ impl BenchArgs {
             idle_timeout: self.idle_timeout()?,
             linger: Duration::ZERO,
             slices: None,
+            maintenance_after: None,
             slowdowns: Vec::new(),
             beside: Vec::new(),
             statement_activity: None,

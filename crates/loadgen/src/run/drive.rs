@@ -1,10 +1,12 @@
 //! The phase that drives clients.
 
+use std::time::Instant;
+
 use super::plan::{PlannedDrive, PlannedPhase, names_of};
 use super::session::{OPENING_LIMIT, Session};
 use super::{Context, Failure};
 use crate::events::{Event, PhaseResult};
-use engine::{Failed, Report};
+use engine::{Failed, Report, RunStatements};
 use protocol::ClientError;
 use protocol::mysql::Deadline;
 use protocol::mysql::channel::Channel;
@@ -44,11 +46,13 @@ pub fn drive(
             }
         });
     };
-    let (driven, outcome) =
-        match engine::drive(&drive.settings, &names, open, &report, context.stop) {
-            Ok(driven) => (Some(Box::new(driven)), Ok(())),
-            Err(Failed { driven, error }) => (driven, Err(error)),
-        };
+    let maintenance = open_maintenance(session, drive, &deadline)?;
+    let (driven, outcome) = match engine::drive_with_maintenance(
+        &drive.settings, &names, open, maintenance, &report, context.stop,
+    ) {
+        Ok(driven) => (Some(Box::new(driven)), Ok(())),
+        Err(Failed { driven, error }) => (driven, Err(error)),
+    };
     if let Some(driven) = driven {
         let result = PhaseResult::Drive {
             test: &drive.test,
@@ -71,6 +75,25 @@ fn beside(drive: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
         }
     }
     None
+}
+
+/// Open the session of the statements of maintenance, if there are any.
+fn open_maintenance<'a>(
+    session: &Session,
+    drive: &'a PlannedDrive,
+    deadline: &'a Deadline,
+) -> Result<Option<RunStatements<'a>>, ClientError> {
+    if drive.maintenance.is_empty() {
+        return Ok(None);
+    }
+    let mut connection = session.open_on(0, &deadline.within(OPENING_LIMIT))?;
+    Ok(Some(Box::new(move || {
+        let timed = |sql: &String| {
+            let started = Instant::now();
+            connection.query(sql, deadline).map(|_| started.elapsed())
+        };
+        drive.maintenance.iter().map(timed).collect()
+    })))
 }
 
 /// Log a client in and prepares what it will ask, after pings: the same as that client of any other

@@ -54,6 +54,7 @@ pub(super) struct PlannedDrive {
     pub program: Program,
     /// What the groups beside ask, in their order.
     pub beside: Vec<Program>,
+    pub maintenance: Vec<String>,
     pub pings: u32,
     pub primary: bool,
 }
@@ -163,6 +164,7 @@ impl Compiler {
             settings,
             program,
             beside: programs,
+            maintenance: drive.maintenance,
             pings: drive.pings,
             primary: drive.primary,
         })

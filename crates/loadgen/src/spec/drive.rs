@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use super::phase::RawSql;
 use super::read;
 use super::slices::{self, RawSlices};
 use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
@@ -26,6 +27,8 @@ pub struct Drive {
     pub test: String,
     pub protocol: Protocol,
     pub settings: DriveSettings,
+    /// The statements that run in the middle; empty without maintenance.
+    pub maintenance: Vec<String>,
     /// The number of pings with which each client begins.
     pub pings: u32,
     /// It is the phase that the run is about, among several that drive clients.
@@ -62,6 +65,14 @@ pub struct RawDrive {
     linger_s: f64,
     statement_activity: Option<PathBuf>,
     slices: Option<RawSlices>,
+    maintenance: Option<RawMaintenance>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMaintenance {
+    after_s: f64,
+    sql: RawSql,
 }
 
 #[derive(Deserialize)]
@@ -166,6 +177,7 @@ impl RawDrive {
         }
         let pacing = self.pacing.as_deref();
         let warmup = self.warmup.as_deref();
+        let maintenance_after = self.maintenance.as_ref().map(|raw| raw.after(key)).transpose()?;
         let slices = slices::check(self.slices.as_ref(), &format!("{key}.slices"), against)?;
         let settings = DriveSettings {
             clients: self.clients,
@@ -185,18 +197,49 @@ impl RawDrive {
             linger: read::zero_or_more(self.linger_s, &format!("{key}.linger_s"))?,
             statement_activity: self.statement_activity,
             slices,
+            maintenance_after,
             slowdowns: slices::slowdowns(self.slices.as_ref()),
             beside: Vec::new(), // the test says who they are
             seed,
         };
         slices::check_drive(&settings, key)?;
+        check_maintenance(&settings, &format!("{key}.maintenance"))?;
         Ok(Drive {
             test: self.test,
             protocol: self.protocol,
             settings,
+            maintenance: self.maintenance.map_or_else(Vec::new, |raw| raw.sql.into()),
             pings: self.pings,
             primary: self.primary,
         })
+    }
+}
+
+impl RawMaintenance {
+    fn after(&self, key: &str) -> Result<Duration, ValidationError> {
+        read::zero_or_more(self.after_s, &format!("{key}.maintenance.after_s"))
+    }
+}
+
+/// Check that the statements of maintenance at `key`, if there are any, have their time.
+fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), ValidationError> {
+    let Some(after) = settings.maintenance_after else {
+        return Ok(());
+    };
+    if settings.slices.is_some() {
+        let message = "has no meaning with against: servers that take turns wait for each other";
+        return Err(ValidationError::new(key, message));
+    }
+    match settings.end {
+        End::Time(time) if after <= time => Ok(()),
+        End::Time(time) => {
+            let (after, time) = (after.as_secs_f64(), time.as_secs_f64());
+            let message = format!("{after} is after the end at {time}");
+            Err(ValidationError::new(format!("{key}.after_s"), message))
+        }
+        End::Operations(_) | End::Either(..) => {
+            Err(ValidationError::new(key, "needs an end by time, which it moves"))
+        }
     }
 }
 

@@ -74,9 +74,18 @@ phase_of_kind!(RawWarmTables {
 
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a statement or a list of statements")]
-enum RawSql {
+pub enum RawSql {
     One(String),
     Several(Vec<String>),
+}
+
+impl From<RawSql> for Vec<String> {
+    fn from(sql: RawSql) -> Self {
+        match sql {
+            RawSql::One(sql) => vec![sql],
+            RawSql::Several(list) => list,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -122,10 +131,7 @@ pub fn check(
     let work = match common.kind {
         Kind::Statement => {
             let raw: RawStatement = read::part(json, key)?;
-            Work::Statements(match raw.sql {
-                RawSql::One(sql) => vec![sql],
-                RawSql::Several(list) => list,
-            })
+            Work::Statements(raw.sql.into())
         }
         Kind::LoadData => {
             let raw: RawLoadData = read::part(json, key)?;

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.analysis.variables import Mismatch
@@ -81,7 +82,8 @@ class TreatmentAnalysis:
     ``table_rows``, None where nothing counted them. ``generator_wait`` is the
     fraction of the load in which the sender waited for rows, ``load_warnings`` the mean number of
     warnings of a load; None where nothing measured them. ``work``, ``driven``, ``latencies`` and
-    ``steadiness`` are empty or None where no clients were driven. ``instances`` are as its last
+    ``steadiness`` are empty or None where no clients were driven, ``maintenance`` is None where no
+    statements ran beside them. ``instances`` are as its last
     finished (or failed) trial recorded them. ``failed_last`` is how many of its newest trials
     failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed``
     trials did not fail themselves, but another one of their round. ``in_slices`` is whether its
@@ -114,6 +116,7 @@ class TreatmentAnalysis:
     in_slices: bool = False
     lag: tuple[tuple[float, float], ...] = ()
     table_rows: float | None = None
+    maintenance: MaintenanceFigures | None = None
 
     @property
     def open(self) -> int:

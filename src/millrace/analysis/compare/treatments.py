@@ -5,6 +5,7 @@ from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
 from millrace.analysis.compare.equal_work import ComparabilityRules, trial_work
+from millrace.analysis.compare.maintenance import maintenance_figures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import (
     Failure,
@@ -131,6 +132,7 @@ def _analyse(
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
+        maintenance=maintenance_figures(measured),
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
         lag=_lag(measured[-1]) if measured else (),
         table_rows=_table_rows(measured),

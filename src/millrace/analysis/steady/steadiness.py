@@ -7,12 +7,14 @@ margin matters, where it moves on the whole (``stats.trend``), where its server 
 one trial does by chance, several do not do alike (``assess_trials``).
 
 A trial of few seconds is too short to tell, whatever its checks say; that alone never refuses a
-verdict. Loads of a fixed amount have no steady state. Nor is one asked for where each trial ends by
+verdict. Loads of a fixed amount have no steady state. Maintenance disturbs clients on purpose, so
+that only the seconds before it are to be steady. Nor is one asked for where each trial ends by
 operations: both sides do the same work then, and pass through the same states.
 """
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -141,7 +143,7 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
     measured = attempt.measured
-    phase = next((event for event in attempt.series if event.get("type") == "phase"), {})
+    phase = _drive_event(attempt)
     drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
@@ -154,7 +156,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         checks=(),
         seconds=len(_points(attempt, "measure")),
         warmup_s=phase.get("warmup_s"),
-        measured_s=phase.get("duration_s"),
+        measured_s=_steady_s(phase),
         found_s=None,
         enough_s=None,
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
@@ -212,13 +214,28 @@ def _is_open(attempt: StoredAttempt) -> bool:
     return attempt.measured.get(measurements.SCHEDULED, 0.0) > 0
 
 
+def _drive_event(attempt: StoredAttempt) -> Mapping[str, Any]:
+    """Return the figures of the phase that drove clients; nothing where none were recorded."""
+    return next((event for event in attempt.series if event.get("type") == "phase"), {})
+
+
+def _steady_s(phase: Mapping[str, Any]) -> float | None:
+    """Return the time that is to be steady: the measured part, or that of it before maintenance."""
+    maintenance = phase.get("maintenance")
+    measured = phase if maintenance is None else maintenance["parts"][0]
+    return measured.get("duration_s")
+
+
 def _points(attempt: StoredAttempt, part: str) -> list[float]:
+    maintenance = _drive_event(attempt).get("maintenance")
+    until_s = math.inf if maintenance is None else maintenance["from_s"]
     seconds = [
         event
         for event in attempt.series
         if event.get("type") == "interval"
         and event.get("part") == part
         and event["duration_s"] >= _SHORTEST_S
+        and event["t_s"] <= until_s
     ]
     if _is_open(attempt):
         return [each["p50_us"] / 1e6 for each in seconds if each["p50_us"] is not None]

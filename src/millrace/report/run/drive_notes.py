@@ -23,6 +23,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_refused(analysis, lambda c: c.unequal, _UNEQUAL),
         *steady_warnings(analysis),
         *_about_errors(analysis),
+        *_about_maintenance(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
         *_about_loading(analysis),
@@ -93,6 +94,17 @@ def _about_errors(analysis: RunAnalysis) -> Iterator[str]:
             failed.append(f"{treatment.label} {percent_text(errors / tried)}{which}")
     if failed:
         yield f"transactions ended in an error: {_listed(failed)}"
+
+
+def _about_maintenance(analysis: RunAnalysis) -> Iterator[str]:
+    unknown = {
+        treatment.label: treatment.maintenance.removal_unknown
+        for treatment in analysis.treatments
+        if treatment.maintenance is not None and treatment.maintenance.removal_unknown
+    }
+    for why in dict.fromkeys(unknown.values()):
+        labels = [label for label, each in unknown.items() if each == why]
+        yield f"the time of removing files is not known: {_listed(labels)}: {why}"
 
 
 def _about_open_loop(analysis: RunAnalysis) -> Iterator[str]:

@@ -29,6 +29,7 @@ from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
 from millrace.report.run.lag_charts import lag_charts
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
+from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.undecided import next_step
@@ -91,6 +92,7 @@ class RunPage:
     relative: tuple[LineChart, ...]
     one_axis: bool
     dependence: DependenceText | None
+    maintenance: list[Table]
     latencies: Table | None
     statements: Table | None
     curves: list[tuple[str, tuple[LineChart, ...]]]
@@ -146,6 +148,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         relative=relative,
         one_axis=have_one_axis(relative),
         dependence=dependence_part(analysis),
+        maintenance=maintenance_tables(analysis),
         latencies=latency_table(analysis, "transaction"),
         statements=latency_table(analysis, "statement"),
         curves=[(heading, charts) for heading, charts in curves if charts],

@@ -12,6 +12,7 @@ from millrace.report.common.wording import repeating
 from millrace.report.run import dependence, notes, tables
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
@@ -46,10 +47,10 @@ def as_markdown(analysis: RunAnalysis) -> str:
     depends = dependence.dependence_part(analysis)
     if depends is not None:
         parts += [f"## {dependence.TITLE}", _list(depends.sentences), _table(depends.table)]
-    for driven in (latency_table(analysis, "transaction"), cost_table(analysis)):
-        if driven is not None:
-            parts.append(f"## {_plain(driven.title)}")
-            parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
+    of_clients = (latency_table(analysis, "transaction"), cost_table(analysis))
+    for driven in (*maintenance_tables(analysis), *filter(None, of_clients)):
+        parts.append(f"## {_plain(driven.title)}")
+        parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
     study = published_comparison(analysis)
     table_of_study = tables.published_table(analysis, study, analysis.headline) if study else None
     if study is not None and table_of_study is not None:

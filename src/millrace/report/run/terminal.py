@@ -18,6 +18,7 @@ from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.run import dependence, notes
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table, sizes_table
@@ -83,11 +84,11 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    for table in (latency_table(analysis, "transaction"), cost_table(analysis)):
-        if table is not None:
-            console.print()
-            _line(table.title, console)
-            show_table(table, console)
+    driven = (latency_table(analysis, "transaction"), cost_table(analysis))
+    for table in (*maintenance_tables(analysis), *filter(None, driven)):
+        console.print()
+        _line(table.title, console)
+        show_table(table, console)
 
 
 def _show_sizes(analysis: RunAnalysis, console: Console) -> None:

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from millrace.analysis.compare.conditions import DriveConditions
+from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
@@ -111,6 +112,8 @@ class SteadinessPart(Part):
 class LatencyPart(Part):
     """Latencies of a transaction or statement, of all finished trials together.
 
+    `of` may also be `before`, `during` or `after`: all transactions in that part of the trials.
+
     `time` is `service` (from the sending of a request) or `response` (from when it was due);
     `percentiles_s` maps a percentile, such as "99.9", to the time it took.
     """
@@ -143,7 +146,8 @@ def _options(treatment: TreatmentAnalysis) -> list[OptionPart]:
 class TreatmentPart(Part):
     """A treatment: its levels, its trials and what they measured.
 
-    Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null.
+    Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null;
+    `maintenance` is null where no statements ran beside them.
     """
 
     id: str
@@ -160,6 +164,7 @@ class TreatmentPart(Part):
     table_rows: float | None
     work: list[WorkPart]
     conditions: Annotated[DriveConditions | None, From("driven")]
+    maintenance: MaintenanceFigures | None
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
     options: Annotated[list[OptionPart], From(_options)]

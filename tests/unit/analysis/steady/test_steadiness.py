@@ -34,11 +34,14 @@ def run(
     warmup: Values = (14_000.0,) * 5,
     facts: Mapping[str, Any] | None = None,
     p50_us: Values | None = None,
+    maintenance_s: float | None = None,
     **changes: Any,
 ) -> StoredRun:
     return QueryRun(
         (BASE,), ("point-query",), (8,), 3,
-        series=lambda _levels, _block: events(measured, warmup=warmup, p50_us=p50_us),
+        series=lambda _levels, _block: events(
+            measured, warmup=warmup, p50_us=p50_us, maintenance_s=maintenance_s
+        ),
         facts=lambda _levels: {"residency": "cached", **(facts or {})},
         variables=VARIABLES, **changes,
     ).build()  # fmt: skip
@@ -53,6 +56,13 @@ def test_a_trial_that_stays_where_it_is_is_steady() -> None:
     assert (found.state, found.trend.kind, found.enough_s) == ("steady", "steady", None)
     assert (found.seconds, found.warmup_s, found.measured_s) == (30, 5.0, 30.0)
     assert found.figure == "throughput"
+
+
+def test_only_the_seconds_before_maintenance_are_to_be_steady() -> None:
+    disturbed = [*seconds(1.0), *seconds(0.2)]
+    assert first(run(disturbed)).state == "unsteady"
+    found = first(run(disturbed, maintenance_s=30.0))
+    assert (found.state, found.seconds, found.measured_s) == ("steady", 30, 30.0)
 
 
 def test_a_warm_up_within_its_own_part_is_told_and_no_harm() -> None:

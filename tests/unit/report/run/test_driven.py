@@ -16,6 +16,7 @@ from millrace.report.common.tables import Table
 from millrace.report.run import drive_notes, notes
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.schema import ReportDocument
 from millrace.report.run.units import readable
 from tests.unit.analysis.builders import study
@@ -262,3 +263,44 @@ def test_constants_are_told_in_words() -> None:
 def test_variables_that_differ_alike_everywhere_are_told_once() -> None:
     text = render(compare_run(QueryRun().build()), "html")
     assert text.count("<summary>mysql-9.7.4 against mysql-5.6.24") == 1
+
+
+def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
+    figures: Values = {
+        "maintenance_s": 3.0, "maintenance_statements": 10.0, "maintenance_longest_s": 0.7,
+        "file_removal_s": 1.0, "maintenance_own_s": 2.0,
+        "before_s": 5.0, "during_s": 3.0, "after_s": 5.0,
+        "before_transactions": 5_000.0, "during_transactions": 1_500.0, "after_transactions": 0.0,
+    }  # fmt: skip
+    analysis = few(also=lambda _levels, _block: figures)
+    statements, parts = maintenance_tables(analysis)
+    assert rows(statements)[0] == (
+        TWO[0], "300 ms", "100 ms", "200 ms", "33.3 %", "700 ms", "30",
+    )  # fmt: skip
+    assert [row[1:4] for row in rows(parts)[:3]] == [
+        ("before", "1,000", "100.0 %"), ("during", "500", "50.0 %"), ("after", "0", "0.0 %"),
+    ]  # fmt: skip
+    for output_format in ("terminal", "markdown", "html"):
+        assert statements.title in render(analysis, output_format)
+    document = ReportDocument.model_validate_json(render(analysis, "json"), strict=True)
+    maintenance = document.treatments[0].maintenance
+    assert maintenance is not None
+    assert maintenance.removal_s == pytest.approx(0.1)
+    assert maintenance_tables(few()) == []
+
+
+def test_a_trial_that_did_not_measure_removals_says_why() -> None:
+    figures: Values = {
+        "maintenance_s": 3.0, "maintenance_statements": 1.0, "maintenance_longest_s": 3.0,
+        **{f"{part}_{what}": 1.0 for part in ("before", "during", "after")
+           for what in ("s", "transactions")},
+    }  # fmt: skip
+    analysis = few(
+        also=lambda _levels, _block: figures,
+        facts=lambda _levels: {"file_removal_unknown": "this kernel traces no events"},
+    )
+    assert rows(maintenance_tables(analysis)[0])[0][2:5] == ("–", "–", "–")
+    assert any(
+        "removing files is not known" in line and line.endswith("traces no events")
+        for line in notes.warnings(analysis)
+    )

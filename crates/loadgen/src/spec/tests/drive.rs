@@ -29,10 +29,12 @@ fn what_drives_clients() {
                 linger: Duration::from_millis(250),
                 statement_activity: Some("/run/activity".into()),
                 slices: None,
+                maintenance_after: None,
                 slowdowns: Vec::new(),
                 beside: Vec::new(),
                 seed: 7,
             },
+            maintenance: Vec::new(),
             pings: 3,
             primary: true,
         }
@@ -46,6 +48,17 @@ fn what_drives_clients() {
     assert_eq!(settings.linger, Duration::ZERO);
     assert_eq!(settings.statement_activity, None);
     assert_eq!((short.protocol, &*settings.retry), (Protocol::Prepared, &RETRY[..]));
+}
+
+#[test]
+fn statements_of_maintenance_are_of_the_drive() {
+    let mut spec = good();
+    spec["phases"][8]["maintenance"] =
+        json!({"after_s": 0.25, "sql": ["DROP TABLE a", "SELECT 1"]});
+    let spec = parse(&spec).unwrap();
+    let Work::Drive(drive) = &spec.phases[8].work else { panic!("{:?}", spec.phases[8]) };
+    assert_eq!(drive.maintenance, ["DROP TABLE a", "SELECT 1"]);
+    assert_eq!(drive.settings.maintenance_after, Some(Duration::from_millis(250)));
 }
 
 #[test]
@@ -67,6 +80,18 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
         (
             |s| s["phases"][8]["primary"] = json!(true),
             "phases: 2 of them drive clients, and 2 have primary = true; expected one",
+        ),
+        (
+            |s| s["phases"][7]["maintenance"] = json!({"after_s": 1, "sql": "DROP TABLE t"}),
+            "phases[7].maintenance: needs an end by time, which it moves",
+        ),
+        (
+            |s| s["phases"][8]["maintenance"] = json!({"after_s": 0.6, "sql": []}),
+            "phases[8].maintenance.after_s: 0.6 is after the end at 0.5",
+        ),
+        (
+            |s| s["phases"][8]["maintenance"] = json!({"after_s": -1, "sql": []}),
+            "phases[8].maintenance.after_s: -1 is no time",
         ),
         (|s| s["phases"][7]["clients"] = json!(0), "phases[7].clients: 0 is not from 1 to"),
         (|s| s["phases"][7]["clients"] = json!(100_001), "phases[7].clients: 100001 is not"),

@@ -1,0 +1,55 @@
+"""Test the time of removing files during maintenance."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from millrace.collect.server_processes import ServerProcesses
+from millrace.errors import Unavailable
+from millrace.host.file_calls import FileCall
+from millrace.host.tracing import Tracing
+from millrace.loadgen.events import MaintenanceResult
+from millrace.trial import file_removal
+from tests.unit.trial.measuring import BEGIN, live, measurement
+
+
+def maintenance(from_s: float, until_s: float) -> MaintenanceResult:
+    return MaintenanceResult(
+        from_s=from_s, until_s=until_s, statements_s=(until_s - from_s,), parts=()
+    )
+
+
+def test_only_calls_during_maintenance_count() -> None:
+    calls = [FileCall(1, "unlink", at_s, at_s + 0.5) for at_s in (99.0, 101.0, 102.0, 104.0)]
+    assert file_removal.removal(calls, maintenance(1.0, 3.0), offset_s=100.0) == pytest.approx(1.0)
+
+
+def test_a_workload_without_maintenance_is_not_traced() -> None:
+    assert list(file_removal.hooks(measurement(live(object())), cast(Any, None))) == []
+
+
+def test_a_kernel_that_traces_nothing_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Tracing:
+        raise Unavailable("this kernel traces no events")
+
+    measuring = measurement(live(object()))
+    monkeypatch.setattr(type(measuring.spec.workload.checked), "has_maintenance", True)
+    monkeypatch.setattr(file_removal, "processes_of", lambda _: ServerProcesses(1))
+    monkeypatch.setattr(file_removal, "Tracing", refuse)
+    assert list(file_removal.hooks(measuring, cast(Any, None))) == []
+    facts = measuring.outputs.instances["server"].facts
+    assert facts.file_removal_unknown == "this kernel traces no events"
+
+
+def test_a_trace_that_cannot_begin_ends_no_trial() -> None:
+    class Broken:
+        def follow(self, _threads: object) -> None:
+            raise FileNotFoundError("events/syscalls")
+
+    measuring = measurement(live(object()))
+    hook = file_removal.FileRemoval(
+        measuring, "server", ServerProcesses(1), cast(Tracing, Broken())
+    )
+    hook.on_event(BEGIN)
