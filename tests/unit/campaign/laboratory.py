@@ -193,7 +193,8 @@ class Laboratory:
 
 def inputs_of(plan: Plan) -> RunInput:
     """Return inputs of trials that no server runs."""
-    work = SimpleNamespace(reads_a_file=False, connections=None)
+    checked = SimpleNamespace(metrics={})
+    work = SimpleNamespace(reads_a_file=False, connections=None, checked=checked)
     treatments = {each.id: PreparedTreatment((), cast(Any, work)) for each in plan.treatments}
     return RunInput(treatments, None, None)
 

@@ -104,7 +104,7 @@ def test_the_form_of_tables_and_clients() -> None:
     load, verify, warm, closed, opened = written["phases"]
     assert load == {
         "name": "load", "kind": "load_tables", "threads": 2, "method": "multi_row",
-        "lock_tables": True, "linger_s": 0.5, "limit_s": 60.0,
+        "lock_tables": True, "chunk_rows": 0, "linger_s": 0.5, "limit_s": 60.0,
     }  # fmt: skip
     assert verify == {"name": "verify", "kind": "verify_tables", "limit_s": 60.0}
     assert warm == {"name": "warm", "kind": "warm_tables", "limit_s": 60.0}
