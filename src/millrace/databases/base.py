@@ -158,12 +158,13 @@ class SelfTest(Protocol):
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """The buffer pool at one moment. The first two fields count since the server's start."""
+    """The buffer pool at one moment. Reads and new pages count since the server's start."""
 
     reads: int
     read_requests: int
     data_bytes: int
     total_bytes: int
+    created_bytes: int = 0
 
 
 @dataclass(frozen=True)

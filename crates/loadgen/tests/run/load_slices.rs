@@ -71,7 +71,7 @@ fn taker(pause_ms: u64, end_ms: u64) -> impl FnOnce(Peer) + Send {
     }
 }
 
-fn slices_of(phase: &Value) -> Vec<(u64, u64, u64, u64)> {
+fn slices_of(phase: &Value) -> Vec<(u64, u64, u64, u64, u64)> {
     serde_json::from_value(phase["slices"].clone()).unwrap()
 }
 

@@ -56,6 +56,7 @@ _POOL_STATUS = (
     "Innodb_buffer_pool_read_requests",
     "Innodb_buffer_pool_pages_data",
     "Innodb_buffer_pool_pages_total",
+    "Innodb_pages_created",
     "Innodb_page_size",
 )
 
@@ -257,8 +258,8 @@ def _merges(samples: Sequence[PendingSample]) -> bool:
 
 def pool_status_in(status: Mapping[str, int]) -> PoolStatus:
     """Return the buffer pool by a server's status variables; all fields are 0 without InnoDB."""
-    reads, requests, data, total, page_size = (status.get(name, 0) for name in _POOL_STATUS)
-    return PoolStatus(reads, requests, data * page_size, total * page_size)
+    reads, requests, *pages, page_size = (status.get(name, 0) for name in _POOL_STATUS)
+    return PoolStatus(reads, requests, *(each * page_size for each in pages))
 
 
 def pool_figures(status: Mapping[str, int]) -> dict[str, int]:

@@ -211,9 +211,10 @@ def test_status_variables_are_read_with_the_size_of_a_page() -> None:
         "Innodb_buffer_pool_read_requests": 70,
         "Innodb_buffer_pool_pages_data": 5,
         "Innodb_buffer_pool_pages_total": 8,
+        "Innodb_pages_created": 9,
         "Innodb_page_size": 4096,
     }
-    assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096)
+    assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096, 9 * 4096)
     assert pool_status_in({}) == PoolStatus(0, 0, 0, 0)
 
 
