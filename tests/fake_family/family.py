@@ -254,8 +254,8 @@ class _Storage:
     def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
         return ServerStateFact()
 
-    def has_adaptive_index(self, settings: Mapping[str, str]) -> bool:
-        return False
+    def adaptive_index_reads(self, data_bytes: int, settings: Mapping[str, str]) -> int:
+        return 0
 
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         return SteadyLimits()

@@ -1,4 +1,4 @@
-"""The words for how certain a cause of a difference is."""
+"""Name how certain a cause of a difference is."""
 
 from enum import Enum
 

@@ -21,8 +21,8 @@ class Target:
     test's statements by name, with values as a client sends them. ``limit_s`` limits one query.
     ``statement_activity`` has the statements that clients execute, None where they do not publish
     them. ``connections`` is the number of clients that work at the same time, ``servers`` the
-    number of servers that take turns in slices (1: no slices). Of ``is_replica``, the threads count
-    that apply its source's changes.
+    number of servers that take turns in slices (1: no slices). With ``is_replica``, the threads
+    that apply its source's changes take the place of clients' threads.
     """
 
     client: ServerClient

@@ -204,8 +204,11 @@ class Storage(Protocol):
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""
 
-    def has_adaptive_index(self, settings: Mapping[str, str]) -> bool:
-        """Return whether a server with these settings indexes in memory what it reads often."""
+    def adaptive_index_reads(self, data_bytes: int, settings: Mapping[str, str]) -> int:
+        """Return the rows to read until an index that the server builds in memory is complete.
+
+        Return 0 where a server with these settings builds none.
+        """
 
     def pending(self, client: DatabaseClient) -> object:
         """Return the work that the server has put off. Raise TrialFailed."""

@@ -86,13 +86,13 @@ class Replication(Protocol):
         """Return how far the replica has come now."""
 
     def begin_heartbeat(self, source: Session) -> None:
-        """Make a table of one time, in a database of its own."""
+        """Create a table that holds one time, in a database of its own."""
 
     def beat(self, source: Session, at_s: float) -> None:
-        """Write a time into the table of the source."""
+        """Write a time into this table on the source."""
 
     def last_beat_s(self, replica: Session) -> float | None:
-        """Return the time in the replica's table; None where it has none yet."""
+        """Return the time that the table holds on the replica; None where it has no table yet."""
 
     def table_checksums(self, client: DatabaseClient, database: str, limit_s: float) -> Checksums:
         """Return the rows of each table of a database and the sum of their CRC-32."""

@@ -29,10 +29,11 @@ TableBytes = Callable[[str], FileBytes]
 class TableFormat:
     """The engine and compression of a trial's tables.
 
-    ``sql`` is what CREATE TABLE says for it after the engine; ``server_options`` are those that a
-    server needs for it, ``settings`` statements before the tables are made, ``before_stop`` those
-    after which its files are complete. ``punches_holes`` is whether files get holes where pages
-    became shorter. ``unavailable`` is why the server cannot have it: its trials fail at once.
+    ``sql`` has the options of CREATE TABLE after the engine, ``server_options`` those of a server.
+    The statements ``settings`` run before the tables are created, ``before_stop`` before the server
+    stops, so that its files are complete. ``punches_holes`` says whether files get holes where
+    pages became shorter. ``unavailable`` says why the server lacks the format; its trials fail at
+    once.
     """
 
     engine: str | None = None  # None: whatever the statements say
@@ -67,7 +68,7 @@ class TableFormats(Protocol):
         table_format: TableFormat,
         table_bytes: TableBytes | None,
     ) -> None:
-        """Make a table of this format for a moment. Raise TrialFailed unless it is what it says.
+        """Create a table of this format and drop it. Raise TrialFailed unless it has the format.
 
         ``table_bytes`` is None where the files are not on this host.
         """

@@ -13,9 +13,9 @@ class CpuIdleFact(OpenDocument):
     """The treatment of idle CPUs in a trial, and its reason.
 
     ``kept_awake_by`` says how CPUs were kept awake, None where they could sleep. ``shared_cpu`` is
-    the CPU that the only client shares with the server's thread, ``server_cpus`` those to which the
-    threads of several clients were dealt. ``polled`` and ``on_cpus`` are of the clients, None where
-    tables were loaded. Wake-ups are the slowest CPU's, in microseconds.
+    the CPU that the only client shares with the server's thread. The threads that serve several
+    clients were pinned to ``server_cpus``. ``polled`` and ``on_cpus`` are of the clients, None
+    where tables were loaded. Wake-ups are the slowest CPU's, in microseconds.
     """
 
     reason: str

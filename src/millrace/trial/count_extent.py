@@ -1,10 +1,7 @@
 """Choose how many transactions a counted start has: those of its sessions, and those before."""
 
-import math
 from dataclasses import dataclass
 
-_READS_OF_A_PAGE = 14  # InnoDB has a page in its adaptive hash index after a sixteenth of its rows
-_PAGE_BYTES = 16 << 10
 _WARMING = 50  # times the transactions of a session, at most
 _SESSION_S = 8.0
 
@@ -32,11 +29,10 @@ def extent_of(transactions: int) -> Extent | None:
     return next((each for each in EXTENTS if each.many == transactions), None)
 
 
-def warming_for(data_bytes: int, extent: Extent) -> int:
-    """Return the transactions after which each page of the data was read often; 0 for too many.
+def warming_for(index_reads: int, extent: Extent) -> int:
+    """Return the transactions that complete an index that takes ``index_reads``; 0 for too many.
 
-    An index of larger tables would not be finished, but hardly changes while statements are
+    An index of larger tables would not be complete, but hardly changes while statements are
     counted.
     """
-    wanted = math.ceil(_READS_OF_A_PAGE * data_bytes / _PAGE_BYTES)
-    return wanted if wanted <= _WARMING * extent.many else 0
+    return index_reads if index_reads <= _WARMING * extent.many else 0

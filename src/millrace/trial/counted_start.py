@@ -122,12 +122,12 @@ class CountedServer:
             self._extent = extent
 
     def _warming(self, extent: Extent) -> int:
-        """Return the transactions that finish an index of what is read often; 0 without one."""
+        """Return the transactions that complete the server's index in memory; 0 without one."""
         settings = self.trial.outputs.instances[SERVER].effective
-        if not self._server.instance.family.storage.has_adaptive_index(settings):
-            return 0
         workload = self.trial.spec.workload
-        return warming_for(workload.checked.data_bytes(workload.chosen), extent)
+        data_bytes = workload.checked.data_bytes(workload.chosen)
+        storage = self._server.instance.family.storage
+        return warming_for(storage.adaptive_index_reads(data_bytes, settings), extent)
 
     def _cpu_s(self, transactions: int, limit_s: float) -> float:
         """Return the server's CPU time of some transactions, which other programs do not change."""

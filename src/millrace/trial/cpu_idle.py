@@ -15,10 +15,10 @@ where they are not: current kernels give turns to pollers of the idle class, too
 all trials of a run or to none, by its largest number of clients (or of connections that load, where
 loading is measured). Only single clients share a CPU, where nothing compares them with more.
 
-Of several clients in slices, the server's threads that serve them are dealt to the CPUs, alike on
-all servers. The kernel leaves a thread where it ran last, so threads that sleep between the slices
-of their server keep the CPUs that they have by chance, and one of two equal servers would be faster
-by a tenth or more until the round ends.
+In slices, millrace pins the threads that serve several clients to the CPUs in turn, in the same way
+on all servers. The kernel leaves a thread where it ran last, so threads that sleep between the
+slices of their server keep the CPUs that they have by chance, and one of two equal servers would be
+faster by a tenth or more until the round ends.
 """
 
 import os
@@ -56,7 +56,7 @@ class CpuIdleSettings:
     idle_wakeup_us: float | None  # a median of the slowest CPU, if measured
     awake_wakeup_us: float | None
     server_cpus: tuple[int, ...] | None = (
-        None  # to which several clients' threads are dealt, in turn
+        None  # to which several clients' threads are pinned, in turn
     )
 
 
@@ -81,8 +81,8 @@ class CpuIdlePolicy:
         busy_poll = _decided(self.busy_poll, automatic=self._halting_costs and ample_cpus)
         shares_cpu = clients == 1 and self._colocates(busy_poll=busy_poll)
         wakes_others = not (self.most_clients == 1 and shares_cpu)
-        deals = in_slices and clients > 1 and self._deals_threads(busy_poll=busy_poll)
-        client_cpus = self.cpus[-1:] if deals else None
+        pins = in_slices and clients > 1 and self._pins_threads(busy_poll=busy_poll)
+        client_cpus = self.cpus[-1:] if pins else None
         return CpuIdleSettings(
             disable_idle_states=_decided(
                 self.disable_idle_states,
@@ -93,7 +93,7 @@ class CpuIdlePolicy:
             # another.
             client_cpus=self.cpus[-clients:] if busy_poll and ample_cpus else client_cpus,
             shared_cpu=self.cpus[-1] if shares_cpu else None,
-            server_cpus=self.cpus if deals else None,
+            server_cpus=self.cpus if pins else None,
             reason="; ".join(self._reasons(spare_cpus=spare_cpus)),
             idle_wakeup_us=self.idle_us,
             awake_wakeup_us=self.awake_us,
@@ -113,8 +113,8 @@ class CpuIdlePolicy:
         slow_to_wake = self.awake_us is not None and self.awake_us >= WORTH_AVOIDING_US
         return _decided(self.colocate_client, automatic=slow_to_wake)
 
-    def _deals_threads(self, *, busy_poll: bool) -> bool:
-        """Return whether the server's threads of several clients in slices are dealt to CPUs."""
+    def _pins_threads(self, *, busy_poll: bool) -> bool:
+        """Return whether the server's threads of several clients in slices get CPUs."""
         if len(self.cpus) < 2 or busy_poll or not self.places_threads:
             return False
         return _decided(self.colocate_client, automatic=True)

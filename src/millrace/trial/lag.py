@@ -58,10 +58,10 @@ class LagSampler:
         # Where a server is gone, the trial notices it, with more detail.
         with contextlib.suppress(DatabaseError, OSError, LookupError, TypeError, ValueError):
             while not self._over.is_set():
-                self.samples.append(self._taken())
+                self.samples.append(self._take())
                 self._over.wait(_INTERVAL_S)
 
-    def _taken(self) -> LagSample:
+    def _take(self) -> LagSample:
         lag_s = None
         if self._with_heartbeat:
             lag_s = max(self._beat_s - (self._replication.last_beat_s(self._replica) or 0.0), 0.0)

@@ -80,15 +80,16 @@ class ReplicatedLoad:
         for server in self.measurement.servers:  # each has made its own database and tables
             self._replication.forget_log(server.client)
         if self._workload.values["attach"] == "before_load":
-            result, applied = self._during(run_load)
+            result, applied = self._apply_during_load(run_load)
         else:
-            result, applied = self._after(run_load)
+            result, applied = self._apply_after_load(run_load)
         if (driven := result.driven()) is not None:
             succeeded = sum(each.count for each in driven.transactions)
             self._add(names.REPLICATED_TRANSACTIONS, self._warmed + succeeded)
-        return replace(result, phases=(*result.phases, applied, *self._checks()))
+        return replace(result, phases=(*result.phases, applied, *self._check_tables()))
 
-    def _after(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+    def _apply_after_load(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+        """Load the source alone, then let the replica copy its log, then apply it."""
         result = run_load(self._forward)
         end = self._log_end()
         self._attach()
@@ -98,11 +99,12 @@ class ReplicatedLoad:
             self._begin()
             self._start("applier")
             self._wait(end)
-            applied = self._ended()
-        self._keep(sampler)
+            applied = self._end_phase()
+        self._keep_samples(sampler)
         return result, applied
 
-    def _during(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+    def _apply_during_load(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+        """Let the replica apply while the source is loaded, and catch up afterwards."""
         self._attach()
         self._start("receiver")
         self._start("applier")
@@ -112,8 +114,8 @@ class ReplicatedLoad:
             self.emit(StepBegan(name=self._phase.name))
             self._wait(self._log_end())
             self._add(names.CATCH_UP_S, time.monotonic() - loaded_s)
-            applied = self._ended()
-        self._keep(sampler)
+            applied = self._end_phase()
+        self._keep_samples(sampler)
         if lags_s := sampler.lags_s:
             self._add(names.MEAN_LAG_S, sum(lags_s) / len(lags_s))
             self._add(names.MAX_LAG_S, max(lags_s))
@@ -137,7 +139,7 @@ class ReplicatedLoad:
         self._began_s = time.monotonic()
         self.on_event(Mark(phase=self._phase.name, mark="phase_started", t_s=0.0))
 
-    def _ended(self) -> PhaseResult:
+    def _end_phase(self) -> PhaseResult:
         """Return the replica's part as the result of a phase, which the hooks have handled."""
         found = PhaseResult(
             name=self._phase.name,
@@ -167,7 +169,7 @@ class ReplicatedLoad:
         began_s, expired_s = time.monotonic(), time.monotonic() + self._limit_s
         self._start("receiver")
         while (found := self._progress()).received_bytes < found.written_bytes:
-            self._refuse_late(expired_s, "copied")
+            self._require_before(expired_s, "copied")
             time.sleep(_POLL_S)
         self._add(names.RECEIVE_S, time.monotonic() - began_s)
 
@@ -178,7 +180,7 @@ class ReplicatedLoad:
             while not self._has_applied(session, end):
                 self.measurement.check()
                 self._progress()
-                self._refuse_late(expired_s, "applied")
+                self._require_before(expired_s, "applied")
                 time.sleep(_POLL_S)  # a stopped replica answers at once
 
     def _has_applied(self, session: Session, end: LogEnd) -> bool:
@@ -200,7 +202,7 @@ class ReplicatedLoad:
             raise self._failure(f"replication stopped: {found.error}")
         return found
 
-    def _refuse_late(self, expired_s: float, done: str) -> None:
+    def _require_before(self, expired_s: float, done: str) -> None:
         if time.monotonic() > expired_s:
             raise self._failure(f"it had not {done} the source's log in {self._limit_s:g} s")
 
@@ -224,22 +226,22 @@ class ReplicatedLoad:
             self._replication, self._source, self._replica, with_heartbeat=with_heartbeat
         )
 
-    def _keep(self, sampler: lag.LagSampler) -> None:
+    def _keep_samples(self, sampler: lag.LagSampler) -> None:
         self.measurement.outputs.artefacts.append((KIND, REPLICA, as_lines(sampler.samples)))
         self._add(names.REPLICATED_BYTES, self._progress().written_bytes)
 
     def _add(self, name: str, value: float) -> None:
         self.measurement.outputs.add_measurement(name, value, REPLICA)
 
-    def _checks(self) -> Sequence[AnyPhaseResult]:
+    def _check_tables(self) -> Sequence[AnyPhaseResult]:
         """Check the tables of both servers, and return the phases that checked the source's."""
         phases = [each for each in self._workload.checking_phases if each.kind != COMPARE_TABLES]
-        results = [self._checked(server, phases) for server in self.measurement.servers]
+        results = [self._check_rows(server, phases) for server in self.measurement.servers]
         if len(phases) < len(self._workload.checking_phases):
             self._compare_tables()
         return results[0]
 
-    def _checked(self, server: LiveServer, phases: Sequence[Phase]) -> Sequence[AnyPhaseResult]:
+    def _check_rows(self, server: LiveServer, phases: Sequence[Phase]) -> Sequence[AnyPhaseResult]:
         """Run phases that check a server's tables. Raise TrialFailed for other rows than made."""
         if not phases:
             return ()

@@ -30,7 +30,7 @@ from millrace.trial import (
     measurement_counters,
     process_counters,
     round_spec,
-    thread_dealing,
+    thread_pinning,
     thread_placement,
     time_limits,
 )
@@ -62,7 +62,7 @@ _HOOKS: tuple[OpenHooks, ...] = (
     process_counters.read_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
-    thread_dealing.hooks,
+    thread_pinning.hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
 )

@@ -15,9 +15,9 @@ _SINGLE_ROWS_PER_S = 40
 # Two scans of a table and its index, read in random order from a slow disk.
 _WARM_ROWS_PER_S = 2_000
 _TRANSACTIONS_PER_S = 20
-# A replica that searches a whole table for each row is as good as hung. One thread of it applies
-# what many clients have changed, in so many times their time.
+# A replica that searches a whole table for each row is as good as hung.
 _APPLIED_ROWS_PER_S = 1_000
+# One thread of a replica may apply what many clients changed: this many times their time, at most.
 _APPLYING = 20
 _CONNECTIONS_PER_S = 100
 _STEADY_S = 300.0  # as the load generator's own bench waits for steady throughput

@@ -248,9 +248,11 @@ def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf, clients: i
         figure(results[0], "slowdown_stopped_s")
 
 
-def test_threads_of_several_clients_are_dealt_to_the_cpus_alike(server_of: ServerOf) -> None:
+def test_threads_of_several_clients_are_pinned_alike(server_of: ServerOf) -> None:
     cpus = tuple(sorted(os.sched_getaffinity(0)))[:2]
-    settings = CpuIdleSettings(False, False, cpus[-1:], None, "dealt", 50.0, 15.0, server_cpus=cpus)
+    settings = CpuIdleSettings(
+        False, False, cpus[-1:], None, "pinned", 50.0, 15.0, server_cpus=cpus
+    )
     workload = ResolvedWorkload(driving(), {**QUICK, "clients": 4})
     specs = specs_of(server_of, SERVERS[:2], workload, None, ())
     seen: list[Counter[tuple[int, ...]]] = []

@@ -196,7 +196,7 @@ def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting)
         ({"cpus": (1,)}, None),
     ],
 )
-def test_threads_of_several_clients_are_dealt_in_slices(
+def test_threads_of_several_clients_are_pinned_in_slices(
     changed: dict[str, Any], server_cpus: tuple[int, ...] | None
 ) -> None:
     policy = replace(SLEEPY, **{"colocate_client": "auto", "most_clients": 8, **changed})

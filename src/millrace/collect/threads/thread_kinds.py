@@ -88,8 +88,8 @@ def kind_of(thread: Thread, server: Server) -> str:
 def of_replica(kinds: Mapping[int, str], threads: Mapping[int, Thread]) -> dict[int, str]:
     """Return the kinds of a replica's threads: those that apply changes are its connections.
 
-    Where several appliers share the work, the coordinator is none of them. Its source and the
-    sessions that only look at it are no clients.
+    The coordinator counts only where it applies the changes itself. Sessions of clients, and the
+    thread that copies the source's log, are in the background.
     """
     ran = {tid: kind for tid, kind in kinds.items() if threads[tid].ran}
     applying = [tid for tid, kind in ran.items() if kind == APPLIER]

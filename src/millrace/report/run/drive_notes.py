@@ -221,7 +221,7 @@ def _wakeup_text(fact: CpuIdleFact) -> str:
         text += f" on CPU {', '.join(map(str, fact.on_cpus))}"
     if fact.server_cpus:
         cpus = ", ".join(map(str, fact.server_cpus))
-        text += f", and the servers’ threads for them were dealt to CPUs {cpus}"
+        text += f", and the servers’ threads for them were pinned to CPUs {cpus}"
     return f"{text} ({fact.reason})"
 
 

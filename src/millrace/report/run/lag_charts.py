@@ -1,4 +1,4 @@
-"""Charts of a replica's lag over time, where it was attached before its source was loaded."""
+"""Draw a replica's lag over time, where it was attached before its source was loaded."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _MOST_MARKS = 24  # of a line, so that they can be told apart
 
 
 def lag_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
-    """Return lag by time: a chart for each group of at most ``MOST_LINES`` treatments."""
+    """Return a chart of the lag for each group of at most ``MOST_LINES`` treatments."""
     charts = []
     for group in groups:
         lagging = [treatment for treatment in group.treatments if treatment.lag]

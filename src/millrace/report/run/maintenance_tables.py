@@ -1,4 +1,4 @@
-"""Tables of statements that ran beside clients: what they took, and what they cost the clients."""
+"""Show the time of maintenance statements, and the clients before, during and after them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -46,9 +46,7 @@ def _statements_table(analysis: RunAnalysis) -> Table:
         "longest", "statements",
     )  # fmt: skip
     columns = (*text_columns(factor_text(analysis.factor)), *map(Column, titles))
-    return Table(
-        "What the statements beside the clients took", columns, sections_of(analysis, cells)
-    )
+    return Table("Time of the maintenance statements", columns, sections_of(analysis, cells))
 
 
 def _removal_share(found: MaintenanceFigures) -> float | None:
@@ -71,7 +69,7 @@ def _parts_table(analysis: RunAnalysis) -> Table:
         for group in analysis.groups
     )
     shown = tuple(section for section in sections if section.rows)
-    return Table("Clients before, during and after them", columns, shown)
+    return Table("Clients before, during and after maintenance", columns, shown)
 
 
 def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Deal the server's threads that serve several clients to the CPUs, alike on all sides of a round.
+"""Pin the server's threads that serve several clients to the CPUs, alike on all sides of a round.
 
 The kernel leaves a thread where it ran last. The threads of a side sleep while the others have
 their turn, so those that happen to share a CPU go on to share it until the round ends, and one of
@@ -29,20 +29,20 @@ _FEWEST_PINGS = 50
 
 
 def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield the hook that deals the threads of a server with several clients."""
+    """Yield the hook that pins the threads of a server with several clients."""
     spec = measurement.spec
     if spec.cpu_idle is not None and spec.cpu_idle.server_cpus is not None:
         server = measurement.servers[0]
         assert spec.workload.connections is not None
-        yield Dealing(
+        yield ThreadPinning(
             target_of(server.client, server.database, {}),
             spec.workload.connections,
             spec.cpu_idle.server_cpus,
         )
 
 
-class Dealing(MeasurementHook):
-    """Deal a server's threads to ``cpus`` once its ``clients`` have connected."""
+class ThreadPinning(MeasurementHook):
+    """Pin a server's threads to ``cpus`` in turn once its ``clients`` have connected."""
 
     def __init__(self, target: Target, clients: int, cpus: Sequence[int]) -> None:
         self._processes = require_processes(target)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.trial.thread_dealing import serving_threads
+from millrace.trial.thread_pinning import serving_threads
 
 PINGS = 1_000
 
