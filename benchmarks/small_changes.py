@@ -1,7 +1,7 @@
 """Measure whether slices find a small change, and call none where there is none.
 
-Each round has a server, the same server again, and the same server slowed down: its answers are
-held back for a share of the time. The rounds are cut into runs of as many as fit into a time, each
+Each round has a server, the same server again, and the same server slowed down: it rests after its
+slices for a share of their time. The rounds are cut into runs of as many as fit into a time, each
 with Student's interval: a run finds the change where the interval excludes no difference, and is
 false where it does so for the server against itself, or excludes the injected change. Rates have
 binomial intervals (Clopper and Pearson, Biometrika 26, 1934).

@@ -48,7 +48,7 @@ NOT_PRINTED = {
     "explain.md": "a formula",
     "servers.md": "printed after a download",
     "tutorial.md": "addresses, which a test of their own reads",
-    "workloads.md": "formulas",
+    "generators.md": "formulas",
 }
 
 
