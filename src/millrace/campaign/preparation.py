@@ -21,7 +21,12 @@ from millrace.campaign.inputs import (
     servers_of,
     varied_options,
 )
-from millrace.campaign.table_formats import refuse_without_holes, table_format_of, unavailable
+from millrace.campaign.table_formats import (
+    refuse_varied,
+    refuse_without_holes,
+    table_format_of,
+    unavailable,
+)
 from millrace.databases.table_formats import COMPRESSION, TableFormat
 from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
@@ -187,6 +192,7 @@ def _server_spec(
     required: Mapping[str, Level],
 ) -> ServerSpec:
     role, server, table_format = of_role
+    refuse_varied(treatment, role, table_format)
     version = None if isinstance(server, AttachedServer) else server.version
     wanted = configurations.laid_over(
         configuration_of(experiment, treatment, role, family=server.family, version=version),

@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import databases
-from millrace.campaign.inputs import PreparedTreatment
+from millrace.campaign.inputs import PreparedTreatment, varied_options
 from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED, TableFormat
 from millrace.errors import PermanentHostError, Unavailable, UserError
 from millrace.experiment.levels import resolved_level
 from millrace.experiment.model import Experiment, Treatment
 from millrace.host.holes import require_holes
 from millrace.model.servers import AttachedServer, Server
+from millrace.servers.configurations.check import about
 
 
 def table_format_of(experiment: Experiment, treatment: Treatment, server: Server) -> TableFormat:
@@ -30,6 +31,18 @@ def table_format_of(experiment: Experiment, treatment: Treatment, server: Server
         return found
     options = {**formats.comparable_options(version), **found.server_options}
     return replace(found, server_options=options)
+
+
+def refuse_varied(treatment: Treatment, role: str, table_format: TableFormat) -> None:
+    """Raise UserError where a treatment varies an option that its tables' format decides."""
+    decided = {about(name): value for name, value in table_format.server_options.items()}
+    for name in varied_options(treatment, role):
+        if (value := decided.get(about(name))) is not None:
+            raise UserError(
+                f"options.{name} cannot be varied here: the compression or the engine of the "
+                f"tables needs {about(name)} = {value}",
+                hint="leave this option out of [factors]; the factor compression chooses it",
+            )
 
 
 def _levels(experiment: Experiment) -> Iterator[str]:

@@ -242,7 +242,7 @@ class SnapshotRules(Protocol):
         """The engines, in lower case, whose tables are empty after a restart."""
 
     def table_of(self, file: Path, database: str) -> str | None:
-        """Return the table of a database that a file of the data directory belongs to.
+        """Return the table of a database whose rows are in a file of the data directory.
 
         Return an empty text for a file that several tables share, None for any other file.
         """

@@ -35,6 +35,7 @@ class LagSampler:
         self._began_s = time.monotonic()
         self._beat_s = 0.0  # the last one that the source has committed
         self._over = threading.Event()
+        self._is_whole = False
         self._thread = threading.Thread(target=self._sample, daemon=True)
         self.samples: list[LagSample] = []
 
@@ -51,7 +52,9 @@ class LagSampler:
 
     @property
     def lags_s(self) -> list[float]:
-        """All lags by the heartbeat."""
+        """All lags by the heartbeat; none where a server's failure ended them early."""
+        if not self._is_whole:
+            return []
         return [each.lag_s for each in self.samples if each.lag_s is not None]
 
     def _sample(self) -> None:
@@ -60,6 +63,7 @@ class LagSampler:
             while not self._over.is_set():
                 self.samples.append(self._take())
                 self._over.wait(_INTERVAL_S)
+            self._is_whole = True
 
     def _take(self) -> LagSample:
         lag_s = None

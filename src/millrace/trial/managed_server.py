@@ -80,7 +80,7 @@ class ManagedServer:
         """Yield the steps that end the server."""
         if self.trial.spec.stops_cleanly:
             workload = self.trial.spec.workload
-            if workload.writes:
+            if workload.writes and not workload.checked.has_maintenance:
                 yield Step("rows", self._count_rows, time_limits.scan_limit_s(workload))
             if self.spec.table_format.before_stop:
                 yield Step("complete_files", self._complete_files, STOP_LIMIT_S)
@@ -267,7 +267,10 @@ class ManagedServer:
 
     def _sizes(self, _limit_s: float) -> None:
         instance = self._instance
+        workload = self.trial.spec.workload
         # Those that the load generator has verified, where no client has changed them since.
-        rows = self.trial.spec.workload.rows if self._rows is None else self._rows
+        rows: int | None = workload.rows if self._rows is None else self._rows
+        if workload.checked.has_maintenance:
+            rows = None  # it may have dropped tables
         found = sizes(instance.data_dir, instance.family.snapshots, rows, self.spec.role)
         self.trial.outputs.measurements.extend(found)

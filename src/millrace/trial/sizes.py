@@ -28,11 +28,12 @@ def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
 
 
 def sizes(
-    data_dir: Path, rules: SnapshotRules, rows: int, role: str = SERVER
+    data_dir: Path, rules: SnapshotRules, rows: int | None, role: str = SERVER
 ) -> list[MeasurementRecord]:
     """Return a directory's and its tables' bytes, after a clean stop and closed to all others.
 
-    ``rows`` is how many the tables hold.
+    ``rows`` is how many the tables hold, None where they are no longer those of the workload. The
+    tables' bytes are left out then, and where the rows are in no files of their own.
     """
     close_tree(data_dir)
     directory, tables = FileBytes(), FileBytes()
@@ -46,16 +47,26 @@ def sizes(
     found = {
         names.DATA_DIR_APPARENT_BYTES: directory.apparent,
         names.DATA_DIR_ALLOCATED_BYTES: directory.allocated,
-        names.TABLE_APPARENT_BYTES: tables.apparent,
-        names.TABLE_ALLOCATED_BYTES: tables.allocated,
-        names.TABLE_ROWS: rows,
     }
+    if rows is not None and each_table:
+        found |= {
+            names.TABLE_APPARENT_BYTES: tables.apparent,
+            names.TABLE_ALLOCATED_BYTES: tables.allocated,
+            names.TABLE_ROWS: rows,
+        }
+        found |= _of_each(each_table)
+    return [MeasurementRecord(name, value, role) for name, value in found.items()]
+
+
+def _of_each(each_table: dict[str, FileBytes]) -> dict[str, int]:
+    """Return the bytes of each of several tables."""
+    found: dict[str, int] = {}
     named = {table: files for table, files in each_table.items() if table.isidentifier()}
     if 1 < len(named) <= _MOST_TABLES:
         for table in sorted(named):
             apparent, allocated = names.files_bytes(table)
             found |= {apparent: named[table].apparent, allocated: named[table].allocated}
-    return [MeasurementRecord(name, value, role) for name, value in found.items()]
+    return found
 
 
 def _files(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:

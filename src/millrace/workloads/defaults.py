@@ -181,7 +181,12 @@ def _has_table_options(part: object) -> bool:
 
 
 def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition with the metric of what the tables take on the disk."""
+    """Return a definition with the metric of what the tables take on the disk.
+
+    Maintenance may drop tables before they are measured: it is left out there.
+    """
+    if any("maintenance" in phase for phase in definition["phases"]):
+        return dict(definition)
     metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], TABLE_ROWS)
     metric = {**metric, "direction": "lower"}
     return {**definition, "metrics": {**definition.get("metrics", {}), BYTES_PER_ROW: metric}}

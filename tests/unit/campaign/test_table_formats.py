@@ -8,7 +8,12 @@ import pytest
 
 from millrace.campaign import table_formats
 from millrace.campaign.inputs import PreparedTreatment
-from millrace.campaign.table_formats import refuse_without_holes, table_format_of, unavailable
+from millrace.campaign.table_formats import (
+    refuse_varied,
+    refuse_without_holes,
+    table_format_of,
+    unavailable,
+)
 from millrace.databases.table_formats import TableFormat
 from millrace.errors import PermanentHostError, Unavailable, UserError
 from millrace.experiment.model import Plan
@@ -53,6 +58,18 @@ def test_an_attached_server_gets_no_options(tmp_path: Path) -> None:
     theirs = AttachedServer("theirs", "mariadb", "mysql://a@127.0.0.1:1/")
     found = formats(tmp_path, '"page-zlib"', theirs)["page-zlib"]
     assert (found.sql, found.server_options) == ("PAGE_COMPRESSED=1", {})
+
+
+def test_an_option_that_the_compression_decides_is_not_varied(tmp_path: Path) -> None:
+    factor = 'options.innodb_compression_algorithm = ["lzma"]\n'
+    levels = f'[factors]\n{factor}compression = ["page-zlib"]\n'
+    planned = expand(read_text(tmp_path, SMALL.replace("[factors]\n", levels)), seed=1)
+    treatment = planned.treatments[0]
+    server = installed(tmp_path, "mariadb-10.11.19")
+    found = table_format_of(planned.experiment, treatment, server)
+    with pytest.raises(UserError, match=r"options\.innodb_compression_algorithm cannot be varied"):
+        refuse_varied(treatment, "server", found)
+    refuse_varied(treatment, "server", TableFormat())
 
 
 def test_what_some_servers_lack_is_said_and_what_all_lack_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from millrace import workloads
+from millrace.workloads.defaults import with_sizes
 from tests.unit.experiment.files import SMALL, read_text
 
 
@@ -16,3 +18,8 @@ def test_the_disk_space_of_a_row_is_compared_where_tables_are_compressed(tmp_pat
     assert "bytes_per_row" in metrics('"none", "row"')
     assert "bytes_per_row" in metrics('"page-zlib"')
     assert "bytes_per_row" not in metrics('"none"')
+
+
+def test_tables_that_maintenance_drops_have_no_disk_space_of_a_row() -> None:
+    assert "bytes_per_row" not in with_sizes(workloads.load("drop-table"))["metrics"]
+    assert "bytes_per_row" in with_sizes(workloads.load("linkbench"))["metrics"]

@@ -1,6 +1,6 @@
 """Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
@@ -170,8 +170,9 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> dict[str, float]:
 
 
 def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
+    """Return mean sizes; none of trials with maintenance, which may have dropped tables."""
     sizes: dict[str, list[float]] = {}
-    for attempt in finished:
+    for attempt in _without_maintenance(finished):
         for measurement in attempt.measurements:
             if measurement.role in MEASURED and measurements.is_size(measurement.name):
                 sizes.setdefault(measurement.name, []).append(measurement.value)
@@ -180,8 +181,14 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
 
 def _table_rows(finished: Sequence[StoredAttempt]) -> float | None:
     name = measurements.TABLE_ROWS
-    counted = [attempt.measured[name] for attempt in finished if name in attempt.measured]
+    measured = [attempt.measured for attempt in _without_maintenance(finished)]
+    counted = [each[name] for each in measured if name in each]
     return fmean(counted) if counted else None
+
+
+def _without_maintenance(finished: Sequence[StoredAttempt]) -> Iterator[StoredAttempt]:
+    name = measurements.MAINTENANCE_STATEMENTS
+    return (attempt for attempt in finished if name not in attempt.measured)
 
 
 def _instance(instance: InstanceRecord) -> InstanceAnalysis:

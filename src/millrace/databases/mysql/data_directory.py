@@ -20,6 +20,7 @@ from millrace.model.servers import InstalledServer, Option
 
 _ROCKSDB = "#rocksdb"
 _END_OF_TABLE = re.compile(r"[.#]")  # then comes a suffix, or a partition
+_WITHOUT_ROWS = frozenset((".opt", ".frm", ".par", ".isl", ".TRG", ".TRN"))
 
 _POOL_DUMP = "ib_buffer_pool"
 _LOST_AT_A_STOP = (
@@ -45,7 +46,7 @@ class MysqlSnapshotRules:
     def table_of(self, file: Path, database: str) -> str | None:
         if file.parent.name == _ROCKSDB:
             return "" if file.suffix == ".sst" else None
-        if file.parent.name != database or file.suffix == ".opt":
+        if file.parent.name != database or file.suffix in _WITHOUT_ROWS:
             return None
         return _END_OF_TABLE.split(file.name, maxsplit=1)[0] or None
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.databases.base import version_key
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session
+from millrace.databases.mysql.administration import global_variables
 from millrace.databases.mysql.client import oddities_as_errors
 from millrace.databases.table_formats import UNCOMPRESSED, TableBytes, TableFormat
 from millrace.errors import DatabaseError, TrialFailed, UserError
@@ -133,9 +134,22 @@ class MysqlTableFormats:
                 for setting in table_format.settings:
                     session.query(setting)
                 if table_format.compression != UNCOMPRESSED:
+                    self._require_settings(client, table_format.compression)
                     self._require_compression(session, server, table_format, table_bytes)
         except DatabaseError as error:
             raise TrialFailed(f"{server}: {error.message}") from error
+
+    def _require_settings(self, client: DatabaseClient, compression: str) -> None:
+        """Raise TrialFailed where a server compresses in another way, which tables do not say."""
+        wanted = self.resolve(None, compression, None).server_options
+        settings = global_variables(client) if wanted else {}
+        for name in sorted(wanted.keys() & settings.keys()):
+            if settings[name].lower() != wanted[name]:
+                raise TrialFailed(
+                    f"{client.server.name} has {name} = {shown_line(settings[name])}, and "
+                    f"compression '{compression}' is {name} = {wanted[name]}",
+                    hint="set it on the server, or choose the compression that the server has",
+                )
 
     def _require_compression(
         self, session: Session, server: str, wanted: TableFormat, table_bytes: TableBytes | None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from millrace import databases, workloads
+from millrace.databases.client import DatabaseClient
 from millrace.databases.table_formats import UNCOMPRESSED, TableFormat
-from millrace.errors import UserError
+from millrace.errors import TrialFailed, UserError
 
 LEVELS = workloads.parse_workload(workloads.load("load-data")).factors["compression"].choices
 
@@ -67,3 +71,17 @@ def test_mariadb_takes_the_algorithm_of_pages_as_an_option() -> None:
         "innodb_compression_algorithm": "lz4",
         "plugin_load_add": "provider_lz4",
     }
+
+
+def test_a_server_with_another_algorithm_of_pages_is_refused() -> None:
+    session = SimpleNamespace(close=lambda: None)
+    attached = SimpleNamespace(
+        server=SimpleNamespace(name="theirs"),
+        connect=lambda *_, **_known: session,
+        rows=lambda *_, **_known: [("innodb_compression_algorithm", "none")],
+    )
+    wanted = TableFormat(None, "page-zlib", "PAGE_COMPRESSED=1", punches_holes=True)
+    with pytest.raises(TrialFailed, match="theirs has innodb_compression_algorithm = none, and"):
+        databases.get("mariadb").table_formats.verify(
+            cast(DatabaseClient, attached), "d", wanted, table_bytes=None
+        )

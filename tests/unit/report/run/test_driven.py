@@ -18,6 +18,7 @@ from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.schema import ReportDocument
+from millrace.report.run.tables import sizes_table
 from millrace.report.run.units import readable
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
@@ -287,6 +288,21 @@ def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
     assert maintenance is not None
     assert maintenance.removal_s == pytest.approx(0.1)
     assert maintenance_tables(few()) == []
+
+
+def test_tables_that_maintenance_may_have_dropped_have_no_sizes() -> None:
+    sizes: Values = {"table_allocated_bytes": 4096.0, "table_rows": 50.0}
+    dropped: Values = {
+        "maintenance_s": 3.0, "maintenance_statements": 1.0, "maintenance_longest_s": 3.0,
+        **{f"{part}_{what}": 1.0 for part in ("before", "during", "after")
+           for what in ("s", "transactions")},
+    }  # fmt: skip
+    table = sizes_table(few(also=lambda _levels, _block: sizes))
+    assert table is not None
+    assert rows(table)[0][1:4] == ("50", "4.1 kB", "81.9 bytes")
+    analysis = few(also=lambda _levels, _block: {**sizes, **dropped})
+    assert sizes_table(analysis) is None
+    assert {treatment.table_rows for treatment in analysis.treatments} == {None}
 
 
 def test_a_trial_that_did_not_measure_removals_says_why() -> None:
