@@ -146,7 +146,7 @@ class MysqlTableFormats:
         for name in sorted(wanted.keys() & settings.keys()):
             if settings[name].lower() != wanted[name]:
                 raise TrialFailed(
-                    f"{client.server.name} has {name} = {shown_line(settings[name])}, and "
+                    f"{client.server.name} has {name} = {shown_line(settings[name])[:80]}, and "
                     f"compression '{compression}' is {name} = {wanted[name]}",
                     hint="set it on the server, or choose the compression that the server has",
                 )
