@@ -7,6 +7,16 @@ from millrace.model import measurements
 from millrace.model.measurements import PARTS, Part
 from millrace.store.records import StoredAttempt
 
+_NEEDED = frozenset(
+    (
+        measurements.MAINTENANCE_S,
+        measurements.MAINTENANCE_STATEMENTS,
+        measurements.MAINTENANCE_LONGEST_S,
+        *measurements.PART_S.values(),
+        *measurements.PART_TRANSACTIONS.values(),
+    )
+)
+
 
 @dataclass(frozen=True)
 class PartFigures:
@@ -42,7 +52,7 @@ class MaintenanceFigures:
 
 def maintenance_figures(finished: Sequence[StoredAttempt]) -> MaintenanceFigures | None:
     """Sum up the maintenance of finished trials; None where there was none."""
-    found = [each for each in finished if measurements.MAINTENANCE_STATEMENTS in each.measured]
+    found = [each for each in finished if each.measured.keys() >= _NEEDED]
     measured = [each.measured for each in found]
     statements = sum(each[measurements.MAINTENANCE_STATEMENTS] for each in measured)
     if not statements:

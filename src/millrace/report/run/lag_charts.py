@@ -9,6 +9,7 @@ from millrace.report.common.charts import MOST_LINES, Line, LineChart, Mark, Tic
 from millrace.report.common.formatting import latency_text
 
 _MOST_MARKS = 24  # of a line, so that they can be told apart
+_MOST_POINTS = 2000  # of a line: more than a screen has, and a page has several
 
 
 def lag_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
@@ -44,7 +45,7 @@ def _line(
     label = level_text(factor, treatment.level)
     points = [
         (100 * t_s / scale[0], 100 - 100 * lag_s / scale[1], t_s, lag_s)
-        for t_s, lag_s in treatment.lag
+        for t_s, lag_s in _peaks(treatment.lag)
     ]
     stride = max(1, -(-len(points) // _MOST_MARKS))
     marks = tuple(
@@ -52,3 +53,10 @@ def _line(
         for x, y, t_s, lag_s in points[::stride]
     )
     return Line(number, label, marks, (" ".join(f"{x:.2f},{y:.2f}" for x, y, *_ in points),))
+
+
+def _peaks(lag: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return at most so many points as a line has: of as many neighbours each the greatest lag."""
+    stride = -(-len(lag) // _MOST_POINTS) or 1
+    parts = (lag[start : start + stride] for start in range(0, len(lag), stride))
+    return [max(part, key=lambda point: point[1]) for part in parts]

@@ -290,6 +290,11 @@ def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
     assert maintenance_tables(few()) == []
 
 
+def test_maintenance_that_is_only_partly_stored_is_none() -> None:
+    partly: Values = {"maintenance_s": 3.0, "maintenance_statements": 10.0, "before_s": 5.0}
+    assert maintenance_tables(few(also=lambda _levels, _block: partly)) == []
+
+
 def test_tables_that_maintenance_may_have_dropped_have_no_sizes() -> None:
     sizes: Values = {"table_allocated_bytes": 4096.0, "table_rows": 50.0}
     dropped: Values = {

@@ -35,6 +35,17 @@ def test_a_replica_that_never_fell_behind_has_a_flat_line() -> None:
     assert {mark.y for mark in chart.lines[0].marks} == {100}
 
 
+def test_a_long_run_keeps_its_page_small_and_its_peak() -> None:
+    analysis = compare_run(QueryRun().build())
+    group = analysis.groups[0]
+    lag = tuple((at / 4, 100.0 if at == 50_001 else 1.0) for at in range(100_000))
+    long = replace(group.treatments[0], lag=lag)
+    (chart,) = lag_charts([replace(group, treatments=(long,))], analysis.factor)
+    (points,) = chart.lines[0].pieces
+    assert points.count(" ") < 2000
+    assert ",0.00" in points
+
+
 def test_the_page_has_the_lag_of_a_run_with_a_replica_alone() -> None:
     analysis = compare_run(QueryRun().build())
     assert 'id="lag"' not in as_html(analysis)
