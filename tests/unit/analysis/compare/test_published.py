@@ -78,6 +78,14 @@ def test_count_holds_for_every_configuration() -> None:
     assert values == {4.81}
 
 
+def test_figures_of_plain_tables_are_not_beside_compressed_ones() -> None:
+    def factors(compression: str) -> dict[str, list[str]]:
+        return {"configuration": ["wmf"], "compression": [compression]}
+
+    assert figures(factors=factors("none"))
+    assert not figures(factors=factors("row"))
+
+
 def test_without_a_published_base_there_is_no_ratio() -> None:
     found = figures(base="mariadb-10.11.19")
     assert found["mysql-5.7.22", "wmf", "throughput"].ratio is None
