@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from millrace.levels import split_role
 from millrace.model import measurements
 from millrace.stats.mean import mean_limits
 from millrace.stats.rates import NEGLIGIBLE, compare_rates
@@ -35,7 +36,7 @@ _FEWEST_ROWS = 20
 _SAME_STATEMENTS = frozenset(
     (
         "server", "configuration", "engine", "clients", "protocol", "transport", "tls", "rate",
-        "arrivals",
+        "arrivals", "compression", "attach", "log_format", "gtid",
     )
 )  # fmt: skip
 
@@ -141,7 +142,8 @@ def trial_work(trial: TrialRecord, attempt: StoredAttempt) -> TrialWork | None:
 
 def asks_the_same(factor: str) -> bool:
     """Return whether the levels of a compared factor are asked the same statements."""
-    return factor in _SAME_STATEMENTS or factor.startswith("options.")
+    _, name = split_role(factor)
+    return name in _SAME_STATEMENTS or name.startswith("options.")
 
 
 @dataclass(frozen=True)

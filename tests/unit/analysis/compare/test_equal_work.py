@@ -242,6 +242,8 @@ def test_levels_that_are_asked_other_statements_may_read_other_numbers_of_rows()
     assert reported(rows(10), rows(1000), same_statements=False) == ""
     assert asks_the_same("server")
     assert asks_the_same("options.log_bin")
+    assert asks_the_same("compression")
+    assert asks_the_same("replica.options.log_bin")
     assert not asks_the_same("limit")
 
 
