@@ -40,7 +40,7 @@ def assert_whole_groups(slices: list[list[int]]) -> None:
     """Assert that slices are as long as ordered, follow each other, and are ABBA or BAAB."""
     assert len(slices) % 4 == 0
     assert all(before[2] <= after[1] for before, after in pairwise(slices))
-    for _side, from_ns, until_ns, transactions in slices:
+    for _side, from_ns, until_ns, transactions, _rested_ns in slices:
         assert until_ns - from_ns >= AT_LEAST_S * 1e9
         assert transactions >= SLICES["transactions"]
     orders = {tuple(each[0] for each in slices[at : at + 4]) for at in range(0, len(slices), 4)}
