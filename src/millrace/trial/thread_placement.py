@@ -90,8 +90,8 @@ class Placement(MeasurementHook):
             while shown is None and time.monotonic() < since + _CONFIRMING_S:
                 time.sleep(_PAUSE_S)
                 shown = serves(self._serving, before, activity(self._processes))
-            if shown:
-                return
+            if shown is not False:
+                return  # or the client does too little to show it
             self._refused.add(self._serving)
             self._place(None)
         raise TrialFailed(

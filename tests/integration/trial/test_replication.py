@@ -111,7 +111,7 @@ base = "mariadb-10.11.19"
 [parameters]
 tables = 2
 table_size = 100
-operations = 60
+operations = 1000
 """
 
 
@@ -130,7 +130,7 @@ def test_a_replica_applies_what_clients_write_by_threads_that_count_as_its_conne
     )
     result = execute_trial(spec, lambda _event: None)
     assert result.outcome == "finished", result.reason
-    assert measured(result, "replica")["replicated_transactions"] == 60
+    assert measured(result, "replica")["replicated_transactions"] == 1000
     of_replica = result.observations["replica"]["threads"]["threads"]
     assert any(thread["kind"] == "connection" for thread in of_replica)
 

@@ -243,7 +243,7 @@ def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf, clients: i
     assert [result.outcome for result in results] == ["finished"] * 2, results
     stopped_s = figure(results[1], "slowdown_stopped_s")
     share = stopped_s / figure(results[1], "slowdown_window_s")
-    assert 0.5 <= share < 0.75  # a busy host may be late for the end of a rest
+    assert 0.49 < share < 0.75  # a busy host may be late for the end of a rest
     with pytest.raises(StopIteration):
         figure(results[0], "slowdown_stopped_s")
 
