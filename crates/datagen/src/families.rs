@@ -2,7 +2,8 @@
 
 use super::column::{FanOut, Place};
 
-/// Parents between two that are remembered. Finding a row counts the rows of so many parents at most.
+/// The distance between two parents whose first rows are kept: finding a row counts the rows of at
+/// most this many parents.
 const STRIDE: u64 = 256;
 
 /// The parents of a table's rows.

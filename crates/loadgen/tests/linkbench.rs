@@ -37,7 +37,7 @@ fn program(levels: &[(&str, &str)]) -> Program {
     .unwrap()
 }
 
-/// A client whose links are all new and whose lists are all short, unless said.
+/// A client whose links are all new and whose lists are all short, by default.
 struct Client<'a> {
     program: &'a Program,
     script: Script,
@@ -138,7 +138,7 @@ fn share(part: usize, all: usize) -> f64 {
 #[test]
 fn the_most_popular_ids_are_accessed_as_often_as_defined() {
     let seeds = [53_238_253_823_453, 4_766_565_305_853_767_165];
-    // 0.5 % of the reads go by degree: so many fewer by the other order.
+    // The other order has 0.5 % fewer reads, which go by degree.
     let faithful = [
         ("get_link_list", 0, 0.8),
         ("add_link", 0, 0.8),

@@ -68,7 +68,7 @@ pub struct Definition {
 pub struct TableSet {
     /// The tables' name; it holds `{n}` where there may be several.
     pub name: String,
-    /// The number of tables; 1 unless said.
+    /// The number of tables; 1 by default.
     pub count: Option<Number>,
     /// Rows of each table; where it has a fan-out, the parents of its rows.
     pub rows: Number,
@@ -118,18 +118,18 @@ pub struct Generator {
     /// integer, decimal, permutation: the least and the greatest value.
     pub low: Option<Number>,
     pub high: Option<Number>,
-    /// integer: uniform unless said; the name may be a value (`"{distribution}"`).
+    /// integer: uniform by default; the name may be a value (`"{distribution}"`).
     pub distribution: Option<String>,
-    /// zipf, zipf-scrambled, zipf-rotated, latest: P(rank) is proportional to rank^-exponent; 0.8 unless said.
+    /// zipf, zipf-scrambled, zipf-rotated, latest: P(rank) is proportional to rank^-exponent; 0.8 by default.
     /// Popular values lie at the low end, anywhere, or at the high end.
     pub exponent: Option<Number>,
-    /// pareto: sysbench's h; 0.2 unless said.
+    /// pareto: sysbench's h; 0.2 by default.
     pub h: Option<Number>,
-    /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 unless said.
+    /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 by default.
     pub mean: Option<Number>,
     pub deviation: Option<Number>,
     /// special: the share of values (percent) that fall into the central part (percent of the range);
-    /// 75 and 1 unless said.
+    /// 75 and 1 by default.
     pub share: Option<Number>,
     pub central: Option<Number>,
     /// zipf-rotated: the seed of the rotations.
@@ -155,12 +155,12 @@ pub struct Generator {
     /// answer: "text" where the column is none of numbers.
     #[serde(rename = "as")]
     pub as_form: Option<String>,
-    /// answer: the generator of the row's number, from 1; the first row unless said.
+    /// answer: the generator of the row's number, from 1; the first row by default.
     pub row: Option<String>,
     /// answer: a column of the first row, from 1.
     pub column: Option<Number>,
     /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
-    /// 0 unless said.
+    /// 0 by default.
     pub default: Option<Number>,
     /// derived, words: the generator it is made from; derived: its value times `times` plus `plus`.
     /// answer: the statement.
@@ -170,7 +170,7 @@ pub struct Generator {
     /// sequence, series: the first value and the step between values.
     pub first: Option<Number>,
     pub step: Option<Number>,
-    /// sequence, parent: each value stays for so many rows, and begins again after so many values.
+    /// sequence, parent: the number of rows that have the same value, and of values until the first comes again.
     pub every: Option<Number>,
     pub cycle: Option<Number>,
     /// derived: divides, rounding down, what `times` and `plus` gave, which is then at least `least`.
@@ -241,7 +241,7 @@ pub enum GeneratorKind {
     Children,
     /// The value of one of two generators.
     Either,
-    /// Bytes that compress as far as is said, as LinkBench's payloads.
+    /// Bytes with a given share of repetition, as LinkBench's payloads.
     Motifs,
     /// The number of links of a node and a type, by LinkBench's distributions.
     Links,
@@ -333,9 +333,9 @@ pub struct Test {
 #[serde(deny_unknown_fields)]
 pub struct Beside {
     pub test: String,
-    /// As many as of the other test unless said.
+    /// As many as of the other test by default.
     pub clients: Option<Number>,
-    /// Transactions a second of all of them together, evenly spaced; as fast as they can unless said.
+    /// Transactions a second of all of them together, evenly spaced; as fast as they can by default.
     pub rate: Option<Number>,
 }
 
@@ -373,7 +373,7 @@ pub struct Step {
     /// The transaction ends here, with ROLLBACK.
     #[serde(default)]
     pub rollback: bool,
-    /// The number of repetitions, 1 unless said; of a loop also the name of a generator.
+    /// The number of repetitions, 1 by default; of a loop also the name of a generator.
     pub times: Option<Number>,
     /// It has the values and the table of the step before it, and makes no new ones.
     #[serde(default)]

@@ -41,7 +41,7 @@ pub struct GeneratorState {
     pub turns: u64,
     /// The table that statements ask.
     pub table: u32,
-    /// What was taken from the answers of the current transaction.
+    /// Values from the answers of the current transaction.
     pub answers: Vec<Answered>,
     /// Ends of long answers.
     pub tails: Tails,

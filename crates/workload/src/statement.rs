@@ -44,7 +44,7 @@ pub struct Statement {
     pub per_table: bool,
     /// Values that later steps take from its answers.
     pub takes: Vec<Capture>,
-    /// What it remembers of long answers.
+    /// The values that it keeps of long answers.
     pub remembers: Option<Remembered>,
     pub observe: Observe,
 }

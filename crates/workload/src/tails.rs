@@ -13,7 +13,7 @@ pub enum TailPart {
     End,
 }
 
-/// What a statement remembers of its answers.
+/// The values that a statement keeps of its answers.
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// Rows of a long answer.

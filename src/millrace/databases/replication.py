@@ -33,7 +33,7 @@ class LogEnd:
 
 @dataclass(frozen=True)
 class LogProgress:
-    """How much of the source's log exists, and how much the replica has copied and applied.
+    """The length of the source's log, and of the parts that the replica has copied and applied.
 
     ``reported_lag_s`` is the lag by the replica's own account, if it gives one. ``error`` is the
     reason why it stopped, or why it cannot connect, on one line.

@@ -179,7 +179,7 @@ class RunAssessed:
 
 
 TrialEvent = StepBegan | IntervalEnded
-"""What a trial emits itself."""
+"""The events that a trial emits itself."""
 
 Event = (
     RunOpened | TrialsScheduled | TrialBegan | TrialEnded | TrialEvent | ResultWaits | RunAssessed

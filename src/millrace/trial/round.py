@@ -66,7 +66,7 @@ _HOOKS: tuple[OpenHooks, ...] = (
     collection.hooks,
     cpu_idle_hook.hooks,
 )
-"""What is done around each side's measurement, in the order in which it is done."""
+"""Hooks around each side's measurement, in the order in which they act."""
 
 _PARTIAL_LIMIT_S = 10.0
 # Of the buffer pool, after a load: more, and pages of the table had to be written to make room.

@@ -24,6 +24,7 @@ from millrace.experiment.model import Plan
 from millrace.experiment.read import Overrides
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
+from millrace.servers import added
 from millrace.store.records import (
     PAIR_FAILED,
     AttemptResult,
@@ -189,6 +190,13 @@ class Laboratory:
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)
+
+
+def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
+    """Give a test places of its own, where a server at an address is named ``theirs``."""
+    patch.setenv("MILLRACE_STATE", str(directory / "state"))
+    patch.setenv("MILLRACE_CACHE", str(directory / "cache"))
+    added.add_attached("theirs", "mysql", "mysql://someone@127.0.0.1:1/")
 
 
 def inputs_of(plan: Plan) -> RunInput:

@@ -12,7 +12,8 @@ from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
-from millrace.servers import added, configurations, install
+from millrace.servers import configurations, install
+from tests.unit.campaign.laboratory import attach_a_server
 
 FILE = """
 name = "pairs"
@@ -31,9 +32,7 @@ rows = 10
 
 @pytest.fixture(autouse=True)
 def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-    added.add_attached("theirs", "mysql", "mysql://someone@127.0.0.1:1/")
+    attach_a_server(tmp_path, monkeypatch)
 
 
 def plan(directory: Path, source: str, replica: str, gtid: str) -> Plan:

@@ -52,7 +52,7 @@ pub(super) struct PlannedDrive {
     pub protocol: Protocol,
     pub settings: DriveSettings,
     pub program: Program,
-    /// What the groups beside ask, in their order.
+    /// The programs of the groups beside, in their order.
     pub beside: Vec<Program>,
     pub maintenance: Vec<String>,
     pub pings: u32,

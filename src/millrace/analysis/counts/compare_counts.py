@@ -37,7 +37,7 @@ _FEWEST_BESIDE_FAILED = 3  # starts that count
 _FEWEST_WHOLE = 2  # starts with all repetitions, that show how these differ
 
 Effects = Mapping[int, float]
-"""How much the repetition of a number differs from others, as a logarithm."""
+"""The difference of a repetition's number from the others, as a logarithm."""
 
 
 def compare_counts(
