@@ -24,7 +24,7 @@ from millrace.experiment.validation import (
     check,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
-from millrace.workloads.defaults import in_slices, with_sizes
+from millrace.workloads.defaults import DROP_AFTER, in_slices, with_drop, with_sizes
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"
@@ -103,6 +103,8 @@ def parse(
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
     workload = with_sizes(checked.workload) if _compresses(factors) else checked.workload
+    if settings.parameters.get(DROP_AFTER) == "on":
+        workload = with_drop(workload)
     experiment = Experiment(
         name=checked.name,
         title=checked.title,

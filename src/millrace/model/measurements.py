@@ -123,6 +123,14 @@ FILE_REMOVAL_S = _measured(
 MAINTENANCE_OWN_S = _measured(
     "maintenance_own_s", "s", "lower", "Time of maintenance without that of removing files."
 )
+DROP_S = _measured(
+    "drop_s", "s", "lower", "Time of DROP DATABASE after the run, with the login of its session."
+)
+DROP_REMOVAL_S = _measured(
+    "drop_removal_s", "s", "lower",
+    "Of it, time of the server in system calls that remove, close or shorten files.",
+)  # fmt: skip
+DROP_OWN_S = _measured("drop_own_s", "s", "lower", "Of it, the rest.")
 PART_S = {
     part: _measured(f"{part}_s", "s", None, f"Time of the measured part {part} maintenance.")
     for part in PARTS
@@ -198,6 +206,9 @@ _FILES_ALLOCATED_BYTES = _measured(
 
 BYTES_PER_ROW = "bytes_per_row"
 """The metric of what the tables take on the disk, where an experiment has compressed ones."""
+
+DROP_TIME = "drop_time"
+"""The metric of a timed DROP DATABASE, or of what a workload's maintenance drops."""
 
 MEASUREMENTS = tuple(_LIST)
 

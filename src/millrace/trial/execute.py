@@ -5,7 +5,8 @@
                 measure · stop · sizes
     external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
 
-A workload's checks are steps between the measurement and the end of the server.
+A workload's checks are steps between the measurement and the end of the server. With
+``drop_after`` the end is *write_back · sizes · drop · stop*.
 
 The first form measures phases that load, the second drives clients on tables of a snapshot (see
 ARCHITECTURE.md). Each server of a trial has its own steps before and after the measurement. Trials

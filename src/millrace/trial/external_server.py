@@ -10,6 +10,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
+from millrace.trial.drop_after import drop
 from millrace.trial.hooks import LiveServer
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import EXPECTED_FAILURES, Step
@@ -46,7 +47,8 @@ class ExternalServer:
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the step that drops the database."""
-        yield Step("drop", self._drop, STOP_LIMIT_S)
+        measures = self.trial.spec.workload.drops_after
+        yield Step("drop", self._measured_drop if measures else self._drop, STOP_LIMIT_S)
 
     def live(self) -> LiveServer:
         """Return the server with the trial's database."""
@@ -109,6 +111,9 @@ class ExternalServer:
     def _drop(self, limit_s: float) -> None:
         administration = self._attached.family.administration
         administration.drop_database(self._attached, self._database, limit_s)
+
+    def _measured_drop(self, limit_s: float) -> None:
+        drop(self.live(), self.trial.outputs, limit_s)
 
     def _clean_up(self) -> None:
         """Drop the database after a failure; another failure must not hide the first."""

@@ -1,8 +1,10 @@
-"""Time how long a server removed files during maintenance, apart from its own work.
+"""Time how long a server removed files during maintenance or a DROP, apart from its own work.
 
 The kernel's trace has the system calls of all threads of the server. The load generator says when
 the statements ran, by its own clock: the event that came through fastest tells its offset.
 """
+
+from __future__ import annotations
 
 import time
 from collections.abc import Iterator
@@ -15,7 +17,8 @@ from millrace.host.file_calls import EVENTS, SYSTEM, FileCall, file_calls
 from millrace.host.tracing import Tracing
 from millrace.loadgen.events import Event, LoadResult, MaintenanceResult, Mark
 from millrace.model import measurements as names
-from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
+from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook, WindowHook
+from millrace.trial.outputs import TrialOutputs
 
 _CLOCKS_DIFFER_S = 0.002
 
@@ -24,37 +27,81 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
     """Yield the hook where the driven server has maintenance and millrace may trace it."""
     if not measurement.spec.workload.checked.has_maintenance:
         return
-    server = measurement.servers[0]
+    trace = open_trace(measurement.servers[0], measurement.outputs, opened)
+    if trace is not None:
+        yield FileRemoval(measurement, trace)
+
+
+def open_trace(server: LiveServer, outputs: TrialOutputs, opened: ExitStack) -> RemovalTrace | None:
+    """Return a trace of a server's calls, closed with ``opened``; None where it is not possible.
+
+    The reason is then a fact of the server's record.
+    """
     processes = processes_of(server.client)
     if processes is None:
         why = "its processes cannot be observed from here"
-        measurement.outputs.add_facts(server.role, file_removal_unknown=why)
-        return
+        outputs.add_facts(server.role, file_removal_unknown=why)
+        return None
     try:
         tracing = Tracing(EVENTS, SYSTEM)
     except Unavailable as error:
-        measurement.outputs.add_facts(server.role, file_removal_unknown=str(error))
-        return
+        outputs.add_facts(server.role, file_removal_unknown=str(error))
+        return None
     opened.callback(tracing.close)
-    yield FileRemoval(measurement, server.role, processes, tracing)
+    return RemovalTrace(server.role, outputs, processes, tracing)
+
+
+class RemovalTrace:
+    """The calls of one server between ``start`` and ``stop``; a failure becomes a fact."""
+
+    def __init__(
+        self, role: str, outputs: TrialOutputs, processes: ServerProcesses, tracing: Tracing
+    ) -> None:
+        self.role = role
+        self._outputs = outputs
+        self._processes = processes
+        self._tracing = tracing
+        self._failure: OSError | None = None
+
+    def start(self) -> None:
+        """Record the calls of the server's threads, and of those that they start."""
+        try:
+            self._tracing.follow([tid for tid, _ in self._processes.tasks()])
+            self._tracing.start()
+        except OSError as error:
+            self._failure = error
+
+    def stop(self) -> None:
+        """End the recording."""
+        try:
+            self._tracing.stop()
+        except OSError as error:
+            self._failure = error
+
+    def calls(self) -> list[FileCall] | None:
+        """Return the recorded calls; None where they are not complete."""
+        try:
+            if self._failure is not None:
+                raise self._failure
+            calls, lost = list(file_calls(self._tracing.text())), self._tracing.lost()
+        except OSError as error:
+            why = f"the kernel cannot trace system calls: {error}"
+            self._outputs.add_facts(self.role, file_removal_unknown=why)
+            return None
+        if lost:
+            why = f"the kernel lost {lost} of its events"
+            self._outputs.add_facts(self.role, file_removal_unknown=why)
+            return None
+        return calls
 
 
 class FileRemoval(WindowHook):
     """Trace one server's calls over the measured part."""
 
-    def __init__(
-        self,
-        measurement: MeasurementContext,
-        role: str,
-        processes: ServerProcesses,
-        tracing: Tracing,
-    ) -> None:
+    def __init__(self, measurement: MeasurementContext, trace: RemovalTrace) -> None:
         super().__init__(measurement)
-        self._role = role
-        self._processes = processes
-        self._tracing = tracing
+        self._trace = trace
         self._offset_s: float | None = None
-        self._failure: OSError | None = None
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, Mark) and event.mark != "phase_started":
@@ -63,40 +110,31 @@ class FileRemoval(WindowHook):
         super().on_event(event)
 
     def at_edge(self, edge: Edge) -> None:
-        try:
-            if edge == "begin":
-                self._tracing.follow([tid for tid, _ in self._processes.tasks()])
-                self._tracing.start()
-            else:
-                self._tracing.stop()
-        except OSError as error:
-            self._failure = error
+        if edge == "begin":
+            self._trace.start()
+        else:
+            self._trace.stop()
 
     def contribute(self, result: LoadResult) -> None:
         driven = result.driven()
         if driven is None or driven.maintenance is None or self._offset_s is None:
             return
-        outputs = self._measurement.outputs
-        try:
-            if self._failure is not None:
-                raise self._failure
-            calls, lost = list(file_calls(self._tracing.text())), self._tracing.lost()
-        except OSError as error:
-            why = f"the kernel cannot trace system calls: {error}"
-            outputs.add_facts(self._role, file_removal_unknown=why)
-            return
-        if lost:
-            why = f"the kernel lost {lost} of its events"
-            outputs.add_facts(self._role, file_removal_unknown=why)
+        calls = self._trace.calls()
+        if calls is None:
             return
         removal_s = removal(calls, driven.maintenance, self._offset_s)
         own_s = max(sum(driven.maintenance.statements_s) - removal_s, 0.0)
-        outputs.add_measurement(names.FILE_REMOVAL_S, removal_s, self._role)
-        outputs.add_measurement(names.MAINTENANCE_OWN_S, own_s, self._role)
+        outputs = self._measurement.outputs
+        outputs.add_measurement(names.FILE_REMOVAL_S, removal_s, self._trace.role)
+        outputs.add_measurement(names.MAINTENANCE_OWN_S, own_s, self._trace.role)
 
 
 def removal(calls: list[FileCall], maintenance: MaintenanceResult, offset_s: float) -> float:
     """Return the time of the calls that began during maintenance, in seconds."""
-    from_s = maintenance.from_s + offset_s - _CLOCKS_DIFFER_S
-    until_s = maintenance.until_s + offset_s + _CLOCKS_DIFFER_S
-    return sum(each.until_s - each.from_s for each in calls if from_s <= each.from_s <= until_s)
+    return removal_between(calls, maintenance.from_s + offset_s, maintenance.until_s + offset_s)
+
+
+def removal_between(calls: list[FileCall], from_s: float, until_s: float) -> float:
+    """Return the time of the calls that began between two monotonic times, in seconds."""
+    first_s, last_s = from_s - _CLOCKS_DIFFER_S, until_s + _CLOCKS_DIFFER_S
+    return sum(each.until_s - each.from_s for each in calls if first_s <= each.from_s <= last_s)

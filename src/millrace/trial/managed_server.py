@@ -16,7 +16,9 @@ from millrace.servers.instances.launch import Tool
 from millrace.trial import time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
+from millrace.trial.drop_after import drop
 from millrace.trial.hooks import LiveServer
+from millrace.trial.quiesce import quiesce
 from millrace.trial.sizes import sizes, table_bytes
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
@@ -78,14 +80,21 @@ class ManagedServer:
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
-        if self.trial.spec.stops_cleanly:
-            workload = self.trial.spec.workload
+        workload, measures_files = self.trial.spec.workload, self.trial.spec.stops_cleanly
+        if measures_files:
             if workload.writes and not workload.checked.has_maintenance:
                 yield Step("rows", self._count_rows, time_limits.scan_limit_s(workload))
             if self.spec.table_format.before_stop:
                 yield Step("complete_files", self._complete_files, STOP_LIMIT_S)
+        if workload.drops_after:
+            yield Step("write_back", self._write_back, STOP_LIMIT_S)
+            if measures_files:
+                yield Step("sizes", self._sizes, QUERY_LIMIT_S)
+            yield Step("drop", self._drop, STOP_LIMIT_S)
+        if measures_files:
             yield Step("stop", self._instance.stop, STOP_LIMIT_S)
-            yield Step("sizes", self._sizes, QUERY_LIMIT_S)
+            if not workload.drops_after:
+                yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
             yield Step("kill", self._kill, STOP_LIMIT_S)
 
@@ -265,6 +274,15 @@ class ManagedServer:
         for statement in self.spec.table_format.before_stop:
             self._instance.query(statement, limit_s=limit_s)
 
+    def _write_back(self, limit_s: float) -> None:
+        """Write every page, so that the files have their sizes and a DROP finds the same state."""
+        quiesced = quiesce(self._instance, limit_s=limit_s / 2)
+        if not quiesced.settled:
+            self.trial.outputs.add_facts(self.spec.role, unsettled=list(quiesced.unsettled))
+
+    def _drop(self, limit_s: float) -> None:
+        drop(self.live(), self.trial.outputs, limit_s)
+
     def _sizes(self, _limit_s: float) -> None:
         instance = self._instance
         workload = self.trial.spec.workload
@@ -272,5 +290,11 @@ class ManagedServer:
         rows: int | None = workload.rows if self._rows is None else self._rows
         if workload.checked.has_maintenance:
             rows = None  # it may have dropped tables
-        found = sizes(instance.data_dir, instance.family.snapshots, rows, self.spec.role)
+        found = sizes(
+            instance.data_dir,
+            instance.family.snapshots,
+            rows,
+            self.spec.role,
+            is_running=instance.pid is not None,
+        )
         self.trial.outputs.measurements.extend(found)

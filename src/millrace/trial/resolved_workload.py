@@ -13,7 +13,7 @@ from millrace.loadgen.spec import Tables
 from millrace.model.phases import APPLY
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
-from millrace.workloads.defaults import TABLE_OPTIONS
+from millrace.workloads.defaults import DROP_AFTER, TABLE_OPTIONS
 from millrace.workloads.statement_kinds import statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
@@ -97,6 +97,11 @@ class ResolvedWorkload:
     def writes(self) -> bool:
         """True where driven clients may change rows."""
         return self.drives and not statement_kinds(self.definition, self.values) <= {"read"}
+
+    @property
+    def drops_after(self) -> bool:
+        """True where the trial ends with a DROP DATABASE that is timed."""
+        return bool(self.values.get(DROP_AFTER) == "on")
 
     @property
     def page_cache(self) -> PageCache:

@@ -28,14 +28,20 @@ def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
 
 
 def sizes(
-    data_dir: Path, rules: SnapshotRules, rows: int | None, role: str = SERVER
+    data_dir: Path,
+    rules: SnapshotRules,
+    rows: int | None,
+    role: str = SERVER,
+    *,
+    is_running: bool = False,
 ) -> list[MeasurementRecord]:
-    """Return a directory's and its tables' bytes, after a clean stop and closed to all others.
+    """Return a directory's and its tables' bytes, closed to all others unless its server runs.
 
     ``rows`` is how many the tables hold, None where they are no longer those of the workload. The
     tables' bytes are left out then, and where the rows are in no files of their own.
     """
-    close_tree(data_dir)
+    if not is_running:
+        close_tree(data_dir)
     directory, tables = FileBytes(), FileBytes()
     each_table: dict[str, FileBytes] = {}
     for path, status in _files(data_dir):

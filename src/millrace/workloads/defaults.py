@@ -8,6 +8,10 @@ from typing import Any
 
 from millrace.model.measurements import (
     BYTES_PER_ROW,
+    DROP_OWN_S,
+    DROP_REMOVAL_S,
+    DROP_S,
+    DROP_TIME,
     TABLE_ROWS,
     WITH_STALLS,
     WITHOUT_STALLS,
@@ -24,6 +28,8 @@ _SLICED = (DRIVE, "load_data")  # kinds of phases in which servers may take turn
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
 _SWITCH = ["auto", "on", "off"]
+
+DROP_AFTER = "drop_after"
 
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
@@ -82,6 +88,12 @@ _DRIVING: dict[str, Any] = {
     # The place of a restored data directory when its server starts: the disk, or also memory, for
     # servers that read through the page cache.
     "page_cache": {"kind": "text", "default": "auto", "choices": ["auto", "cold", "warm"]},
+}
+
+# Of trials with one server, which clients alone change.
+_AFTER_CLIENTS: dict[str, Any] = {
+    # DROP DATABASE, timed, when all else is measured.
+    DROP_AFTER: {"kind": "text", "default": "off", "choices": ["off", "on"]},
 }
 
 
@@ -148,6 +160,8 @@ def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
         factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
         factors |= _DRIVING_FACTORS
         parameters |= _DRIVING
+        if len(definition.get("roles", ())) == 1:
+            parameters |= _AFTER_CLIENTS
         drives = next(p.get("name") for p in definition["phases"] if p.get("kind") == DRIVE)
         own_primary = any(each.get("primary") for each in own_metrics.values())
         metrics = _metrics(str(drives), with_primary=not own_primary)
@@ -190,6 +204,20 @@ def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
     metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], TABLE_ROWS)
     metric = {**metric, "direction": "lower"}
     return {**definition, "metrics": {**definition.get("metrics", {}), BYTES_PER_ROW: metric}}
+
+
+def with_drop(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with the metrics of DROP DATABASE after the run."""
+    titles = {
+        DROP_TIME: ("time of DROP DATABASE", DROP_S),
+        "drop_file_removal": ("DROP DATABASE: removing files", DROP_REMOVAL_S),
+        "drop_own_work": ("DROP DATABASE: the server’s own work", DROP_OWN_S),
+    }
+    metrics = {
+        name: {"title": title, "unit": "s", "direction": "lower", "numerator": [measured]}
+        for name, (title, measured) in titles.items()
+    }
+    return {**definition, "metrics": {**definition.get("metrics", {}), **metrics}}
 
 
 def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:

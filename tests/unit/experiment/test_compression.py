@@ -23,3 +23,14 @@ def test_the_disk_space_of_a_row_is_compared_where_tables_are_compressed(tmp_pat
 def test_tables_that_maintenance_drops_have_no_disk_space_of_a_row() -> None:
     assert "bytes_per_row" not in with_sizes(workloads.load("drop-table"))["metrics"]
     assert "bytes_per_row" in with_sizes(workloads.load("linkbench"))["metrics"]
+
+
+def test_drop_database_has_metrics_where_it_is_timed(tmp_path: Path) -> None:
+    def metrics(scale: str) -> set[str]:
+        text = SMALL.replace("load-data", "sysbench").replace("rows = 1000", "time_s = 1")
+        made = read_text(tmp_path, f"{text}\n[scales.laptop]\n{scale}\n")
+        return set(made.checked_workload.metrics)
+
+    drops = {"drop_time", "drop_file_removal", "drop_own_work"}
+    assert metrics('drop_after = "on"') >= drops
+    assert drops.isdisjoint(metrics(""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def test_a_trial_has_several_servers_by_role(place: Path) -> None:
         assert names.count(f"{role}: start") == 2, "it is started to load, and again restored"
     assert names.count("measure") == 1
     assert names[-4:] == ["replica: stop", "replica: sizes", "source: stop", "source: sizes"]
+
+
+def test_a_database_is_dropped_after_its_files_were_measured(place: Path) -> None:
+    workload = ResolvedWorkload(driving(), {**WORKLOAD.chosen, "drop_after": "on"})
+    result = execute_trial(replace(spec(place, "server"), workload=workload), lambda _event: None)
+    assert result.outcome == "finished", result.reason
+    names = [each.name for each in result.steps]
+    assert names[-4:] == ["write_back", "sizes", "drop", "stop"]
+    measured = {each.name: each.value for each in result.measurements}
+    assert measured["drop_s"] > 0
+    assert measured["data_dir_apparent_bytes"] > 0
 
 
 class _Refusing(MeasurementHook):

@@ -49,7 +49,8 @@ def test_a_trace_that_cannot_begin_ends_no_trial() -> None:
             raise FileNotFoundError("events/syscalls")
 
     measuring = measurement(live(object()))
-    hook = file_removal.FileRemoval(
-        measuring, "server", ServerProcesses(1), cast(Tracing, Broken())
+    trace = file_removal.RemovalTrace(
+        "server", measuring.outputs, ServerProcesses(1), cast(Tracing, Broken())
     )
+    hook = file_removal.FileRemoval(measuring, trace)
     hook.on_event(BEGIN)

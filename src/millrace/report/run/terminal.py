@@ -11,7 +11,7 @@ from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import published_comparison
-from millrace.model.measurements import BYTES_PER_ROW
+from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
@@ -50,6 +50,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         show_table(results_table(analysis, analysis.headline, analysis.time), console)
         _show_driven(analysis, console)
         _show_sizes(analysis, console)
+        _show_drops(analysis, console)
         console.print()
         _show_sentences(analysis, console)
     _show_dependence(analysis, console)
@@ -98,6 +99,15 @@ def _show_sizes(analysis: RunAnalysis, console: Console) -> None:
         console.print()
         _line(table.title, console)
         show_table(table, console)
+
+
+def _show_drops(analysis: RunAnalysis, console: Console) -> None:
+    """Print the time of DROP DATABASE where the run compares it beside something else."""
+    for metric in analysis.metrics:
+        if metric.name == DROP_TIME and metric != analysis.headline:
+            console.print()
+            _line(metric.title, console)
+            show_table(results_table(analysis, metric, None), console)
 
 
 def _show_sentences(analysis: RunAnalysis, console: Console) -> None:

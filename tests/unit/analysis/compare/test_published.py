@@ -8,7 +8,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.published import PublishedFigure, published_comparison
 from millrace.report.run.tables import published_table
-from millrace.studies.lookup import study_names
+from millrace.studies.lookup import Conditions, load_study, study_names
 from tests.unit.analysis.builders import RunBuilder, noisy
 from tests.unit.analysis.query_runs import QueryRun
 
@@ -190,6 +190,17 @@ def test_quotients_of_linkbench_are_those_of_its_hours() -> None:
     ratios = {labels[2:]: (each.ratio, each.ratio_high) for labels, each in found.items()}
     assert set(ratios.values()) == {(0.93, 0.94), (0.74, 0.81)}
     assert all("page-zlib" in " ".join(labels) for labels in found)
+
+
+def test_drop_database_after_linkbench_stands_beside_the_published_one() -> None:
+    study = load_study("S5")
+    assert study is not None
+    found = {}
+    for level in ("row", "page-lz4"):
+        known = Conditions("mysql", "5.7.22", {"compression": level}, {"drop_after": "on"}, {})
+        figure = study.find("drop_time", known)
+        found[level] = None if figure is None else figure.ratios
+    assert found == {"row": (1.0, 1.0), "page-lz4": (43.2, 43.2)}
 
 
 def test_every_study_can_be_named() -> None:
