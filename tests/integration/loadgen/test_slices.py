@@ -43,8 +43,10 @@ def assert_whole_groups(slices: list[list[int]]) -> None:
     for _side, from_ns, until_ns, transactions, _rested_ns in slices:
         assert until_ns - from_ns >= AT_LEAST_S * 1e9
         assert transactions >= SLICES["transactions"]
-    orders = {tuple(each[0] for each in slices[at : at + 4]) for at in range(0, len(slices), 4)}
-    assert orders == {(0, 1, 1, 0), (1, 0, 0, 1)}
+    orders = [tuple(each[0] for each in slices[at : at + 4]) for at in range(0, len(slices), 4)]
+    assert set(orders) <= {(0, 1, 1, 0), (1, 0, 0, 1)}
+    # A busy host has few groups, all of which may have drawn the same order.
+    assert len(set(orders)) == 2 or len(orders) < 20
 
 
 def successes(side: Mapping[str, Any], of: str) -> int:
