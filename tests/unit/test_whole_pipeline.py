@@ -87,7 +87,11 @@ def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
     assert 0 < with_more.largest < found.smallest == found.largest
     assert visible(blocks=2) is None  # no interval
     assert visible(max_time_s=30.0) is None  # holds one block
-    assert visible(name="another") is None  # was never measured
+    other = visible(name="another")  # of which only the workload was measured
+    assert other is not None
+    assert (found.is_of_plan, other.is_of_plan) == (True, False)
+    assert other.largest == found.largest
+    assert visible(name="another", slices=not experiment.slices) is None
 
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:

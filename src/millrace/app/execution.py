@@ -19,7 +19,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
 from millrace.errors import HostError, Interrupted, PermanentHostError
-from millrace.experiment.budget import fitted, shortening_note
+from millrace.experiment.budget import fitted, notes
 from millrace.experiment.estimate import shortfall
 from millrace.experiment.model import Experiment, Plan
 from millrace.host import facts as host
@@ -59,7 +59,7 @@ def run(
         wanted = experiment
         experiment = fitted(wanted) if fresh else within_limit(store, wanted)
         selection = select_run(store, experiment, caller, fresh=fresh)
-        if (note := shortening_note(wanted, experiment)) is not None:
+        for note in notes(wanted, experiment):
             caller.on_event(Notice(note))
         execute_run(stack, store, selection, caller, retry_failed=retry_failed)
         stored = store.load_run(selection.run.id, observations_too=True)

@@ -69,13 +69,13 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
 class PlannedRun:
     """A plan, its estimate, and the changes that it would show, where an earlier run tells.
 
-    ``note`` says where its trials are shorter than those of the experiment.
+    ``notes`` say where its trials are shorter than those of the experiment, or tests are missing.
     """
 
     plan: Plan
     estimate: Estimate
     visible: VisibleChanges | None
-    note: str | None
+    notes: list[str]
 
 
 def plan(path: Path, experiment: Experiment) -> PlannedRun:
@@ -97,5 +97,4 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     preparation.refuse_attached(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else visible_changes(expanded, store, forecast)
-    note = budget.shortening_note(experiment, fitted)
-    return PlannedRun(expanded, forecast, visible, note)
+    return PlannedRun(expanded, forecast, visible, budget.notes(experiment, fitted))

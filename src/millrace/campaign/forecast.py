@@ -1,6 +1,8 @@
 """Estimate the time, disk space, downloads and power of a plan on this host."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 
@@ -8,6 +10,7 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatments import trial_s
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
@@ -16,11 +19,13 @@ from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.servers import install
 from millrace.stats.power import minimum_detectable_ratio
+from millrace.stats.ratio import Looks
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
 _FRESH_DATA_DIR_BYTES = 200_000_000
+_MOST_ALIKE = 5  # runs that are read for their noise
 
 
 def forecast_here(plan: Plan, store: Store | None) -> Estimate:
@@ -51,10 +56,12 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
 class VisibleChanges:
     """The changes that ``blocks`` would show with power 0.8, by the noise of the earlier ``run``.
 
-    ``smallest`` and ``largest`` are fractions, for the least and the most noise of a comparison.
+    That run may be of this plan, or only of the same workload. ``smallest`` and ``largest`` are
+    fractions, for the least and the most noise of a comparison.
     """
 
     run: str
+    is_of_plan: bool
     blocks: int
     smallest: float
     largest: float
@@ -62,23 +69,44 @@ class VisibleChanges:
 
 def visible_changes(plan: Plan, store: Store, found: Estimate) -> VisibleChanges | None:
     """Return the changes that a plan would show; None where no run on this host tells its noise."""
-    stored = _earlier(plan, store)
-    if stored is None:
+    blocks = _blocks_in_time(plan, found)
+    if blocks < FEWEST_BLOCKS:
         return None
-    analysis = compare_run(stored, looks="any" if plan.experiment.sequential else "once")
+    earlier = _earlier(plan, store)
+    looks: Looks = "any" if plan.experiment.sequential else "once"
+    for stored in [earlier] if earlier is not None else _alike(plan, store):
+        analysis = compare_run(stored, looks=looks)
+        if noises := _noises(analysis):
+            changes = [
+                minimum_detectable_ratio(noise, blocks, looks=analysis.holds_for) - 1
+                for noise in noises
+            ]
+            is_of_plan = earlier is not None
+            return VisibleChanges(stored.run.id, is_of_plan, blocks, min(changes), max(changes))
+    return None
+
+
+def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
+    """Yield the newest runs here of the plan's workload whose trials took turns as it plans."""
+    experiment = plan.experiment
+    known = store.runs_of_workload(experiment.checked_workload.name, _this_host())
+    of_design = (
+        run
+        for run in known
+        if run.spec.design is not None and run.spec.design.slices == experiment.slices
+    )
+    for run in islice(of_design, _MOST_ALIKE):
+        yield store.load_run(run.id)
+
+
+def _noises(analysis: RunAnalysis) -> list[float]:
+    """Return the noise of each comparison: the standard deviation of a block's log ratio."""
     estimates = (
         comparison.estimate
         for group in analysis.groups
         for comparison in group.in_metric(analysis.headline)
     )
-    noises = [each.log_sd for each in estimates if each is not None and each.log_sd]
-    blocks = _blocks_in_time(plan, found)
-    if not noises or blocks < FEWEST_BLOCKS:
-        return None
-    changes = [
-        minimum_detectable_ratio(noise, blocks, looks=analysis.holds_for) - 1 for noise in noises
-    ]
-    return VisibleChanges(stored.run.id, blocks, min(changes), max(changes))
+    return [each.log_sd for each in estimates if each is not None and each.log_sd]
 
 
 def _blocks_in_time(plan: Plan, found: Estimate) -> int:
@@ -108,12 +136,15 @@ def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
 def _earlier(plan: Plan, store: Store) -> StoredRun | None:
     """Return the newest run here that has all treatments of a plan."""
     wanted = {treatment.id for treatment in plan.treatments}
-    host_id = facts.host_id(facts.facts(paths.work_dir()))
-    for run in store.runs_of(plan.digest, host_id, seed=None):
+    for run in store.runs_of(plan.digest, _this_host(), seed=None):
         stored = store.load_run(run.id)
         if wanted <= {treatment.id for treatment in stored.treatments}:
             return stored
     return None
+
+
+def _this_host() -> str:
+    return facts.host_id(facts.facts(paths.work_dir()))
 
 
 def _needs(plan: Plan, treatment: Treatment, role: str, server: install.ServerListing) -> Needs:

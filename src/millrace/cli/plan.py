@@ -39,7 +39,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     else:
         _print_plan(plan, seed_is_ours=experiment.seed is None)
         _print_estimate(planned)
-    for note in (planned.note, shortfall(plan, estimate)):
+    for note in (*planned.notes, shortfall(plan, estimate)):
         if note is not None:
             err.print(f"note: {note}")
     note_if_nothing_compared(experiment)
@@ -160,9 +160,10 @@ def _visible(found: VisibleChanges) -> str:
     """Return text such as ``changes of 0.8 % or more in 10 blocks, by the noise of run ...``."""
     smallest, largest = percent_text(found.smallest), percent_text(found.largest)
     of_each = "" if smallest == largest else f" (at worst {largest})"
+    of_what = "" if found.is_of_plan else ", which had other treatments of this workload"
     return (
         f"changes of {smallest}{of_each} or more in {found.blocks} blocks, by the noise of run "
-        f"{found.run}"
+        f"{found.run}{of_what}"
     )
 
 

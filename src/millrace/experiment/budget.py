@@ -1,51 +1,82 @@
-"""Shorten the trials of a run so that its limit of time holds the blocks of a verdict.
+"""Fit a run into its limit of time: with shorter trials, and without its last tests.
 
 A round of 2 s of slices tells nearly as much as one of 10 s, because what remains is the layout of
 memory, which only another start changes; whole trials of a host whose speed wanders gain little by
 being longer. So a limit of time is spent on blocks: the measured time and the warm-up are halved
-until enough blocks fit. The estimates do not depend on what was measured before, so that the same
-command always means the same run.
+until enough blocks fit. Where the shortest trials are still too many for any verdict, the last
+tests of the file are left out. The estimates do not depend on what was measured before, so that the
+same command always means the same run.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import unmeasured_s
-from millrace.experiment.model import FEWEST_BLOCKS, Experiment
+from millrace.experiment.levels import TEST
+from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Factor
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import duration_in_words
 
 _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide
 _LEAST_TIME_S, _LEAST_WARMUP_S = 2.0, 0.5
+_MOST_NAMED = 4
 _TIME, _WARMUP = "time_s", "warmup_s"
 
 
 def shortened(experiment: Experiment) -> tuple[Experiment, ...]:
     """Return the experiment, and it with ever shorter trials, where a limit of time may need them.
 
-    Trials that end with a number of operations stay as they are.
+    All are without the tests that do not fit. Trials that end with a number of operations stay as
+    long as they are.
     """
-    is_limited = experiment.max_time_s is not None and experiment.checked_workload.drives
-    if not is_limited or not _ends_by_time(experiment):
+    if experiment.max_time_s is None or not experiment.checked_workload.drives:
         return (experiment,)
-    return (experiment, *_shorter(experiment))
+    tests = _tests(experiment)
+    counts = range(len(tests.levels), 0, -1) if tests is not None else ()
+    fewer = (_with_tests(experiment, count) for count in counts)
+    found = next(
+        (each for each in fewer if _fits(_variants(each)[-1], FEWEST_BLOCKS)),
+        experiment if tests is None else _with_tests(experiment, 1),
+    )
+    return _variants(found)
 
 
 def fitted(experiment: Experiment) -> Experiment:
     """Return the experiment with the longest trials of which enough blocks fit into its limit."""
     *longer, shortest = shortened(experiment)
-    return next((each for each in longer if _fits(each)), shortest)
+    return next((each for each in longer if _fits(each, _BLOCKS)), shortest)
 
 
-def shortening_note(before: Experiment, now: Experiment) -> str | None:
-    """Return a note for the user where trials are shorter than the file says."""
-    limit_s = now.max_time_s
-    if limit_s is None or before.parameters == now.parameters:
-        return None
-    return (
-        f"trials measure for {_seconds(now, _TIME):g} s instead of {_seconds(before, _TIME):g} s "
-        f"(time_s), so that more blocks fit into {duration_in_words(limit_s)}"
-    )
+def notes(before: Experiment, now: Experiment) -> list[str]:
+    """Return notes for the user: where trials are shorter than the file says, or tests missing."""
+    if (limit_s := now.max_time_s) is None:
+        return []
+    limit = duration_in_words(limit_s)
+    found = []
+    if before.parameters != now.parameters:
+        found.append(
+            f"trials measure for {_seconds(now, _TIME):g} s instead of "
+            f"{_seconds(before, _TIME):g} s (time_s), so that more blocks fit into {limit}"
+        )
+    left, all_tests = _tests(now), _tests(before)
+    if left is not None and all_tests is not None and left != all_tests:
+        missing = [str(level) for level in all_tests.levels if level not in left.levels]
+        which = ", ".join(missing)
+        if len(missing) > _MOST_NAMED:
+            which = (
+                f"{len(missing)} of {len(all_tests.levels)} tests, {missing[0]} and all after it"
+            )
+        found.append(
+            f"{limit} are too short for {which}: left out; a longer --max-time starts a run that "
+            "has more tests"
+        )
+    return found
+
+
+def _variants(experiment: Experiment) -> tuple[Experiment, ...]:
+    """Return the experiment, and it with ever shorter trials, if they end with a time."""
+    return (experiment, *(_shorter(experiment) if _ends_by_time(experiment) else ()))
 
 
 def _shorter(experiment: Experiment) -> Iterator[Experiment]:
@@ -57,11 +88,29 @@ def _shorter(experiment: Experiment) -> Iterator[Experiment]:
         yield replace(experiment, parameters={**experiment.parameters, **changed})
 
 
-def _fits(experiment: Experiment) -> bool:
+def _tests(experiment: Experiment) -> Factor | None:
+    """Return the factor of the tests, where some of them may be left out."""
+    if experiment.compare.factor == TEST or experiment.combinations:
+        return None
+    return next((each for each in experiment.factors if each.name == TEST), None)
+
+
+def _with_tests(experiment: Experiment, count: int) -> Experiment:
+    factors = (
+        replace(each, levels=each.levels[:count]) if each.name == TEST else each
+        for each in experiment.factors
+    )
+    return replace(experiment, factors=tuple(factors))
+
+
+def _fits(experiment: Experiment, blocks: int) -> bool:
     assert experiment.max_time_s is not None
-    blocks = min(_BLOCKS, experiment.blocks)
-    plan = expand(replace(experiment, blocks=blocks, profile_blocks=0, counted_starts=0), seed=0)
-    return unmeasured_s(plan) <= experiment.max_time_s
+    all_blocks = min(_BLOCKS, experiment.blocks)
+    short = replace(experiment, blocks=all_blocks, profile_blocks=0, counted_starts=0)
+    plan = with_aa_trials(expand(short, seed=0))
+    return unmeasured_s(plan.only(t for t in plan.trials if t.block < blocks)) <= (
+        experiment.max_time_s
+    )
 
 
 def _seconds(experiment: Experiment, name: str) -> float:

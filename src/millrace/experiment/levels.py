@@ -12,7 +12,7 @@ from millrace.model import roles as role_names
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 
 DEFAULT_ROLE = role_names.SERVER
-SERVER, CONFIGURATION = "server", "configuration"
+SERVER, CONFIGURATION, TEST = "server", "configuration", "test"
 
 # Server options are factors too: their names are the options' names behind this prefix.
 OPTION = "options."

@@ -66,6 +66,14 @@ class StoreReader:
             *(() if seed is None else (runs.c.seed == seed,)),
         )
 
+    def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
+        """Return the runs of a workload that were measured on this host, the newest first."""
+        return self._runs_where(
+            runs.c.spec["workload", "name"].as_string() == name,
+            runs.c.host_id == host_id,
+            runs.c.imported_utc.is_(None),
+        )
+
     def ablations_of(self, run_id: str) -> list[RunRecord]:
         """Return a run's ablations, the newest first; for a run measured here, only those here."""
         tested = runs.c.spec["tested", "run"].as_string()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.experiment.budget import fitted, shortened, shortening_note
+from millrace.experiment.budget import fitted, notes, shortened
 from millrace.experiment.estimate import unmeasured_s
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
@@ -44,7 +44,7 @@ def test_trials_are_halved_down_to_two_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "time_s"), [(3600.0, 10), (400.0, 10), (240.0, 5.0), (120.0, 2.0), (10.0, 2.0)]
+    ("limit_s", "time_s"), [(3600.0, 10), (400.0, 10), (270.0, 5.0), (120.0, 2.0), (10.0, 2.0)]
 )
 def test_the_longest_trials_of_which_enough_fit_are_chosen(
     tmp_path: Path, limit_s: float, time_s: float
@@ -52,12 +52,12 @@ def test_the_longest_trials_of_which_enough_fit_are_chosen(
     asked = experiment(tmp_path, limit_s)
     found = fitted(asked)
     assert times(found)[0] == time_s
-    note = shortening_note(asked, found)
     if time_s == 10:
-        assert note is None
+        assert not notes(asked, found)
     else:
-        assert note is not None
-        assert note.startswith(f"trials measure for {time_s:g} s instead of 10 s (time_s)")
+        assert notes(asked, found)[0].startswith(
+            f"trials measure for {time_s:g} s instead of 10 s (time_s)"
+        )
 
 
 def test_all_chosen_trials_fit(tmp_path: Path) -> None:
@@ -78,9 +78,40 @@ def test_all_chosen_trials_fit(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_last_for_a_time_stays_as_it_is(tmp_path: Path, text: str) -> None:
-    found = experiment(tmp_path, 10.0, text)
+    found = experiment(tmp_path, 200.0, text)
     assert fitted(found) == found
-    assert shortening_note(found, found) is None
+    assert notes(found, found) == []
+
+
+def levels(found: Experiment, factor: str) -> tuple[object, ...]:
+    return next(each.levels for each in found.factors if each.name == factor)
+
+
+def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits(tmp_path: Path) -> None:
+    names = ["point-query", "scan", "update-index", "update-nonindex"]
+    text = DRIVEN.replace('["point-query", "scan"]', str(names).replace("'", '"'))
+    last_count = len(names)
+    for limit_s in range(300, 10, -10):
+        asked = experiment(tmp_path, float(limit_s), text)
+        found = fitted(asked)
+        count = len(levels(found, "test"))
+        assert levels(found, "test") == tuple(names[:count])
+        assert 1 <= count <= last_count
+        last_count = count
+        trials = [each for each in expand(found, seed=1).trials if each.block < 3]
+        assert count == 1 or unmeasured_s(expand(found, seed=1).only(trials)) <= limit_s
+        missing = [note for note in notes(asked, found) if "left out" in note]
+        assert bool(missing) == (count < len(names))
+        assert all(name in missing[0] for name in names[count:] if missing)
+        if count < len(names):
+            assert times(found)[0] <= 2.5, "trials are shortened first"
+    assert last_count == 1
+
+
+def test_compared_tests_are_never_left_out(tmp_path: Path) -> None:
+    text = DRIVEN.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
+    text = text.replace('base = "mysql-5.6.24"', 'factor = "test"\nbase = "scan"')
+    assert len(levels(fitted(experiment(tmp_path, 10.0, text)), "test")) == 2
 
 
 def test_without_a_limit_nothing_is_shortened(tmp_path: Path) -> None:
