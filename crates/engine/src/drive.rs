@@ -18,7 +18,7 @@ use super::client::Client;
 use super::clock::Clock;
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    BesideResult, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
+    BackgroundResult, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
     SideResult,
 };
 use super::maintenance::{self, RunStatements};
@@ -42,7 +42,7 @@ const SEEN_WAITING_NS: u64 = 200_000_000;
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
 /// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`, and after these
-/// come the clients of each group beside. `report` is called by the calling thread. A true `stop` ends the drive
+/// come the clients of each background group. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
 /// the limit too.
 pub fn drive<C: Session, S: Script + Send>(
@@ -70,13 +70,13 @@ pub fn drive_with_maintenance<C: Session, S: Script + Send>(
     let threads = drive.thread_count();
     let mut groups =
         open_all(drive.connections(), drive.sides(), threads, &open).map_err(failed)?;
-    let beside: Vec<DriveSettings> =
-        drive.beside.iter().map(|group| drive.of_beside(group)).collect();
-    let mut groups_beside = Vec::new();
+    let background: Vec<DriveSettings> =
+        drive.background_clients.iter().map(|group| drive.of_background(group)).collect();
+    let mut background_groups = Vec::new();
     let mut opened = drive.connections();
-    for settings in &beside {
+    for settings in &background {
         let open = |number| open(opened + number);
-        groups_beside.extend(open_all(settings.clients, 1, 1, &open).map_err(failed)?);
+        background_groups.extend(open_all(settings.clients, 1, 1, &open).map_err(failed)?);
         opened += settings.clients;
     }
     if let Some(path) = &drive.statement_activity {
@@ -105,20 +105,21 @@ pub fn drive_with_maintenance<C: Session, S: Script + Send>(
             source,
         })
     };
-    let all = threads as usize + beside.len();
+    let all = threads as usize + background.len();
     let wakers =
         (0..all).map(|_| Waker::new()).collect::<io::Result<Vec<_>>>().map_err(cannot_start)?;
     let (sender, messages) = channel();
     let primary = (0..threads).zip(groups).map(|(thread, clients)| {
         (context, clients, arrivals(drive, threads, thread, shared.start_ns))
     });
-    let others = beside.iter().zip(&drive.beside).zip((1..).zip(groups_beside)).map(
-        |((settings, group), (number, clients))| {
-            let context =
-                Context { drive: settings, names: &group.names, group: number, ..context };
-            (context, clients, arrivals(settings, 1, 0, shared.start_ns))
-        },
-    );
+    let others =
+        background.iter().zip(&drive.background_clients).zip((1..).zip(background_groups)).map(
+            |((settings, group), (number, clients))| {
+                let context =
+                    Context { drive: settings, names: &group.names, group: number, ..context };
+                (context, clients, arrivals(settings, 1, 0, shared.start_ns))
+            },
+        );
     let workers = primary
         .chain(others)
         .zip(&wakers)
@@ -184,15 +185,15 @@ fn arrivals(drive: &DriveSettings, threads: u32, thread: u32, start_ns: u64) -> 
     Some(Arrivals::new(schedule, max_lateness))
 }
 
-/// Return the results of the groups beside, in their order; each has one thread.
-fn beside_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec<BesideResult> {
+/// Return the results of the groups of background clients, in their order; each has one thread.
+fn background_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec<BackgroundResult> {
     finished.sort_by_key(|each| each.group);
     finished
         .into_iter()
         .map(|mut each| {
-            let group = &drive.beside[each.group - 1];
+            let group = &drive.background_clients[each.group - 1];
             let records = each.records.swap_remove(0);
-            BesideResult {
+            BackgroundResult {
                 test: group.test.clone(),
                 clients: group.clients,
                 pacing: PacingResult::new(group.pacing, each.punctuality),
@@ -258,7 +259,7 @@ fn conclude(
         transactions_per_client: per_client,
         sides,
         slices: drive.slices.map(|_| slices),
-        beside: beside_results(drive, others),
+        background_clients: background_results(drive, others),
         transactions: records.transactions,
         statements: records.statements,
         maintenance,

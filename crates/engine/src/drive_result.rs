@@ -72,8 +72,8 @@ pub struct DriveResult {
     pub sides: Option<Vec<SideResult>>,
     /// The slices of whole groups in the measured part, in their order; null as above.
     pub slices: Option<Vec<Slice>>,
-    /// The groups that worked beside, in their order. No other figure is of them.
-    pub beside: Vec<BesideResult>,
+    /// The groups of background clients, in their order. No other figure is of them.
+    pub background_clients: Vec<BackgroundResult>,
     /// Null where no statements of maintenance ran, or not to their end.
     pub maintenance: Option<MaintenanceResult>,
     /// `ROLLBACK`s sent after errors inside transactions; no record has them.
@@ -85,9 +85,9 @@ pub struct DriveResult {
     pub client: ClientCpu,
 }
 
-/// The measured part of a group of clients that worked beside others.
+/// The measured part of a group of background clients.
 #[derive(Clone, Debug, Serialize)]
-pub struct BesideResult {
+pub struct BackgroundResult {
     pub test: String,
     pub clients: u32,
     pub pacing: PacingResult,

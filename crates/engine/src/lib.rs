@@ -36,7 +36,8 @@ mod worker;
 pub use arrivals::LATE_NS;
 pub use drive::{drive, drive_with_maintenance};
 pub use drive_result::{
-    BesideResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report, SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report,
+    SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::Latencies;
@@ -44,7 +45,7 @@ pub use maintenance::{MaintenanceResult, PartResult, RunStatements};
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
 pub use settings::{
-    Arrivals, Beside, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup,
+    Arrivals, BackgroundClients, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup,
 };
 pub use slices::{Groups, Slice, SliceSettings};
 pub use thread_setup::first_unusable as first_unusable_cpu;

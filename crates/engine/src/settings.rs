@@ -52,14 +52,14 @@ pub struct DriveSettings {
     /// The share by which each side of slices is made slower; empty for none.
     pub slowdowns: Vec<f64>,
     /// Further groups of clients that work meanwhile. Their records are apart, and a time ends them.
-    pub beside: Vec<Beside>,
+    pub background_clients: Vec<BackgroundClients>,
     /// The seed of random arrivals, and of the order of slices.
     pub seed: u64,
 }
 
-/// Clients that work beside those that the drive is about, on a thread of their own.
+/// Clients that work while those of the drive are measured, on a thread of their own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct BackgroundClients {
     /// Their test, by which results name them.
     pub test: String,
     pub clients: u32,
@@ -146,9 +146,9 @@ impl DriveSettings {
         self.clients * self.sides()
     }
 
-    /// Return the settings of a group beside as those of a drive of its own.
+    /// Return the settings of a background group as those of a drive of its own.
     #[must_use]
-    pub fn of_beside(&self, group: &Beside) -> Self {
+    pub fn of_background(&self, group: &BackgroundClients) -> Self {
         Self {
             clients: group.clients,
             threads: 1,
@@ -157,7 +157,7 @@ impl DriveSettings {
             statement_activity: None,
             slices: None,
             slowdowns: Vec::new(),
-            beside: Vec::new(),
+            background_clients: Vec::new(),
             seed: group.seed,
             ..self.clone()
         }
@@ -194,7 +194,7 @@ mod tests {
             slices: None,
             maintenance_after: None,
             slowdowns: Vec::new(),
-            beside: Vec::new(),
+            background_clients: Vec::new(),
             seed: 1,
         }
     }

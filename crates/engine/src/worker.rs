@@ -49,7 +49,7 @@ pub enum Message {
 
 /// All that a thread has found out.
 pub struct Finished {
-    /// The group of its clients: 0, or the number of one beside.
+    /// The group of its clients: 0, or the number of a background group.
     pub group: usize,
     /// By side; of one where all clients work at the same time.
     pub records: Vec<Records>,
@@ -106,7 +106,7 @@ pub struct Context<'a> {
     pub drive: &'a DriveSettings,
     pub names: &'a Names,
     pub shared: &'a Shared,
-    /// The group of the clients: 0, or the number of one beside.
+    /// The group of the clients: 0, or the number of a background group.
     pub group: usize,
 }
 
@@ -231,7 +231,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         if self.group == 0 {
             return counts;
         }
-        // Nobody adds those of a group beside to the others'.
+        // Nobody adds those of a background group to the others'.
         Box::new(Counts { heard: counts.heard, under_way: counts.under_way, ..Counts::default() })
     }
 

@@ -223,7 +223,7 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
         slices: None,
         maintenance_after: None,
         slowdowns: Vec::new(),
-        beside: Vec::new(),
+        background_clients: Vec::new(),
         seed: 1,
     };
     let names = Names {

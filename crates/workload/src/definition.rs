@@ -325,13 +325,13 @@ pub struct Test {
     pub table: Option<String>,
     /// Clients of other tests that work meanwhile.
     #[serde(default)]
-    pub beside: Vec<Beside>,
+    pub background_clients: Vec<BackgroundClients>,
 }
 
-/// Clients that repeat a test beside those of another one.
+/// Clients that repeat a test while those of another one are measured.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct BackgroundClients {
     pub test: String,
     /// As many as of the other test by default.
     pub clients: Option<Number>,

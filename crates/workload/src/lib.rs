@@ -5,7 +5,7 @@
 
 mod answers;
 mod arithmetic;
-pub mod beside;
+pub mod background_clients;
 mod compile;
 pub mod definition;
 mod flat_steps;

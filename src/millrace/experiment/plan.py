@@ -75,14 +75,16 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 
 
 def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> None:
-    """Raise ValidationError where nothing ends the clients beside those of a test."""
-    if not any("beside" in test for test in experiment.workload.get("tests", {}).values()):
+    """Raise ValidationError where nothing ends the background clients of a test."""
+    if not any(
+        "background_clients" in test for test in experiment.workload.get("tests", {}).values()
+    ):
         return
     workload = experiment.checked_workload
     for treatment in treatments:
         values = workload.values(chosen(experiment, treatment))
-        if int(values["operations"]) and workload.clients_beside(values):
-            message = f"the test {values['test']} has clients beside its own, whom only a time ends"
+        if int(values["operations"]) and workload.background_client_count(values):
+            message = f"the test {values['test']} has background clients, whom only a time ends"
             found = Diagnostic("parameters.operations", message, "time_s, without operations")
             raise ValidationError(experiment.source, [found])
 

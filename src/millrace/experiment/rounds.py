@@ -110,11 +110,11 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             "arrivals would wait for the other servers' slices",
             "rate = 0, a closed loop",
         )
-    if any(workload.clients_beside(each) for each in driven):
+    if any(workload.background_client_count(each) for each in driven):
         yield Diagnostic(
             "factors.test",
-            "clients of another test would work beside these, in the slices of all servers",
-            "tests without beside, or interleaved trials",
+            "background clients would work in the slices of all servers",
+            "tests without background_clients, or interleaved trials",
         )
     if any(int(each["operations"]) for each in driven):
         yield Diagnostic(

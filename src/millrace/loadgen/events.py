@@ -197,8 +197,8 @@ class Side(Document):
     mean_gap_s: Count  # within its turns
 
 
-class Beside(Document):
-    """The measured part of clients that repeated another test beside those of a drive phase."""
+class BackgroundResult(Document):
+    """The measured part of background clients, who repeated another test."""
 
     test: str
     clients: int
@@ -255,7 +255,7 @@ class DriveResult(Document):
     statements: Items[Record]
     sides: Items[Side] | None = None  # by their numbers; None where one server was driven
     slices: Items[Slice] | None = None  # of whole groups, in their order; None as above
-    beside: Items[Beside] = ()
+    background_clients: Items[BackgroundResult] = ()
     maintenance: MaintenanceResult | None = None
     rollbacks: int = 0
     unanswered: int = 0
@@ -275,7 +275,7 @@ class DriveResult(Document):
         """Return the event as plain data without the encoded histograms and without slices."""
         latencies = {"service": {"encoded"}, "response": {"encoded"}}
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
-        parts = {"sides": {"__all__": encoded}, "beside": {"__all__": encoded}}
+        parts = {"sides": {"__all__": encoded}, "background_clients": {"__all__": encoded}}
         bulky: dict[str, Any] = {**encoded, **parts, "slices": True}
         bulky["maintenance"] = {"parts": {"__all__": latencies}}
         return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)

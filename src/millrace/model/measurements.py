@@ -81,10 +81,12 @@ SKIPPED = _measured("skipped", "", "lower", "Transactions of the schedule that w
 MEAN_GAP_S = _measured(
     "mean_gap_s", "s", "lower", "Mean time between a client's answer and its next statement."
 )
-beside_scheduled = _of_phase("_beside_scheduled", "", "Transactions due of a test beside.")
-beside_done = _of_phase("_beside_done", "", "Those that succeeded.", better="higher")
-beside_late = _of_phase("_beside_late", "", "Those that were sent late.")
-beside_longest_s = _of_phase("_beside_longest_s", "s", "The longest of them.")
+background_scheduled = _of_phase(
+    "_background_scheduled", "", "Transactions due of background clients."
+)
+background_done = _of_phase("_background_done", "", "Those that succeeded.", better="higher")
+background_late = _of_phase("_background_late", "", "Those that were sent late.")
+background_longest_s = _of_phase("_background_longest_s", "s", "The longest of them.")
 WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
 SLICES = _measured("slices", "", None, "Slices of whole groups in which the server had its turn.")
 ROUND_S = _measured("round_s", "s", None, "Time in which the servers of a round took turns.")
@@ -251,8 +253,11 @@ def current_name(stored: str) -> str:
     """Return the name of today for a stored one.
 
     What loading waited for was once ``{phase}_generator_wait_s``: for a phase named ``load`` that
-    read like a figure of the load generator. Snapshots were once templates.
+    read like a figure of the load generator. Snapshots were once templates, and figures of
+    background clients had ``beside`` in their names.
     """
+    if found := re.fullmatch(r"(\w+)_beside_(scheduled|done|late|longest_s)", stored):
+        return f"{found[1]}_background_{found[2]}"
     if stored in ("template_restore_s", "template_saved_s"):
         return stored.replace("template", "snapshot")
     phase = stored.removesuffix("_generator_wait_s")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 V = TypeVar("V")
 
 _FIRST_NAMES = {
+    "background_clients": "beside",
     "generators": "draws",
     "cache_mode": "fits",
     "colocate_client": "share_cpu",
@@ -46,9 +47,12 @@ def _of_workload(definition: Mapping[str, object], names: Mapping[str, str]) -> 
             return whole
         return {**whole, key: _renamed(whole[key], names)}
 
+    def of_test(test: Any) -> Any:
+        return part(_renamed(test, names) if isinstance(test, dict) else test, "values")
+
     renamed: dict[str, Any] = part(_renamed(definition, names), "parameters")
     if isinstance(tests := renamed.get("tests"), dict):
-        renamed["tests"] = {name: part(test, "values") for name, test in tests.items()}
+        renamed["tests"] = {name: of_test(test) for name, test in tests.items()}
     return renamed
 
 

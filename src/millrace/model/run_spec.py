@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 
 from millrace.levels import Level
 from millrace.model.documents import (
@@ -17,6 +17,7 @@ from millrace.model.documents import (
     Number,
     OpenDocument,
 )
+from millrace.model.measurements import current_name
 from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.renamed_keys import read_parameters, read_workload
 from millrace.model.roles import SERVER
@@ -28,6 +29,7 @@ _MOST_CLIENTS = 1_000_000
 Of = Literal["transaction", "statement", "before", "during", "after"]
 Time = Literal["service", "response"]
 Direction = Literal["higher", "lower"]
+_MeasurementName = Annotated[str, AfterValidator(current_name)]
 
 
 class MetricDefinition(Document):
@@ -37,8 +39,8 @@ class MetricDefinition(Document):
     title: str
     unit: str
     direction: Direction
-    numerator: Items[str] = ()
-    denominator: Items[str] = ()
+    numerator: Items[_MeasurementName] = ()
+    denominator: Items[_MeasurementName] = ()
     primary: bool = False
     percentile: Annotated[Number, Field(gt=0, le=100)] | None = None
     of: Of | None = None

@@ -14,7 +14,7 @@ from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecor
 from millrace.workloads.definition import Workload
 from millrace.workloads.sure_rows import Rows
 
-KEEP_RATE = "keep_rate"  # the step that fails where clients beside missed their rate
+KEEP_RATE = "keep_rate"  # the step that fails where background clients missed their rate
 _KEPT_RATE = 0.99
 VERIFY_ROWS = "verify_rows"  # the step that fails where statements found no rows
 _FEWEST_STATEMENTS = 20  # fewer say nothing; their errors count with the transactions'
@@ -107,20 +107,20 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
         yield from _maintained(phase.maintenance)
     if phase.client is not None:
         yield from _client(phase.client)
-    for group in phase.beside:
-        yield from _beside(group)
+    for group in phase.background_clients:
+        yield from _background(group)
 
 
-def _beside(group: events.Beside) -> Iterator[MeasurementRecord]:
-    yield MeasurementRecord(names.beside_done(group.test), _done(group))
+def _background(group: events.BackgroundResult) -> Iterator[MeasurementRecord]:
+    yield MeasurementRecord(names.background_done(group.test), _done(group))
     if group.pacing.kind == "open":
-        yield MeasurementRecord(names.beside_scheduled(group.test), group.pacing.scheduled)
-        yield MeasurementRecord(names.beside_late(group.test), group.pacing.late)
+        yield MeasurementRecord(names.background_scheduled(group.test), group.pacing.scheduled)
+        yield MeasurementRecord(names.background_late(group.test), group.pacing.late)
     longest_s = max((each.service.max_s or 0.0 for each in group.transactions), default=0.0)
-    yield MeasurementRecord(names.beside_longest_s(group.test), longest_s)
+    yield MeasurementRecord(names.background_longest_s(group.test), longest_s)
 
 
-def _done(group: events.Beside) -> int:
+def _done(group: events.BackgroundResult) -> int:
     return sum(each.count for each in group.transactions)
 
 
@@ -193,16 +193,16 @@ def refuse_partial(result: events.LoadResult) -> None:
 
 
 def refuse_missed_rates(result: events.LoadResult) -> None:
-    """Raise TrialFailed where clients beside missed their rate: speed beside less work is none.
+    """Raise TrialFailed where background clients missed their rate: with less load, speed is none.
 
     One transaction of each client may be due and not begun when the measured part ends.
     """
     driven = result.driven()
-    for group in () if driven is None else driven.beside:
+    for group in () if driven is None else driven.background_clients:
         due, done = group.pacing.scheduled, _done(group)
         if group.pacing.kind == "open" and done < _KEPT_RATE * due - group.clients:
             raise TrialFailed(
-                f"{group.test} beside the clients missed their rate: {done:,} of {due:,} "
+                f"the background clients of {group.test} missed their rate: {done:,} of {due:,} "
                 f"transactions that were due were done ({done / due:.0%})",
                 hint="the figures of such a step compare with nothing; a lower rate, or a faster "
                 "host",

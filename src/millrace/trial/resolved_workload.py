@@ -79,7 +79,7 @@ class ResolvedWorkload:
     def connections(self) -> int | None:
         """The number of driven or loading connections, which waking CPUs can delay, if any."""
         if self.checked.drives:
-            return int(self.values["clients"]) + self.checked.clients_beside(self.values)
+            return int(self.values["clients"]) + self.checked.background_client_count(self.values)
         if not self.checked.tables:
             return None
         asked = int(self.table_values["load_threads"]) or len(os.sched_getaffinity(0))

@@ -69,7 +69,7 @@ def _driving_s(workload: ResolvedWorkload) -> float:
     measured_s = float(values["time_s"])
     if operations:
         measured_s = operations / (min(rate, _TRANSACTIONS_PER_S) or _TRANSACTIONS_PER_S)
-    clients = int(values["clients"]) + workload.checked.clients_beside(values)
+    clients = int(values["clients"]) + workload.checked.background_client_count(values)
     connecting_s = clients / _CONNECTIONS_PER_S
     return connecting_s + warmup_s(workload) + 2 * measured_s
 

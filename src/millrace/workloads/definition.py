@@ -71,8 +71,8 @@ class Check(Part):
         return fill(self.sql.strip(), values)
 
 
-class Beside(Part):
-    """Clients that repeat another test beside those of a test, flat out without a ``rate``."""
+class BackgroundClients(Part):
+    """Clients that repeat another test while a test is measured, flat out without a ``rate``."""
 
     test: str
     clients: Number = "{clients}"
@@ -89,7 +89,7 @@ class Test(Part):
 
     title: str
     values: dict[str, Level] = Field(default={})
-    beside: list[Beside] = Field(default=[])
+    background_clients: list[BackgroundClients] = Field(default=[])
 
 
 class Metric(Part):
@@ -194,8 +194,10 @@ class Workload(Part):
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
-            if missing := {each.test for each in test.beside} - set(self.tests):
-                raise ValueError(f"test {name}: there is no test {missing.pop()!r} to be beside it")
+            if missing := {each.test for each in test.background_clients} - set(self.tests):
+                raise ValueError(
+                    f"test {name}: background_clients: there is no test {missing.pop()!r}"
+                )
 
     def _check_replica(self) -> None:
         kinds: list[str] = [phase.kind for phase in self.phases]
@@ -269,10 +271,12 @@ class Workload(Part):
                 values[name] = evaluated(values[name], values)
         return values
 
-    def clients_beside(self, values: Mapping[str, Any]) -> int:
-        """Return the number of clients that work beside those of the chosen test."""
+    def background_client_count(self, values: Mapping[str, Any]) -> int:
+        """Return the number of background clients of the chosen test."""
         test = self.tests.get(str(values.get("test", self.default_test)))
-        return sum(evaluated(each.clients, values) for each in (test.beside if test else ()))
+        return sum(
+            evaluated(each.clients, values) for each in (test.background_clients if test else ())
+        )
 
     def data_bytes(self, chosen: Mapping[str, Any]) -> int:
         """Return the approximate length of the data, with which memory and redo sizes scale."""

@@ -57,9 +57,9 @@ def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
     return list(raised.value.diagnostics)
 
 
-def test_clients_beside_others_need_an_end_by_time(tmp_path: Path) -> None:
-    beside = {**driving()["tests"]["one"], "beside": [{"test": "point"}]}
-    tests = {**driving()["tests"], "one": beside}
+def test_background_clients_need_an_end_by_time(tmp_path: Path) -> None:
+    crowded = {**driving()["tests"]["one"], "background_clients": [{"test": "point"}]}
+    tests = {**driving()["tests"], "one": crowded}
     experiment = replace(read_text(tmp_path, FILE), workload=driving(tests=tests))
     expand(experiment, seed=1)
     with pytest.raises(ValidationError, match="whom only a time ends"):

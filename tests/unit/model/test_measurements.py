@@ -60,6 +60,8 @@ def test_an_error_code_is_read_from_its_name() -> None:
         ("fill_generator_wait_s", "fill_row_wait_s"),
         ("load_generator_user_s", "load_generator_user_s"),
         ("load_row_wait_s", "load_row_wait_s"),
+        ("inserts_beside_done", "inserts_background_done"),
+        ("inserts_beside_longest_s", "inserts_background_longest_s"),
         ("template_restore_s", "snapshot_restore_s"),
         ("template_saved_s", "snapshot_saved_s"),
     ],

@@ -132,8 +132,11 @@ def test_keys_that_were_renamed_are_read_under_their_names_of_today(path: Path) 
         spec["workload"] |= {
             "draws": {"id": {"kind": "integer"}},
             "parameters": {name: {"default": 0} for name in first_names},
-            "tests": {"one": {"title": "One", "values": first_names}},
+            "tests": {"one": {"title": "One", "values": first_names, "beside": [{"test": "two"}]}},
         }
+        spec["workload"]["metrics"]["longest"] = {
+            "title": "", "unit": "s", "direction": "lower", "numerator": ["two_beside_longest_s"],
+        }  # fmt: skip
         connection.execute("UPDATE runs SET spec = ? WHERE id = 'first'", (json.dumps(spec),))
     with Store.open(path) as store:
         read = store.load_run("first").run.spec
@@ -142,4 +145,6 @@ def test_keys_that_were_renamed_are_read_under_their_names_of_today(path: Path) 
     assert "draws" not in workload
     assert workload["generators"] == {"id": {"kind": "integer"}}
     assert workload["parameters"].keys() == values.keys()
-    assert workload["tests"]["one"]["values"] == values
+    test = {"title": "One", "values": values, "background_clients": [{"test": "two"}]}
+    assert workload["tests"]["one"] == test
+    assert read.workload.metrics["longest"].numerator == ("two_background_longest_s",)

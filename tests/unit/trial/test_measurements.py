@@ -11,7 +11,7 @@ from millrace import workloads
 from millrace.errors import TrialFailed
 from millrace.loadgen.datasets import DataChecksum
 from millrace.loadgen.events import (
-    Beside,
+    BackgroundResult,
     ClientUsage,
     DriveResult,
     HistogramResult,
@@ -194,33 +194,35 @@ def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
     assert not {"scheduled", "late", "skipped"} & found.keys()
 
 
-def beside(done: int, *, scheduled: int = 200, clients: int = 1) -> Beside:
+def background(done: int, *, scheduled: int = 200, clients: int = 1) -> BackgroundResult:
     pacing = Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=scheduled, late=3)
-    return Beside(
+    return BackgroundResult(
         test="inserts", clients=clients, pacing=pacing, transactions=(record("inserts", done),),
         statements=(record("insert", done),), rollbacks=0, unanswered=0, error_messages={},
     )  # fmt: skip
 
 
-def test_clients_beside_have_figures_of_their_own() -> None:
-    with_others = measured(driven(beside=(beside(200),)))
-    assert {name: with_others.pop(name) for name in list(with_others) if "beside" in name} == {
-        "inserts_beside_done": 200,
-        "inserts_beside_scheduled": 200,
-        "inserts_beside_late": 3,
-        "inserts_beside_longest_s": histogram(200).max_s,
+def test_background_clients_have_figures_of_their_own() -> None:
+    with_others = measured(driven(background_clients=(background(200),)))
+    assert {name: with_others.pop(name) for name in list(with_others) if "background" in name} == {
+        "inserts_background_done": 200,
+        "inserts_background_scheduled": 200,
+        "inserts_background_late": 3,
+        "inserts_background_longest_s": histogram(200).max_s,
     }
     assert with_others == measured(driven())
-    flat_out = beside(200).replace(pacing=Pacing(kind="closed"))
-    assert "inserts_beside_scheduled" not in measured(driven(beside=(flat_out,)))
-    measurements.refuse_missed_rates(driven(beside=(flat_out,)))
+    flat_out = background(200).replace(pacing=Pacing(kind="closed"))
+    assert "inserts_background_scheduled" not in measured(driven(background_clients=(flat_out,)))
+    measurements.refuse_missed_rates(driven(background_clients=(flat_out,)))
 
 
-def test_a_missed_rate_beside_fails_the_trial() -> None:
-    measurements.refuse_missed_rates(driven(beside=(beside(197), beside(196, clients=2))))
-    message = r"inserts .* missed their rate: 150 of 200 .*75%"
+def test_a_missed_rate_of_background_clients_fails_the_trial() -> None:
+    measurements.refuse_missed_rates(
+        driven(background_clients=(background(197), background(196, clients=2)))
+    )
+    message = r"inserts missed their rate: 150 of 200 .*75%"
     with pytest.raises(TrialFailed, match=message) as failed:
-        measurements.refuse_missed_rates(driven(beside=(beside(150),)))
+        measurements.refuse_missed_rates(driven(background_clients=(background(150),)))
     assert failed.value.step == measurements.KEEP_RATE
 
 

@@ -141,8 +141,12 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"checks": [{**CHECK, "sql": "SELECT {row}"}]}, "check sums: unknown {row}"),
         ({"checks": [CHECK, CHECK]}, "two checks are called 'sums'"),
         (
-            {"tests": {"point": {"title": "x", "beside": [{"test": "pair", "rate": 5}]}}},
-            "test point: there is no test 'pair' to be beside it",
+            {
+                "tests": {
+                    "point": {"title": "x", "background_clients": [{"test": "pair", "rate": 5}]}
+                }
+            },
+            "test point: background_clients: there is no test 'pair'",
         ),
         ({"checks": [{**CHECK, "name": "Sums"}]}, "checks.0.name"),
     ],
@@ -163,17 +167,20 @@ def test_values_come_from_the_experiment_the_test_or_the_defaults() -> None:
     assert workload.values({"test": "one", "range_size": 1})["range_size"] == 1
 
 
-def test_values_of_tests_may_be_arithmetic_and_tests_may_have_clients_beside() -> None:
+def test_values_of_tests_may_be_arithmetic_and_tests_may_have_background_clients() -> None:
     definition = driving()
     definition["tests"]["one"] |= {
         "values": {"operations": "{table_size} * {clients} / 10"},
-        "beside": [{"test": "pair", "rate": "{clients} * 5"}, {"test": "point", "clients": 3}],
+        "background_clients": [
+            {"test": "pair", "rate": "{clients} * 5"},
+            {"test": "point", "clients": 3},
+        ],
     }
     workload = workloads.parse_workload(definition)
     assert workload.values({"test": "one", "clients": 4})["operations"] == 400
     assert workload.values({"test": "one", "operations": 7})["operations"] == 7
-    assert workload.clients_beside(workload.values({"test": "one", "clients": 4})) == 7
-    assert workload.clients_beside(workload.values({"test": "pair"})) == 0
+    assert workload.background_client_count(workload.values({"test": "one", "clients": 4})) == 7
+    assert workload.background_client_count(workload.values({"test": "pair"})) == 0
 
 
 def test_the_volume_of_tables() -> None:

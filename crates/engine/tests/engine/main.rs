@@ -2,7 +2,7 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small numbers
 
 mod any;
-mod beside;
+mod background_clients;
 mod errors;
 mod failing;
 mod maintenance;
@@ -40,7 +40,7 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
         slices: None,
         maintenance_after: None,
         slowdowns: Vec::new(),
-        beside: Vec::new(),
+        background_clients: Vec::new(),
         seed: 1,
     }
 }

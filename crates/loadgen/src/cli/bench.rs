@@ -195,7 +195,7 @@ impl BenchArgs {
             slices: None,
             maintenance_after: None,
             slowdowns: Vec::new(),
-            beside: Vec::new(),
+            background_clients: Vec::new(),
             statement_activity: None,
             seed: self.workload_options.rand_seed,
         })

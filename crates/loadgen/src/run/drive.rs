@@ -29,7 +29,7 @@ pub fn drive(
     let sides = drive.settings.sides();
     let open = |connection| {
         let deadline = deadline.within(OPENING_LIMIT);
-        if let Some((program, client)) = beside(drive, connection) {
+        if let Some((program, client)) = background_client(drive, connection) {
             return open_client(session, (program, drive.pings), client, 0, &deadline);
         }
         let (client, side) = (connection / sides, connection % sides);
@@ -65,10 +65,11 @@ pub fn drive(
     Ok(outcome?)
 }
 
-/// Return what a connection of a group beside asks, and its client's number there.
-fn beside(drive: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
+/// Return what a connection of a background group asks, and its client's number there.
+fn background_client(drive: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
     let mut number = connection.checked_sub(drive.settings.connections())?;
-    for (group, program) in drive.settings.beside.iter().zip(&drive.beside) {
+    for (group, program) in drive.settings.background_clients.iter().zip(&drive.background_clients)
+    {
         match number.checked_sub(group.clients) {
             None => return Some((program, number)),
             Some(rest) => number = rest,

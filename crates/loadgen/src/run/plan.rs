@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
-use engine::{Arrivals, Beside, DriveSettings, End, Pacing};
+use engine::{Arrivals, BackgroundClients, DriveSettings, End, Pacing};
 use protocol::mysql::Login;
 use protocol::script::Names;
-use workload::beside;
+use workload::background_clients;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
 use workload::validation::ValidationError;
@@ -52,8 +52,8 @@ pub(super) struct PlannedDrive {
     pub protocol: Protocol,
     pub settings: DriveSettings,
     pub program: Program,
-    /// The programs of the groups beside, in their order.
-    pub beside: Vec<Program>,
+    /// The programs of the background groups, in their order.
+    pub background_clients: Vec<Program>,
     pub maintenance: Vec<String>,
     pub pings: u32,
     pub primary: bool,
@@ -137,14 +137,15 @@ impl Compiler {
             Program::compile(definition, defaults, values, test, clients, drive.protocol, seed)
         };
         let program = compile(&drive.test, clients, seed)?;
-        let groups = beside::groups(definition, defaults, values, &drive.test, clients)?;
-        refuse_beside(&groups, &drive, key)?;
+        let groups =
+            background_clients::groups(definition, defaults, values, &drive.test, clients)?;
+        refuse_background_clients(&groups, &drive, key)?;
         let mut settings = DriveSettings { seed, ..drive.settings };
         let mut programs = Vec::new();
         for (number, group) in (1..).zip(groups) {
             let seed = seed.wrapping_add(number);
             let program = compile(&group.test, group.clients, seed)?;
-            settings.beside.push(Beside {
+            settings.background_clients.push(BackgroundClients {
                 test: group.test,
                 clients: group.clients,
                 pacing: group.rate.map_or(Pacing::Closed, |rate| Pacing::Open {
@@ -163,7 +164,7 @@ impl Compiler {
             protocol: drive.protocol,
             settings,
             program,
-            beside: programs,
+            background_clients: programs,
             maintenance: drive.maintenance,
             pings: drive.pings,
             primary: drive.primary,
@@ -179,16 +180,16 @@ pub(super) fn names_of(program: &Program) -> Names {
     }
 }
 
-/// Refuse groups beside where nothing would end them, or where others work by turns.
-fn refuse_beside(
-    groups: &[beside::Group],
+/// Refuse background clients where nothing would end them, or where others work by turns.
+fn refuse_background_clients(
+    groups: &[background_clients::Group],
     drive: &Drive,
     key: &str,
 ) -> Result<(), ValidationError> {
     let Some(first) = groups.first() else {
         return Ok(());
     };
-    let message = |why| format!("{} has clients of {} beside it, {why}", drive.test, first.test);
+    let message = |why| format!("{} has background clients of {}, {why}", drive.test, first.test);
     if drive.settings.slices.is_some() {
         let message = message("who take no turns");
         return Err(ValidationError::new(format!("{key}.slices"), message));

@@ -199,7 +199,7 @@ impl RawDrive {
             slices,
             maintenance_after,
             slowdowns: slices::slowdowns(self.slices.as_ref()),
-            beside: Vec::new(), // the test says who they are
+            background_clients: Vec::new(), // the test says who they are
             seed,
         };
         slices::check_drive(&settings, key)?;

@@ -31,7 +31,7 @@ fn what_drives_clients() {
                 slices: None,
                 maintenance_after: None,
                 slowdowns: Vec::new(),
-                beside: Vec::new(),
+                background_clients: Vec::new(),
                 seed: 7,
             },
             maintenance: Vec::new(),

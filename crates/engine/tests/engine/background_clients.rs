@@ -1,14 +1,20 @@
-//! Groups of clients beside those that a drive is about: at their own rate, and with their own records.
+//! Groups of background clients: at their own rate, and with their own records.
 
 use std::time::Duration;
 
-use engine::{Arrivals, Beside, DriveSettings, End, Pacing, PacingResult, Part, Report};
+use engine::{Arrivals, BackgroundClients, DriveSettings, End, Pacing, PacingResult, Part, Report};
 
 use super::server::{Answer, OK, Server, StatementScript};
 use super::{drive_scripts, settings};
 
-fn beside(test: &str, clients: u32, pacing: Pacing) -> Beside {
-    Beside { test: test.to_owned(), clients, pacing, names: StatementScript::names(2), seed: 1 }
+fn group(test: &str, clients: u32, pacing: Pacing) -> BackgroundClients {
+    BackgroundClients {
+        test: test.to_owned(),
+        clients,
+        pacing,
+        names: StatementScript::names(2),
+        seed: 1,
+    }
 }
 
 #[test]
@@ -17,7 +23,7 @@ fn groups_have_their_rates_and_records() {
     let paced = Pacing::Open { rate: 50.0, arrivals: Arrivals::Constant, max_lateness: None };
     let settings = DriveSettings {
         end: End::Time(Duration::from_secs(2)),
-        beside: vec![beside("paced", 2, paced), beside("eager", 1, Pacing::Closed)],
+        background_clients: vec![group("paced", 2, paced), group("eager", 1, Pacing::Closed)],
         ..settings(2, 2)
     };
     // Connections 0 and 1 are of the drive, the next two of the first group.
@@ -26,7 +32,9 @@ fn groups_have_their_rates_and_records() {
     let driven = driven.unwrap();
     assert_eq!(driven.clients, 2);
     let counts = |records: &[engine::Record]| records.iter().map(|each| each.count).sum::<u64>();
-    let [paced, eager] = &driven.beside[..] else { panic!("{:?}", driven.beside) };
+    let [paced, eager] = &driven.background_clients[..] else {
+        panic!("{:?}", driven.background_clients)
+    };
     assert_eq!((paced.test.as_str(), paced.clients), ("paced", 2));
     let PacingResult::Open { scheduled, skipped, .. } = paced.pacing else { panic!("{paced:?}") };
     assert_eq!(scheduled, 100);
@@ -57,10 +65,11 @@ fn a_group_that_a_slow_server_holds_up_says_what_it_missed() {
         Answer::Bytes(OK.to_vec())
     });
     let paced = Pacing::Open { rate: 100.0, arrivals: Arrivals::Constant, max_lateness: None };
-    let settings = DriveSettings { beside: vec![beside("paced", 1, paced)], ..settings(1, 1) };
+    let settings =
+        DriveSettings { background_clients: vec![group("paced", 1, paced)], ..settings(1, 1) };
     let (driven, _) = drive_scripts(&settings, &server, 1, &|_| StatementScript::new(1));
-    let group = &driven.unwrap().beside[0];
-    let PacingResult::Open { scheduled, skipped, .. } = group.pacing else { panic!("{group:?}") };
+    let paced = &driven.unwrap().background_clients[0];
+    let PacingResult::Open { scheduled, skipped, .. } = paced.pacing else { panic!("{paced:?}") };
     assert_eq!(scheduled, 100);
     assert!(skipped > 50, "{skipped}");
 }

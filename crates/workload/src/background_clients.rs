@@ -1,4 +1,4 @@
-//! The groups of clients that work beside those of a test.
+//! The groups of background clients of a test.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Group {
     pub rate: Option<f64>,
 }
 
-/// Return the groups beside `clients` of the test `test`, in their order.
+/// Return the background groups of the test `test`, in their order.
 pub fn groups(
     definition: &Definition,
     defaults: &BTreeMap<String, Value>,
@@ -30,26 +30,26 @@ pub fn groups(
     let values = Values::new(defaults, &written.values, values)
         .with("clients", Value::Integer(i64::from(clients)));
     let mut groups: Vec<Group> = Vec::new();
-    for (position, beside) in written.beside.iter().enumerate() {
-        let key = format!("tests.{test}.beside[{position}]");
-        let of_group = definition.tests.get(&beside.test).ok_or_else(|| {
+    for (position, asked) in written.background_clients.iter().enumerate() {
+        let key = format!("tests.{test}.background_clients[{position}]");
+        let of_group = definition.tests.get(&asked.test).ok_or_else(|| {
             let known = definition.tests.keys().map(String::as_str);
-            ValidationError::unknown(format!("{key}.test"), "test", &beside.test, known)
+            ValidationError::unknown(format!("{key}.test"), "test", &asked.test, known)
         })?;
-        if !of_group.beside.is_empty() {
-            let message = format!("{:?} has clients beside it itself", beside.test);
+        if !of_group.background_clients.is_empty() {
+            let message = format!("{:?} has background clients itself", asked.test);
             return Err(ValidationError::new(format!("{key}.test"), message));
         }
-        if groups.iter().any(|group| group.test == beside.test) {
-            let message = format!("{:?} is there twice", beside.test);
+        if groups.iter().any(|group| group.test == asked.test) {
+            let message = format!("{:?} is there twice", asked.test);
             return Err(ValidationError::new(format!("{key}.test"), message));
         }
         let clients_key = format!("{key}.clients");
         let same = Number::Integer(i64::from(clients));
-        let clients = beside.clients.as_ref().unwrap_or(&same);
+        let clients = asked.clients.as_ref().unwrap_or(&same);
         let clients = values.integer_in(clients, 1..=MAX_CLIENTS, &clients_key)?;
         let rate_key = format!("{key}.rate");
-        let rate = beside.rate.as_ref().map(|rate| values.real(rate, &rate_key)).transpose()?;
+        let rate = asked.rate.as_ref().map(|rate| values.real(rate, &rate_key)).transpose()?;
         if let Some(rate) = rate
             && !(rate.is_finite() && rate > 0.0)
         {
@@ -57,7 +57,7 @@ pub fn groups(
             return Err(ValidationError::new(rate_key, message));
         }
         groups.push(Group {
-            test: beside.test.clone(),
+            test: asked.test.clone(),
             clients: u32::try_from(clients).expect("the range is checked"),
             rate,
         });
@@ -71,14 +71,14 @@ mod tests {
 
     use super::*;
 
-    fn groups_of(beside: &Json) -> Result<Vec<Group>, String> {
+    fn groups_of(asked: &Json) -> Result<Vec<Group>, String> {
         let steps = json!([{"statements": ["s"]}]);
         let definition = serde_json::from_value(json!({
             "statements": {"s": {"sql": "SELECT 1"}},
             "tests": {
-                "read": {"title": "", "steps": steps, "values": {"rows_s": 100}, "beside": beside},
+                "read": {"title": "", "steps": steps, "values": {"rows_s": 100}, "background_clients": asked},
                 "write": {"title": "", "steps": steps},
-                "pair": {"title": "", "steps": steps, "beside": [{"test": "write"}]},
+                "pair": {"title": "", "steps": steps, "background_clients": [{"test": "write"}]},
             },
         }))
         .unwrap();
@@ -98,17 +98,29 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key() {
-        for (beside, expected) in [
-            (json!([{"test": "wrote"}]), "tests.read.beside[0].test: there is no test \"wrote\""),
-            (json!([{"test": "pair"}]), "tests.read.beside[0].test: \"pair\" has clients beside"),
+        for (asked, expected) in [
+            (
+                json!([{"test": "wrote"}]),
+                "tests.read.background_clients[0].test: there is no test \"wrote\"",
+            ),
+            (
+                json!([{"test": "pair"}]),
+                "tests.read.background_clients[0].test: \"pair\" has background clients",
+            ),
             (
                 json!([{"test": "write"}, {"test": "write"}]),
-                "tests.read.beside[1].test: \"write\" is there twice",
+                "tests.read.background_clients[1].test: \"write\" is there twice",
             ),
-            (json!([{"test": "write", "clients": 0}]), "tests.read.beside[0].clients: 0 is not"),
-            (json!([{"test": "write", "rate": 0}]), "tests.read.beside[0].rate: 0 is no rate"),
+            (
+                json!([{"test": "write", "clients": 0}]),
+                "tests.read.background_clients[0].clients: 0 is not",
+            ),
+            (
+                json!([{"test": "write", "rate": 0}]),
+                "tests.read.background_clients[0].rate: 0 is no rate",
+            ),
         ] {
-            let found = groups_of(&beside).unwrap_err();
+            let found = groups_of(&asked).unwrap_err();
             assert!(found.starts_with(expected), "{found}");
         }
     }
