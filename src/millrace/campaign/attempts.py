@@ -20,7 +20,7 @@ from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, 
 from millrace.quantities import utc_now
 from millrace.servers.instances.signals import signals_held
 from millrace.store import database, observations
-from millrace.store.checked import to_plain
+from millrace.store.checked import is_measurable, to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
 from millrace.trial.counting import count_trial
@@ -210,11 +210,15 @@ def _readable(result: AttemptResult) -> AttemptResult:
     for instance in result.instances:
         reason = database.refusal(to_plain(instance))
         if reason is not None:
-            return AttemptResult(
-                "failed",
-                steps=result.steps,
-                failed_step="record",
-                reason=f"{instance.server.name}: its answers cannot be stored: {reason}",
-            )
+            said = f"{instance.server.name}: its answers cannot be stored: {reason}"
+            return _unreadable(result, "record", said)
+    for measured in result.measurements:
+        if not is_measurable(measured.value):
+            said = f"{measured.name} of the {measured.role} is no number that can be stored"
+            return _unreadable(result, "measure", said)
     readable = {role: observations.readable(of) for role, of in result.observations.items()}
     return replace(result, observations=readable)
+
+
+def _unreadable(result: AttemptResult, step: str, reason: str) -> AttemptResult:
+    return AttemptResult("failed", steps=result.steps, failed_step=step, reason=reason)

@@ -14,7 +14,7 @@ Checksums = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class SourceAddress:
-    """The address at which a replica reaches its source, and the account that it logs in with."""
+    """The address at which a replica reaches its source, and an account for it alone."""
 
     host: str
     port: int
@@ -69,6 +69,9 @@ class Replication(Protocol):
 
     def forget_log(self, client: DatabaseClient) -> None:
         """Empty a server's log of changes, and forget which transactions it has executed."""
+
+    def create_account(self, source: DatabaseClient, address: SourceAddress) -> None:
+        """Create the account of an address, which may only read the source's log."""
 
     def attach(self, replica: DatabaseClient, source: SourceAddress, *, by_gtid: bool) -> None:
         """Tell a replica to follow the source from the beginning of its log."""

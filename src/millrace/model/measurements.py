@@ -245,7 +245,7 @@ def files_bytes(table: str) -> tuple[str, str]:
 
 def error_code(name: str) -> int | None:
     """Return the error code of a measurement's name; None where it counts no such errors."""
-    found = re.fullmatch(r"errors_(\d+)", name)
+    found = re.fullmatch(r"errors_([0-9]{1,20})", name)
     return None if found is None else int(found[1])
 
 

@@ -89,16 +89,19 @@ class StoredCounts(Document):
 def stored_counts(start: CountedStart, program: Program | None, valgrind: str) -> dict[str, Any]:
     """Return the plain data by which an attempt stores a counted start; see StoredCounts."""
     names: dict[str, int] = {}
-    calls: dict[CallPath, int] = {(): _ROOT}
-    callers, functions, own = [], [], []
+    calls: dict[tuple[int, str], int] = {}  # by caller and function
+    callers: list[int] = []
+    functions: list[int] = []
+    own: list[float] = []
     for path, instructions in start.paths.items():
-        for length in range(1, len(path) + 1):
-            if path[:length] not in calls:
-                callers.append(calls[path[: length - 1]])
-                functions.append(names.setdefault(path[length - 1], len(names)))
+        call = _ROOT
+        for function in path:
+            caller, call = call, calls.setdefault((call, function), len(callers))
+            if call == len(callers):
+                callers.append(caller)
+                functions.append(names.setdefault(function, len(names)))
                 own.append(0.0)
-                calls[path[:length]] = len(callers) - 1
-        own[calls[path]] = round(instructions, 3)
+        own[call] = round(instructions, 3)
     return {
         "valgrind": valgrind,
         "transactions": start.transactions,

@@ -4,7 +4,6 @@ The keys that a report reads then exist. An invalid record raises NotARecord.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -14,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from millrace import safe_json
 from millrace.model.documents import instant
+from millrace.model.measurements import error_code
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 # Beyond these, ratios and their squares would not be finite.
 _LARGEST, _SMALLEST = 1e20, 1e-20
-_ERRORS, _ERRORS_OF_A_CODE = re.compile("errors_"), re.compile("errors_[0-9]{1,9}")
+_ERROR_CODES = range(10**9)
 _LONGEST_NAME = 256
 
 
@@ -153,13 +153,14 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
     yield from duplicates("role", [instance.role for instance in attempt.instances])
     yield from duplicates("measurement", [(m.role, m.name) for m in attempt.measurements])
     for step in attempt.steps:
-        if not (_is_measurable(step.started_s) and _is_measurable(step.duration_s)):
+        if not (is_measurable(step.started_s) and is_measurable(step.duration_s)):
             yield f"{where}: step {step.name} took {step.duration_s} s"
     for measured in attempt.measurements:
-        if not _is_measurable(measured.value):
+        if not is_measurable(measured.value):
             yield f"{where}: {measured.name} is {measured.value}"
-        if _ERRORS.match(measured.name) and not _ERRORS_OF_A_CODE.fullmatch(measured.name):
-            yield f"{where}: {measured.name} counts errors of no code"
+        code = error_code(measured.name)
+        if code is not None and code not in _ERROR_CODES:
+            yield f"{where}: {measured.name} counts errors of an unknown code"
 
 
 def series(checked: SeriesRecord) -> SeriesRecord:
@@ -265,7 +266,8 @@ def _is_number(value: object) -> bool:
     return is_number and math.isfinite(cast(float, value))
 
 
-def _is_measurable(value: float) -> bool:
+def is_measurable(value: float) -> bool:
+    """Return whether a figure of a trial can be stored, and read back."""
     return value == 0 or _SMALLEST <= abs(value) <= _LARGEST
 
 

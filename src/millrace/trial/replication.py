@@ -9,6 +9,7 @@ applied all of it. To the hooks of the measurement, its part is a phase of the l
 """
 
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from millrace.trial.load_run import Emit, OnEvent, run_phases
 from millrace.trial.time_limits import limit_s, phase_limit_s, scan_limit_s
 from millrace.workloads.phases import Phase
 
+_ACCOUNT = "replica"
 _POLL_S = 0.02
 _WAIT_S = 1  # for the replica, between two looks at the servers
 
@@ -73,10 +75,15 @@ class ReplicatedLoad:
         self._phase: Phase = workload.apply_phase
         self._limit_s = phase_limit_s(self._phase, workload)
         self._began_s = 0.0
+        server = self._source.client
+        assert isinstance(server, Instance)  # others are refused
+        # No account of the source that may do more is entrusted to its replica.
+        self._address = SourceAddress("127.0.0.1", server.port, _ACCOUNT, secrets.token_hex(16))
         self._warmed = 0  # transactions of the warm-up, which the replica applies too
 
     def run(self, run_load: RunLoad) -> LoadResult:
         """Return the result of the load with the replica's phase and the checks of its tables."""
+        self._replication.create_account(self._source.client, self._address)
         for server in self.measurement.servers:  # each has made its own database and tables
             self._replication.forget_log(server.client)
         if self._workload.values["attach"] == "before_load":
@@ -156,10 +163,7 @@ class ReplicatedLoad:
         return found
 
     def _attach(self) -> None:
-        source = self._source.client
-        assert isinstance(source, Instance)  # others are refused
-        address = SourceAddress("127.0.0.1", source.port, source.user, source.password)
-        self._replication.attach(self._replica.client, address, by_gtid=self._by_gtid)
+        self._replication.attach(self._replica.client, self._address, by_gtid=self._by_gtid)
 
     def _start(self, what: Literal["receiver", "applier"]) -> None:
         self._replication.start(self._replica.client, what)

@@ -22,6 +22,8 @@ from millrace.model.instruction_counts import UNKNOWN, CallPath
 FILE_LIMIT_BYTES = 256 << 20  # a point query of a new server has 6 MB
 _LINE_LIMIT_BYTES = 1 << 20  # names of templates are long, and a path has up to 200
 _MOST_NAMES = 2_000_000
+_MOST_OF_A_PATH = 256  # functions; callgrind tells apart 200 callers
+_MOST_OF_PATHS = 10_000_000  # functions of all paths together; a point query has 200,000
 _MOST_INSTRUCTIONS = 1 << 60
 _MOST_OF_A_NAME = 4096  # characters; names are shortened, which takes time
 _UNKNOWN_FILE = "???"
@@ -78,6 +80,7 @@ class _Reader:
         self._calls: Counter[CallPath] = Counter()
         self._files: dict[str, str] = {}
         self._paths: dict[str, CallPath] = {}  # by number
+        self._functions = 0  # of all paths
         self._objects: dict[str, str] = {}
         self._short: dict[str, str] = {}  # names of functions
         self._path: CallPath | None = None
@@ -167,6 +170,10 @@ class _Reader:
         if name is not None:
             if len(self._paths) >= _MOST_NAMES:
                 raise ValueError(f"it has more than {_MOST_NAMES:,} call paths")
+            functions = name.count("'") + 1
+            self._functions += functions
+            if functions > _MOST_OF_A_PATH or self._functions > _MOST_OF_PATHS:
+                raise ValueError("its call paths have more functions than any server's")
             self._paths[number] = tuple(map(self._name, reversed(name.split("'"))))
         return _known(self._paths, number)
 

@@ -18,6 +18,7 @@ from millrace.databases.base import version_key
 from millrace.databases.client import DatabaseClient, Row, Session, count_of
 from millrace.databases.mysql import table_samples
 from millrace.databases.mysql.administration import global_variables
+from millrace.databases.mysql.client import oddities_as_errors
 from millrace.databases.replication import (
     Checksums,
     Gtid,
@@ -40,6 +41,9 @@ _WORKER_ERRORS = (
 )
 _LONGEST_ERROR = 500
 _LIMIT_S = 60
+# Far above any log and any time; an answer beyond them could not be stored.
+_MOST_BYTES = 1 << 62
+_LONGEST_S = 1e9
 
 ByVersion = Mapping[str, str]
 
@@ -116,6 +120,12 @@ class MysqlReplication:
         if self.words.forget_replicated is not None and "gtid_slave_pos" in settings:
             self._do(client, self.words.forget_replicated)
 
+    def create_account(self, source: DatabaseClient, address: SourceAddress) -> None:
+        account = f"'{address.user}'@'{address.host}'"
+        sql = f"CREATE USER {account} IDENTIFIED BY '{address.password}'"
+        self._do_secretly(source, sql, address.password)
+        self._do(source, f"GRANT REPLICATION SLAVE ON *.* TO {account}")
+
     def attach(self, replica: DatabaseClient, source: SourceAddress, *, by_gtid: bool) -> None:
         words, prefix = self.words, _of(self.words.source, replica)
         settings = (
@@ -126,16 +136,14 @@ class MysqlReplication:
             _of(words.connection, replica),
             _of(words.by_gtid if by_gtid else words.by_position, replica),
         )
-        try:
-            self._do(replica, f"{_of(words.change, replica)} {', '.join(filter(None, settings))}")
-        except TrialFailed as failure:  # its words hold the password
-            said = failure.message.replace(source.password, "***")
-            raise TrialFailed(said, hint=failure.hint) from None
+        sql = f"{_of(self.words.change, replica)} {', '.join(filter(None, settings))}"
+        self._do_secretly(replica, sql, source.password)
 
     def start(self, replica: DatabaseClient, what: Literal["receiver", "applier"]) -> None:
         thread = "IO_THREAD" if what == "receiver" else "SQL_THREAD"
         self._do(replica, f"START {_of(self.words.replica, replica)} {thread}")
 
+    @oddities_as_errors()
     def log_end(self, session: Session) -> LogEnd:
         logs = _logs(session)
         file, offset = list(logs.items())[-1]
@@ -144,6 +152,7 @@ class MysqlReplication:
             ((ids,),) = session.query(self.words.executed)
         return LogEnd(file, offset, None if ids is None else str(ids).replace("\n", ""))
 
+    @oddities_as_errors()
     def wait_applied(self, session: Session, end: LogEnd, limit_s: int, *, by_gtid: bool) -> bool:
         version = _session_version(session)
         if by_gtid:
@@ -155,15 +164,16 @@ class MysqlReplication:
         found = _number(session, f"SELECT {function}({place}, {limit_s})")
         return found is not None and found >= 0  # None: it stopped, -1: the limit has passed
 
+    @oddities_as_errors()
     def progress(self, source: Session, replica: Session) -> LogProgress:
         logs, status = _logs(source), self._status(replica)
 
         def bytes_to(file: Any, offset: Any) -> int:
             before = (size for name, size in logs.items() if name < str(file))
-            return sum(before) + (count_of(offset) if file else 0)
+            return _bounded(sum(before) + (count_of(offset) if file else 0))
 
         return LogProgress(
-            written_bytes=sum(logs.values()),
+            written_bytes=_bounded(sum(logs.values())),
             received_bytes=bytes_to(status["master_log_file"], status["read_master_log_pos"]),
             applied_bytes=bytes_to(status["relay_master_log_file"], status["exec_master_log_pos"]),
             reported_lag_s=_seconds(status.get("seconds_behind_master")),
@@ -179,6 +189,7 @@ class MysqlReplication:
     def beat(self, source: Session, at_s: float) -> None:
         source.query(f"UPDATE {_HEARTBEAT} SET at = {at_s:.6f} WHERE id = 1")
 
+    @oddities_as_errors()
     def last_beat_s(self, replica: Session) -> float | None:
         try:
             rows = replica.query(f"SELECT at FROM {_HEARTBEAT}")
@@ -186,7 +197,7 @@ class MysqlReplication:
             if error.kind == "absent":
                 return None
             raise
-        return float(rows[0][0]) if rows else None
+        return _seconds(rows[0][0]) if rows else None
 
     def table_checksums(self, client: DatabaseClient, database: str, limit_s: float) -> Checksums:
         try:
@@ -211,6 +222,14 @@ class MysqlReplication:
             name.replace("source", "master").replace("replica", "slave"): value
             for name, value in rows[0].items()
         }
+
+    def _do_secretly(self, client: DatabaseClient, sql: str, password: str) -> None:
+        """Execute a statement with a password. Raise TrialFailed, without the password."""
+        try:
+            self._do(client, sql)
+        except TrialFailed as failure:
+            said = failure.message.replace(password, "***")
+            raise TrialFailed(said, hint=failure.hint) from None
 
     def _do(self, client: DatabaseClient, sql: str) -> None:
         client.query(sql, limit_s=_LIMIT_S)
@@ -254,8 +273,21 @@ def _number(session: Session, sql: str) -> int | None:
     return None if value is None else int(value)
 
 
+def _bounded(n_bytes: int) -> int:
+    """Return a length of a log. Raise ValueError for a longer one than any server has."""
+    if n_bytes > _MOST_BYTES:
+        raise ValueError(f"{n_bytes:,} bytes of a log")
+    return n_bytes
+
+
 def _seconds(value: Any) -> float | None:
-    return None if value is None else float(value)
+    """Return a number of seconds, if any. Raise ValueError for one that no server counts to."""
+    if value is None:
+        return None
+    seconds = float(value)
+    if not abs(seconds) <= _LONGEST_S:
+        raise ValueError(f"{seconds:g} s")
+    return seconds
 
 
 def _error(replica: Session, status: Row) -> str | None:
