@@ -236,8 +236,9 @@ def _snapshots_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[st
         chosen_values = values[treatment.id]
         if workload.drives and not _loads_anew(workload, chosen_values):
             of_tables = sorted(treatment.resolved.keys() - _OF_CLIENTS)
-            tables = str([treatment.resolved[name] for name in of_tables])
-            found[tables] = _loading_s(workload, chosen_values)
+            tables = [treatment.resolved[name] for name in of_tables]
+            prior = workload.prior_tests(workload.values(chosen_values))
+            found[str([*tables, prior])] = _loading_s(workload, chosen_values)
     return found
 
 
@@ -251,7 +252,9 @@ def _loading_s(workload: Workload, values: Mapping[str, Any]) -> float:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
     else:
         loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
-    return loading_s * (1 + AFTER_LOAD)
+    prior = ({**values, "test": test} for test in workload.prior_tests(workload.values(values)))
+    ageing_s = sum(_driving_s(workload.values(each)) for each in prior)
+    return loading_s * (1 + AFTER_LOAD) + ageing_s
 
 
 def _driving_s(values: Mapping[str, Any]) -> float:

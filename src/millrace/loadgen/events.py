@@ -347,10 +347,14 @@ class LoadResult:
     phases: tuple[AnyPhaseResult, ...]
     client: ClientUsage | None = None
 
+    @property
+    def drives(self) -> tuple[DriveResult, ...]:
+        """The phases that drove clients."""
+        return tuple(phase for phase in self.phases if isinstance(phase, DriveResult))
+
     def driven(self) -> DriveResult | None:
         """Return the primary drive phase, if there was one."""
-        drives = (phase for phase in self.phases if isinstance(phase, DriveResult))
-        return next((drive for drive in drives if drive.primary), None)
+        return next((drive for drive in self.drives if drive.primary), None)
 
 
 def result_of(events: Sequence[Event]) -> LoadResult | None:

@@ -184,12 +184,12 @@ def verify(workload: Workload, result: events.LoadResult, expected: DataChecksum
 
 def refuse_partial(result: events.LoadResult) -> None:
     """Raise TrialFailed where the clients did less than requested: that is no measurement."""
-    driven = result.driven()
-    if driven is not None and driven.partial:
-        raise TrialFailed(
-            f"the clients ended early: {driven.partial_reason}",
-            hint="where rows were used up, load more or ask for less (operations, time_s)",
-        )
+    for driven in result.drives:
+        if driven.partial:
+            raise TrialFailed(
+                f"the clients of {driven.test} ended early: {driven.partial_reason}",
+                hint="where rows were used up, load more or ask for less (operations, time_s)",
+            )
 
 
 def refuse_missed_rates(result: events.LoadResult) -> None:
@@ -197,8 +197,7 @@ def refuse_missed_rates(result: events.LoadResult) -> None:
 
     One transaction of each client may be due and not begun when the measured part ends.
     """
-    driven = result.driven()
-    for group in () if driven is None else driven.background_clients:
+    for group in (group for driven in result.drives for group in driven.background_clients):
         due, done = group.pacing.scheduled, _done(group)
         if group.pacing.kind == "open" and done < _KEPT_RATE * due - group.clients:
             raise TrialFailed(

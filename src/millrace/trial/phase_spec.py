@@ -1,6 +1,7 @@
 """Convert a workload's phases to the load generator's specification."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from millrace.databases.load_dialect import LoadDialect
@@ -31,6 +32,19 @@ def load_spec(
         tables=workload.tables,
         error_hints=dialect.error_hints,
     )
+
+
+def ageing_spec(
+    prior: Iterable[ResolvedWorkload], dialect: LoadDialect, connection: spec.Connection
+) -> spec.LoadSpec:
+    """Return the specification of the tests that come before the measured one: a phase each."""
+    drives = []
+    for workload in prior:
+        phase = workload.drive_phase
+        driven = _drive(phase, workload, dialect, phase_limit_s(phase, workload))
+        drives.append(replace(driven, name=driven.test, linger_s=0.0))
+    drives[-1] = replace(drives[-1], primary=True)  # one of several has to be
+    return replace(load_spec((), workload, dialect, connection), phases=tuple(drives))
 
 
 def _phase(

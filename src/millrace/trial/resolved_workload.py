@@ -1,9 +1,11 @@
 """Resolve a trial's workload: its definition with parameters and the levels of a treatment."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -62,7 +64,7 @@ class ResolvedWorkload:
         if not self.checked.tables:
             return None
         return Tables(
-            definition={key: self.definition.get(key, {}) for key in _TABLES},
+            definition=_parts(self.definition),
             defaults=self.checked.defaults(),
             values={**self.chosen, TABLE_OPTIONS: self.table_options},
             seed=int(self.table_values["data_seed"]),
@@ -132,13 +134,26 @@ class ResolvedWorkload:
             each.statements(self.table_values, self.checked.tables) for each in self.making_phases
         ]
         statements = [sql for phase in phases for sql in phase]
+        aged = {"values": [each.values for each in self.prior], **_parts(self.definition)}
         return {
             **({"statements": statements} if statements else {}),
+            **({"aged": aged} if self.prior else {}),
             "tables": tables,
             "values": {name: self.table_values[name] for name in sorted(_named_in(tables))},
             "seed": self.table_values["data_seed"],
             "loading": loading,
         }
+
+    @cached_property
+    def prior(self) -> tuple[ResolvedWorkload, ...]:
+        """The workload with each test that comes before the chosen one in its sequence."""
+        tests = self.checked.prior_tests(self.values)
+        return tuple(replace(self, chosen={**self.chosen, "test": test}) for test in tests)
+
+    @property
+    def drive_phase(self) -> Phase:
+        """The phase that drives clients."""
+        return next(phase for phase in self.checked.phases if phase.kind == DRIVE)
 
     @property
     def making_phases(self) -> tuple[Phase, ...]:
@@ -175,6 +190,11 @@ class ResolvedWorkload:
         if self.apply_phase is None:
             return ()
         return tuple(phases[phases.index(self.apply_phase) + 1 :])
+
+
+def _parts(definition: Mapping[str, object]) -> dict[str, object]:
+    """Return the parts of a definition that the load generator reads."""
+    return {key: definition.get(key, {}) for key in _TABLES}
 
 
 def _named_in(part: Any) -> set[str]:

@@ -49,6 +49,11 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
     return _SHORT_S + workload.rows / rows_per_s
 
 
+def ageing_limit_s(workload: ResolvedWorkload) -> float:
+    """Return the time limit of the tests before the measured one, in seconds."""
+    return sum(phase_limit_s(each.drive_phase, each) for each in workload.prior)
+
+
 def replica_limit_s(workload: ResolvedWorkload) -> float:
     """Return the time limit of a replica, to copy and apply changes, and of checks of both ends."""
     if workload.apply_phase is None:

@@ -9,9 +9,9 @@ from millrace.databases.base import ServerClient
 from millrace.errors import TrialFailed
 from millrace.model.roles import SERVER
 from millrace.store.records import StepRecord
-from millrace.trial import cpu_idle, measurements, time_limits
+from millrace.trial import cpu_idle, measurements, phase_spec, time_limits
 from millrace.trial.hooks import LiveServer
-from millrace.trial.load_run import Emit, run_phases
+from millrace.trial.load_run import Emit, run_load, run_phases
 from millrace.trial.outputs import TrialOutputs, instance_record
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step
@@ -78,7 +78,16 @@ def loading_steps(
         keep_facts(**measurements.loading_facts(result))
         return measurements.step_records(result)
 
+    def age(limit_s: float) -> Sequence[StepRecord]:
+        load_spec = phase_spec.ageing_spec(workload.prior, server.dialect, server.connection)
+        result = run_load(load_spec, server.check, trial.emit, limit_s)
+        measurements.refuse_partial(result)
+        measurements.refuse_missed_rates(result)
+        return measurements.step_records(result)
+
     yield Step("make", make, time_limits.limit_s(workload.making_phases, workload))
+    if workload.prior:
+        yield Step("age", age, time_limits.ageing_limit_s(workload))
     yield analyse_step(server.client, server.database)
 
 

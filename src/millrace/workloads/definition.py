@@ -142,6 +142,7 @@ class Workload(Part):
     statements: dict[str, dict[str, Any]] = Field(default={})
     tests: dict[str, Test] = Field(default={})
     default_test: str | None = None
+    sequence: list[str] = Field(default=[])  # tests that work on what those before them left
     phases: list[Phase] = Field(min_length=1)
     checks: list[Check] = Field(default=[])
     metrics: dict[str, Metric]
@@ -191,6 +192,10 @@ class Workload(Part):
             raise ValueError(f"default_test {self.default_test!r} is none of the tests")
         if not self.tests and self.default_test is not None:
             raise ValueError("default_test belongs to a workload with tests")
+        if missing := set(self.sequence) - set(self.tests):
+            raise ValueError(f"sequence: there is no test {missing.pop()!r}")
+        if len(set(self.sequence)) < len(self.sequence):
+            raise ValueError("sequence: a test is there twice")
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
@@ -270,6 +275,11 @@ class Workload(Part):
             if parameter and parameter.kind == "integer" and isinstance(values[name], str):
                 values[name] = evaluated(values[name], values)
         return values
+
+    def prior_tests(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the tests whose changes to the tables the chosen test meets, the first first."""
+        test = str(values.get("test", self.default_test))
+        return tuple(self.sequence[: self.sequence.index(test)]) if test in self.sequence else ()
 
     def background_client_count(self, values: Mapping[str, Any]) -> int:
         """Return the number of background clients of the chosen test."""

@@ -39,6 +39,19 @@ def test_the_spec_at_each_load_mode() -> None:
     assert load.source == ServerFile(Path("/d/nodes"))
 
 
+def test_tests_that_age_tables_are_a_phase_each() -> None:
+    aged = driving(sequence=["pair", "one", "point"])
+    tests = {**aged["tests"], "one": {**aged["tests"]["one"], "values": {"operations": 70}}}
+    given = ResolvedWorkload({**aged, "tests": tests}, {"test": "point", "time_s": 5, "clients": 3})
+    pair, one = phase_spec.ageing_spec(given.prior, DIALECT, SOMEWHERE).phases
+    assert isinstance(pair, spec.Drive)
+    assert isinstance(one, spec.Drive)
+    assert (pair.name, pair.test, pair.clients, pair.time_s) == ("pair", "pair", 3, 5)
+    assert (one.name, one.test, one.transactions, one.time_s) == ("one", "one", 70, None)
+    assert (pair.primary, one.primary) == (False, True)
+    assert time_limits.ageing_limit_s(given) == pair.limit_s + one.limit_s
+
+
 @pytest.mark.parametrize(
     ("engine", "finish"),
     [

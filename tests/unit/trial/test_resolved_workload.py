@@ -52,6 +52,22 @@ def test_statements_that_make_the_data_count() -> None:
     assert (on.pop("statements"), on) == (["SET 1"], off)
 
 
+def test_what_tests_before_the_chosen_one_do_is_part_of_the_tables() -> None:
+    definition = driving(sequence=["pair", "one", "point"])
+
+    def of(test: str, **chosen: Any) -> dict[str, Any]:
+        return ResolvedWorkload(definition, {"test": test, **chosen}).content_key
+
+    assert of("pair") == content_key()
+    assert len({str(of(test)) for test in ("pair", "one", "point")}) == 3
+    assert of("point") != of("point", time_s=5)
+    assert of("pair") == of("pair", time_s=5)
+    prior = ResolvedWorkload(definition, {"test": "point", "clients": 3}).prior
+    assert [(each.values["test"], each.values["clients"]) for each in prior] == [
+        ("pair", 3), ("one", 3),
+    ]  # fmt: skip
+
+
 def test_tables_as_many_as_clients_are_others_for_other_clients() -> None:
     tables = {"sbtest": {**driving()["tables"]["sbtest"], "count": "{clients}"}}
     of = [

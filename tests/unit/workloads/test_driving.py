@@ -148,6 +148,11 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             },
             "test point: background_clients: there is no test 'pair'",
         ),
+        ({"sequence": ["point", "other"]}, "sequence: there is no test 'other'"),
+        (
+            {"sequence": ["point", "one", "point"]},
+            "sequence: a test is there twice",
+        ),
         ({"checks": [{**CHECK, "name": "Sums"}]}, "checks.0.name"),
     ],
 )
