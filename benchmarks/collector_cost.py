@@ -196,7 +196,7 @@ def make(instance: Instance, work: ResolvedWorkload, connection: Connection) -> 
 
 def shared_cpu_of(work: ResolvedWorkload) -> int | None:
     """Return the CPU that a single client shares with its thread of the server, as in trials."""
-    return None if work.values["clients"] > 1 or len(CPUS) < 2 else CPUS[-1]
+    return None if work.client_settings.clients > 1 or len(CPUS) < 2 else CPUS[-1]
 
 
 def measured_spec(

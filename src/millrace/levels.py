@@ -8,6 +8,9 @@ from millrace.shown_text import shown_line
 # A value of a factor.
 Level = str | int | float | bool
 
+Values = Mapping[str, Level]
+"""The values of a workload's factors and parameters in a treatment, by name."""
+
 CLIENTS = "clients"
 """The factor of the number of clients; the instructions of a statement do not depend on it."""
 

@@ -15,6 +15,7 @@ from millrace.servers import install, options
 from millrace.servers.configurations.check import about
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
+from millrace.workloads.settings import ReplicationSettings
 
 _HINT = (
     "replicas follow a source of the same family that is not newer; name the servers by "
@@ -31,7 +32,8 @@ def refuse_impossible(plan: Plan) -> None:
     found: dict[str, Diagnostic] = {}
     for treatment in plan.treatments:
         source, replica = (listings[name] for name in servers_of(experiment, treatment).values())
-        gtid = experiment.checked_workload.values(chosen(experiment, treatment))["gtid"]
+        values = experiment.checked_workload.values(chosen(experiment, treatment))
+        gtid = ReplicationSettings.model_validate(values).gtid
         if source.version is None or replica.version is None:
             why: str | None = "millrace sets replication up itself, on servers that it starts"
         elif source.family != replica.family:
@@ -58,10 +60,10 @@ def required_options(
         return {}
     versions = {role: version_of(server) for role, server in servers.items()}
     replication = replication_of(servers[SOURCE])
-    by_gtid = replication.uses_gtids(versions[SOURCE], versions[REPLICA], workload.values["gtid"])
-    log_format = workload.values["log_format"]
+    settings = ReplicationSettings.model_validate(workload.values)
+    by_gtid = replication.uses_gtids(versions[SOURCE], versions[REPLICA], settings.gtid)
     found = {
-        role: replication.options(role, version, log_format, by_gtid=by_gtid)
+        role: replication.options(role, version, settings.log_format, by_gtid=by_gtid)
         for role, version in versions.items()
     }
     for role, needed in found.items():

@@ -273,6 +273,7 @@ def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> Tria
     waiting = {trial.id for trial in trials}
     if stored is not None:
         waiting = waiting_trials(stored, batch.plan, retry_failed=batch.retry_failed)
+    rows = batch.plan.experiment.parameters.get("rows")
     return TrialsScheduled(
         trials=tuple(
             ScheduledTrial(
@@ -282,5 +283,5 @@ def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> Tria
         ),
         waiting=tuple(trial.id for trial in trials if trial.id in waiting),
         estimate_s=inputs.estimate_s,
-        rows=batch.plan.experiment.parameters.get("rows"),
+        rows=None if rows is None else int(rows),
     )

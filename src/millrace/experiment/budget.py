@@ -114,12 +114,12 @@ def _fits(experiment: Experiment, blocks: int) -> bool:
 
 
 def _seconds(experiment: Experiment, name: str) -> float:
-    default = experiment.checked_workload.parameters[name].default
-    return float(experiment.parameters.get(name, default))
+    """Return a time that the experiment gives to all its tests, else the workload's default."""
+    return float({**experiment.checked_workload.defaults(), **experiment.parameters}[name])
 
 
 def _ends_by_time(experiment: Experiment) -> bool:
     """Return whether the clients of a treatment are driven for a time."""
     treatments = expand(replace(experiment, blocks=1), seed=0).treatments
     workload = experiment.checked_workload
-    return not all(workload.values(chosen(experiment, t))["operations"] for t in treatments)
+    return not all(workload.client_settings(chosen(experiment, t)).operations for t in treatments)

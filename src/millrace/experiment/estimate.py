@@ -7,15 +7,16 @@ file first). A data file that the server reads exists during all trials.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen
+from millrace.levels import Values
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import duration_in_words, readable_size
 from millrace.workloads import Workload
+from millrace.workloads.settings import ClientSettings
 from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
@@ -118,7 +119,7 @@ def unmeasured_s(plan: Plan) -> float:
     return once_s + trials_s(plan.trials, _unmeasured_trials_s(plan, values))
 
 
-def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
     """Return the seconds of a trial by treatment id."""
     workload = plan.experiment.checked_workload
     in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
@@ -134,7 +135,7 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _peak(
-    plan: Plan, values: Mapping[str, Mapping[str, Any]], needs: Mapping[str, Sequence[Needs]]
+    plan: Plan, values: Mapping[str, Values], needs: Mapping[str, Sequence[Needs]]
 ) -> tuple[list[Treatment], int]:
     """Return the treatments measured together that need most of the disk, and the bytes."""
     workload = plan.experiment.checked_workload
@@ -215,20 +216,20 @@ def trials_s(
     )
 
 
-def _trial_s(workload: Workload, values: Mapping[str, Any], *, settle_s: float) -> float:
+def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
     """Return the seconds of a trial, without the tables that later trials restore.
 
     ``settle_s`` is its share of the time in which servers settle, at once in a round.
     """
     if not workload.drives:
         return TRIAL_OVERHEAD_S + _loading_s(workload, values)
-    driving_s = settle_s + _driving_s(workload.values(values))
+    driving_s = settle_s + _driving_s(workload.client_settings(values))
     if _loads_anew(workload, values):
         return TRIAL_OVERHEAD_S + _loading_s(workload, values) + driving_s
     return RESTORED_OVERHEAD_S + driving_s
 
 
-def _snapshots_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def _snapshots_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
     """Return the seconds in which the first trials load the tables that all others restore."""
     workload = plan.experiment.checked_workload
     found: dict[str, float] = {}
@@ -242,32 +243,31 @@ def _snapshots_s(plan: Plan, values: Mapping[str, Mapping[str, Any]]) -> dict[st
     return found
 
 
-def _loads_anew(workload: Workload, values: Mapping[str, Any]) -> bool:
-    return bool(workload.values(values)["snapshot"] == "off")
+def _loads_anew(workload: Workload, values: Values) -> bool:
+    return workload.client_settings(values).snapshot == "off"
 
 
-def _loading_s(workload: Workload, values: Mapping[str, Any]) -> float:
+def _loading_s(workload: Workload, values: Values) -> float:
     """Return the seconds of loading a treatment's tables, with what comes after that."""
     if workload.data is not None:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
     else:
         loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
     prior = ({**values, "test": test} for test in workload.prior_tests(workload.values(values)))
-    ageing_s = sum(_driving_s(workload.values(each)) for each in prior)
+    ageing_s = sum(_driving_s(workload.client_settings(each)) for each in prior)
     return loading_s * (1 + AFTER_LOAD) + ageing_s
 
 
-def _driving_s(values: Mapping[str, Any]) -> float:
+def _driving_s(settings: ClientSettings) -> float:
     """Return the seconds of the warm-up and the measured part."""
-    operations, rate = int(values["operations"]), float(values["rate"])
-    measured_s = float(values["time_s"])
-    if operations:
-        measured_s = operations / (rate or TRANSACTIONS_PER_S)
-    warmup_s = STEADY_S if values["warmup"] == "steady" else float(values["warmup_s"])
+    measured_s = settings.time_s
+    if settings.operations:
+        measured_s = settings.operations / (settings.rate or TRANSACTIONS_PER_S)
+    warmup_s = STEADY_S if settings.warmup == "steady" else settings.warmup_s
     return warmup_s + measured_s
 
 
-def _trial_bytes(workload: Workload, values: Mapping[str, Any], needs: Needs) -> int:
+def _trial_bytes(workload: Workload, values: Values, needs: Needs) -> int:
     data_bytes = workload.data_bytes(values)
     binary_log = 2 * data_bytes if needs.binary_log else 0
     if workload.data is not None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from millrace.levels import Level, level_text
+from millrace.levels import Level, Values, level_text
 from millrace.model.run_spec import CampaignPart
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
@@ -101,7 +101,7 @@ class Experiment:
     configurations: Mapping[str, Mapping[str, Any]]
     factors: tuple[Factor, ...]
     compare: Compare
-    parameters: Mapping[str, Any]
+    parameters: Values
     blocks: int
     margin: float
     collectors: tuple[str, ...]

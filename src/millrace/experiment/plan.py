@@ -83,7 +83,7 @@ def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> 
     workload = experiment.checked_workload
     for treatment in treatments:
         values = workload.values(chosen(experiment, treatment))
-        if int(values["operations"]) and workload.background_client_count(values):
+        if values["operations"] and workload.background_client_count(values):
             message = f"the test {values['test']} has background clients, whom only a time ends"
             found = Diagnostic("parameters.operations", message, "time_s, without operations")
             raise ValidationError(experiment.source, [found])
@@ -159,7 +159,7 @@ def digest(experiment: Experiment) -> str:
     )
 
 
-def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Any]:
+def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Level]:
     """Return a treatment's factors and parameters, without a test's own defaults."""
     offered = experiment.workload.get("factors", {})
     levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}

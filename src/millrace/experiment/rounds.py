@@ -11,16 +11,16 @@ servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments of b
 each of the next blocks each moves on by one slot, so that in n blocks it has each once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any
 
 from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
+from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
 from millrace.workloads.statement_kinds import statement_kinds
 
@@ -46,19 +46,21 @@ def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treat
     return sorted(placed, key=lambda each: each[1])
 
 
-def is_valid(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> bool:
+def is_valid(experiment: Experiment, values: Iterable[Values]) -> bool:
     """Return whether slices of clients, or loads, with these settings measure what they should.
 
     Where nobody says that the tables are cached, the clients may turn out to wait for the disk.
     """
     every = list(values)
     workload = experiment.checked_workload
-    return not [*_design(experiment), *_work(experiment, every)] and not (
-        workload.drives and any(workload.values(each)["cache_mode"] != "cached" for each in every)
+    if [*_design(experiment), *_work(experiment, every)]:
+        return False
+    return not workload.drives or all(
+        workload.client_settings(each).cache_mode == "cached" for each in every
     )
 
 
-def refuse_unfit(experiment: Experiment, values: Iterable[Mapping[str, Any]]) -> None:
+def refuse_unfit(experiment: Experiment, values: Iterable[Values]) -> None:
     """Raise ValidationError where slices of these clients would not measure what they should."""
     found = dict.fromkeys((*_design(experiment), *_work(experiment, list(values))))
     if found:
@@ -83,7 +85,7 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
             )
 
 
-def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
+def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     workload = experiment.checked_workload
     if len(workload.roles) > 1:
         yield Diagnostic(
@@ -101,40 +103,40 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
             f"{workload.name} has another primary metric than throughput",
             "a workload that is compared by its throughput",
         )
-    driven = [workload.values(each) for each in values]
-    for each in driven:
-        yield from _statements(experiment, each)
-    if any(float(each["rate"]) for each in driven):
+    for each in values:
+        yield from _statements(experiment, workload.values(each))
+    driven = [workload.client_settings(each) for each in values]
+    if any(each.rate for each in driven):
         yield Diagnostic(
             "parameters.rate",
             "arrivals would wait for the other servers' slices",
             "rate = 0, a closed loop",
         )
-    if any(workload.background_client_count(each) for each in driven):
+    if any(workload.background_client_count(workload.values(each)) for each in values):
         yield Diagnostic(
             "factors.test",
             "background clients would work in the slices of all servers",
             "tests without background_clients, or interleaved trials",
         )
-    if any(int(each["operations"]) for each in driven):
+    if any(each.operations for each in driven):
         yield Diagnostic(
             "parameters.operations", "slices end by time", "time_s, the seconds of each server"
         )
-    if any(each["warmup"] == "steady" for each in driven):
+    if any(each.warmup == "steady" for each in driven):
         yield Diagnostic(
             "parameters.warmup",
             "throughput of several servers in turns is not steady",
             'warmup = "time", and warmup_s',
         )
-    if any(float(each["time_s"]) * experiment.servers_at_once > MOST_S for each in driven):
+    if any(each.time_s * experiment.servers_at_once > MOST_S for each in driven):
         yield Diagnostic(
             "parameters.time_s",
             f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
             "less time, and more blocks",
         )
-    if any(int(each["threads"]) > 1 for each in driven):
+    if any(each.threads > 1 for each in driven):
         yield Diagnostic("parameters.threads", "slices have one thread", "threads = 0")
-    if any(each["cache_mode"] == "io_bound" for each in driven):
+    if any(each.cache_mode == "io_bound" for each in driven):
         yield Diagnostic(
             "parameters.cache_mode",
             "what a server has read ahead is there in its next slice",
@@ -142,7 +144,7 @@ def _work(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[D
         )
 
 
-def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[Diagnostic]:
+def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     workload, data = experiment.checked_workload, experiment.checked_workload.data
     if data is None or [phase.kind for phase in workload.phases].count("load_data") != 1:
         yield Diagnostic(
@@ -197,7 +199,7 @@ def _loads(experiment: Experiment, values: list[Mapping[str, Any]]) -> Iterator[
             )
 
 
-def _compression(values: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _compression(values: Values) -> Iterator[Diagnostic]:
     if (level := values.get(COMPRESSION, UNCOMPRESSED)) != UNCOMPRESSED:
         yield Diagnostic(
             f"factors.{COMPRESSION}",
@@ -221,7 +223,7 @@ def _stops_servers(experiment: Experiment) -> bool:
     return any(str(level).startswith(f"{CPU}=") for level in levels)
 
 
-def _statements(experiment: Experiment, values: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def _statements(experiment: Experiment, values: Values) -> Iterator[Diagnostic]:
     kinds = statement_kinds(experiment.workload, values)
     if not kinds <= {"read"}:
         yield from _compression(values)

@@ -59,7 +59,7 @@ class ClientPreparation:
             result = run_phases(warming, self.workload, self.server, self.emit, limit_s)
             passed = measurements.step_records(result)
             done += [replace(step, started_s=began_s + step.started_s) for step in passed]
-            if self.workload.values["cache_mode"] != "cached":
+            if self.workload.client_settings.cache_mode != "cached":
                 break
             if self._occupancy().is_resident is not False:
                 break
@@ -67,7 +67,7 @@ class ClientPreparation:
 
     def _check_fit(self, _limit_s: float) -> None:
         option = self.server.client.family.storage.pool_option
-        requested = self.workload.values["cache_mode"]
+        requested = self.workload.client_settings.cache_mode
         buffer_pool.require_fit(requested, self._occupancy(), option, passes=_PASSES)
 
     def _occupancy(self) -> Occupancy:
@@ -83,5 +83,5 @@ class ClientPreparation:
         self.outputs.add_facts(role, unsettled=list(quiesced.unsettled))
 
     def _settle_limit_s(self) -> float:
-        limit_s = float(self.workload.values["settle_s"])
+        limit_s = self.workload.load_settings.settle_s
         return limit_s if self.server.client.is_managed else min(limit_s, _EXTERNAL_SETTLE_S)

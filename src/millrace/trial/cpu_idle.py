@@ -157,11 +157,12 @@ def policy_of(
     if not numbers:
         return None
     idle_us, awake_us = _earlier(earlier) or _measured()
-    values = next(iter(workloads)).values  # parameters, which all treatments share
+    workload = next(iter(workloads))  # parameters, which all treatments share
+    clients = workload.client_settings if workload.drives else None
     return CpuIdlePolicy(
-        disable_idle_states=values["disable_idle_states"],
-        busy_poll=values.get("busy_poll"),
-        colocate_client=values.get("colocate_client"),
+        disable_idle_states=workload.load_settings.disable_idle_states,
+        busy_poll=None if clients is None else clients.busy_poll,
+        colocate_client=None if clients is None else clients.colocate_client,
         idle_us=idle_us,
         awake_us=awake_us,
         cpus=tuple(sorted(os.sched_getaffinity(0))),

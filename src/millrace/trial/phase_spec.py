@@ -78,15 +78,17 @@ def _phase(
 def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> spec.Phase:
     match phase.kind:
         case "load_tables":
-            method = workload.table_values["load_method"]
+            load = workload.load_settings
             # LOAD DATA is one statement, which locks nothing in between.
-            chunk_rows = int(workload.table_values.get("load_chunk_rows", 0))
-            asks_locks = bool(workload.table_values.get("lock_tables")) and not chunk_rows
-            lock_tables = asks_locks and method != "local"
-            threads = int(workload.table_values["load_threads"])
-            linger_s = _LINGER_S if phase in workload.measuring_phases else 0.0
+            takes_locks = not load.load_chunk_rows and load.load_method != "local"
             return spec.LoadTables(
-                phase.name, within_s, method, threads, chunk_rows, lock_tables, linger_s
+                phase.name,
+                within_s,
+                load.load_method,
+                load.load_threads,
+                load.load_chunk_rows,
+                lock_tables=load.lock_tables and takes_locks,
+                linger_s=_LINGER_S if phase in workload.measuring_phases else 0.0,
             )
         case "verify_tables":
             return spec.VerifyTables(phase.name, within_s)
@@ -102,22 +104,21 @@ def _data(workload: ResolvedWorkload) -> DataSet:
 def _drive(
     phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, limit_s: float
 ) -> spec.Drive:
-    values = workload.values
-    operations = int(values["operations"])
+    settings = workload.client_settings
     return spec.Drive(
         name=phase.name,
-        test=str(values["test"]),
-        clients=int(values["clients"]),
+        test=settings.test,
+        clients=settings.clients,
         limit_s=limit_s,
-        protocol=values["protocol"],
+        protocol=settings.protocol,
         pacing=_pacing(workload),
         warmup_s=warmup_s(workload),
         until_steady=warms_until_steady(workload),
-        time_s=None if operations else float(values["time_s"]),
-        transactions=operations or None,
-        threads=int(values["threads"]),
+        time_s=None if settings.operations else settings.time_s,
+        transactions=settings.operations or None,
+        threads=settings.threads,
         retry=dialect.retried_errors,
-        cpus=cpu_numbers(str(values["client_cpus"])),
+        cpus=cpu_numbers(settings.client_cpus),
         linger_s=_LINGER_S,
         maintenance=_maintenance(phase, workload),
     )
@@ -127,7 +128,7 @@ def _maintenance(phase: Phase, workload: ResolvedWorkload) -> spec.Maintenance |
     """Return the statements that run in the middle of the clients' time, if any."""
     if phase.maintenance is None:
         return None
-    half_s = float(workload.values["time_s"]) / 2
+    half_s = workload.client_settings.time_s / 2
     return spec.Maintenance(half_s, _statements(phase.maintenance, workload))
 
 
@@ -136,8 +137,7 @@ def _statements(sent: Statements, workload: ResolvedWorkload) -> tuple[str, ...]
 
 
 def _pacing(workload: ResolvedWorkload) -> spec.Closed | spec.Open:
-    values = workload.values
-    rate = float(values["rate"])
-    if not rate:
+    settings = workload.client_settings
+    if not settings.rate:
         return spec.Closed()
-    return spec.Open(rate, values["arrivals"], float(values["max_lateness_s"]) or None)
+    return spec.Open(settings.rate, settings.arrivals, settings.max_lateness_s or None)

@@ -44,6 +44,7 @@ from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
 from millrace.trial.time_limits import limit_s, phase_limit_s, scan_limit_s
 from millrace.workloads.phases import Phase
+from millrace.workloads.settings import ReplicationSettings
 
 _ACCOUNT = "replica"
 _POLL_S = 0.02
@@ -68,7 +69,8 @@ class ReplicatedLoad:
         assert replication is not None  # others are refused
         self._replication: Replication = replication
         source, replica = (version_of(each.client.server) for each in self.measurement.servers)
-        self._by_gtid = replication.uses_gtids(source, replica, workload.values["gtid"])
+        self._settings = ReplicationSettings.model_validate(workload.values)
+        self._by_gtid = replication.uses_gtids(source, replica, self._settings.gtid)
         self._workload = workload
         self._kinds = {phase.name: phase.kind for phase in workload.checked.phases}
         assert workload.apply_phase is not None
@@ -86,7 +88,7 @@ class ReplicatedLoad:
         self._replication.create_account(self._source.client, self._address)
         for server in self.measurement.servers:  # each has made its own database and tables
             self._replication.forget_log(server.client)
-        if self._workload.values["attach"] == "before_load":
+        if self._settings.attach == "before_load":
             result, applied = self._apply_during_load(run_load)
         else:
             result, applied = self._apply_after_load(run_load)

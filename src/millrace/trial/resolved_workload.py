@@ -7,15 +7,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from millrace import databases
-from millrace.levels import Level
+from millrace.levels import Level, Values
 from millrace.loadgen.spec import Tables
 from millrace.model.phases import APPLY
 from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 from millrace.workloads.defaults import DROP_AFTER, TABLE_OPTIONS
+from millrace.workloads.settings import ClientSettings, LoadSettings
 from millrace.workloads.statement_kinds import statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
@@ -30,7 +31,7 @@ class ResolvedWorkload:
     """A workload, and the experiment's values for its factors and parameters."""
 
     definition: Mapping[str, object]  # as plain data
-    chosen: Mapping[str, Level]  # by the experiment: see experiment.plan.chosen
+    chosen: Values  # by the experiment: see experiment.plan.chosen
     table_options: str = ""  # of CREATE TABLE: see databases.table_formats
 
     @cached_property
@@ -49,14 +50,24 @@ class ResolvedWorkload:
         return bool(self.values.get("load_mode") == "server_file")
 
     @cached_property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Level]:
         """The value of every factor and parameter that clients are driven by."""
         return {**self.checked.values(self.chosen), TABLE_OPTIONS: self.table_options}
 
     @cached_property
-    def table_values(self) -> dict[str, Any]:
+    def table_values(self) -> dict[str, Level]:
         """The values for the tables, which no test changes: treatments of a data set share them."""
         return {**self.checked.defaults(), **self.chosen, TABLE_OPTIONS: self.table_options}
+
+    @cached_property
+    def client_settings(self) -> ClientSettings:
+        """How clients are driven."""
+        return ClientSettings.model_validate(self.values)
+
+    @cached_property
+    def load_settings(self) -> LoadSettings:
+        """How the tables are loaded."""
+        return LoadSettings.model_validate(self.table_values)
 
     @property
     def tables(self) -> Tables | None:
@@ -67,7 +78,7 @@ class ResolvedWorkload:
             definition=_parts(self.definition),
             defaults=self.checked.defaults(),
             values={**self.chosen, TABLE_OPTIONS: self.table_options},
-            seed=int(self.table_values["data_seed"]),
+            seed=self.load_settings.data_seed,
         )
 
     @property
@@ -81,11 +92,11 @@ class ResolvedWorkload:
     def connections(self) -> int | None:
         """The number of driven or loading connections, which waking CPUs can delay, if any."""
         if self.checked.drives:
-            return int(self.values["clients"]) + self.checked.background_client_count(self.values)
+            return self.client_settings.clients + self.checked.background_client_count(self.values)
         if not self.checked.tables:
             return None
-        asked = int(self.table_values["load_threads"]) or len(os.sched_getaffinity(0))
-        if self.table_values.get("load_chunk_rows"):
+        asked = self.load_settings.load_threads or len(os.sched_getaffinity(0))
+        if self.load_settings.load_chunk_rows:
             return asked
         return min(asked, self.checked.volume(self.chosen).tables)
 
@@ -112,10 +123,10 @@ class ResolvedWorkload:
         Unless the experiment says it, they are in memory where clients write to cached tables: a
         server may write its log in parts of a page, and a page that is not in memory is read first.
         """
-        chosen = self.values["page_cache"]
-        if chosen != "auto":
-            return cast(PageCache, chosen)
-        return "warm" if self.values["cache_mode"] == "cached" and self.writes else "cold"
+        settings = self.client_settings
+        if settings.page_cache != "auto":
+            return settings.page_cache
+        return "warm" if settings.cache_mode == "cached" and self.writes else "cold"
 
     @property
     def keeps_snapshots(self) -> bool:

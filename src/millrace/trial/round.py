@@ -239,7 +239,7 @@ def _read_alike(sides: Sequence[_Side]) -> bool:
     workload = sides[0].trial.spec.workload
     if not workload.writes:
         return True
-    longer = max(1.0, float(workload.values["time_s"]) / _READING_S)
+    longer = max(1.0, workload.client_settings.time_s / _READING_S)
     read = [side.context.outputs.measured(names.SERVER_READ_BYTES) or 0.0 for side in sides]
     most = max(read)
     if most < longer * _MOST_READ_BYTES or most - min(read) < longer * _MOST_UNLIKE_BYTES:

@@ -37,7 +37,7 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
         case "load_data":
             rows_per_s = _LOAD_ROWS_PER_S
         case "load_tables":
-            single = workload.table_values["load_method"] == "single_row"
+            single = workload.load_settings.load_method == "single_row"
             rows_per_s = _SINGLE_ROWS_PER_S if single else _LOAD_ROWS_PER_S
         case "warm_tables":
             rows_per_s = _WARM_ROWS_PER_S
@@ -69,21 +69,21 @@ def scan_limit_s(workload: ResolvedWorkload) -> float:
 
 def _driving_s(workload: ResolvedWorkload) -> float:
     """Return the time to connect, warm up and measure twice: only last requests may exceed it."""
-    values = workload.values
-    operations, rate = int(values["operations"]), float(values["rate"])
-    measured_s = float(values["time_s"])
-    if operations:
-        measured_s = operations / (min(rate, _TRANSACTIONS_PER_S) or _TRANSACTIONS_PER_S)
-    clients = int(values["clients"]) + workload.checked.background_client_count(values)
+    settings = workload.client_settings
+    measured_s = settings.time_s
+    if settings.operations:
+        rate = min(settings.rate, _TRANSACTIONS_PER_S) or _TRANSACTIONS_PER_S
+        measured_s = settings.operations / rate
+    clients = settings.clients + workload.checked.background_client_count(workload.values)
     connecting_s = clients / _CONNECTIONS_PER_S
     return connecting_s + warmup_s(workload) + 2 * measured_s
 
 
 def warms_until_steady(workload: ResolvedWorkload) -> bool:
     """Return whether the warm-up ends when throughput is steady, instead of by time."""
-    return bool(workload.values["warmup"] == "steady")
+    return workload.client_settings.warmup == "steady"
 
 
 def warmup_s(workload: ResolvedWorkload) -> float:
     """Return the duration of the warm-up, or its limit, in seconds."""
-    return _STEADY_S if warms_until_steady(workload) else float(workload.values["warmup_s"])
+    return _STEADY_S if warms_until_steady(workload) else workload.client_settings.warmup_s

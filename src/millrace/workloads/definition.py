@@ -14,7 +14,7 @@ import pydantic
 from pydantic import ConfigDict, Field, model_validator
 
 from millrace.errors import Diagnostic, ValidationError
-from millrace.levels import Level
+from millrace.levels import Level, Values
 from millrace.model.measurements import DURATION, PARTS, duration_s
 from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, MeasuredPhases, measured_phases
 from millrace.model.roles import REPLICA, SOURCE
@@ -22,6 +22,7 @@ from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
+from millrace.workloads.settings import ClientSettings
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
@@ -254,7 +255,7 @@ class Workload(Part):
         """Return the names for which some test has a default of its own."""
         return {name for test in self.tests.values() for name in test.values}
 
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> dict[str, Level]:
         """Return the default of every factor and of every parameter that has one."""
         return {name: factor.default for name, factor in self.factors.items()} | {
             name: parameter.default
@@ -262,7 +263,7 @@ class Workload(Part):
             if parameter.default is not None
         }
 
-    def values(self, chosen: Mapping[str, Level]) -> dict[str, Any]:
+    def values(self, chosen: Values) -> dict[str, Level]:
         """Return every factor's and parameter's value for the clients.
 
         The value is the one in ``chosen``, else the chosen test's, else the default. Tables do not
@@ -276,25 +277,29 @@ class Workload(Part):
                 values[name] = evaluated(values[name], values)
         return values
 
-    def prior_tests(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+    def client_settings(self, chosen: Values) -> ClientSettings:
+        """Return how clients are driven."""
+        return ClientSettings.model_validate(self.values(chosen))
+
+    def prior_tests(self, values: Values) -> tuple[str, ...]:
         """Return the tests whose changes to the tables the chosen test meets, the first first."""
         test = str(values.get("test", self.default_test))
         return tuple(self.sequence[: self.sequence.index(test)]) if test in self.sequence else ()
 
-    def background_client_count(self, values: Mapping[str, Any]) -> int:
+    def background_client_count(self, values: Values) -> int:
         """Return the number of background clients of the chosen test."""
         test = self.tests.get(str(values.get("test", self.default_test)))
         return sum(
             evaluated(each.clients, values) for each in (test.background_clients if test else ())
         )
 
-    def data_bytes(self, chosen: Mapping[str, Any]) -> int:
+    def data_bytes(self, chosen: Values) -> int:
         """Return the approximate length of the data, with which memory and redo sizes scale."""
         if self.data is not None:
             return int(chosen["rows"]) * self.data.row_bytes
         return self.volume(chosen).data_bytes
 
-    def volume(self, chosen: Mapping[str, Any]) -> Volume:
+    def volume(self, chosen: Values) -> Volume:
         """Return the approximate content of the tables."""
         values = {**self.defaults(), **chosen}
         each = [tables.volume(values) for tables in self.tables.values()]

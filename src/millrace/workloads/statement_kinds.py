@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from millrace.levels import Values
 from millrace.workloads.sure_rows import statement_texts
 
 Kind = Literal["read", "simple write", "other"]
@@ -26,7 +27,7 @@ _INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)
 _SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
 
 
-def statement_kinds(definition: Mapping[str, Any], values: Mapping[str, Any]) -> set[Kind]:
+def statement_kinds(definition: Mapping[str, Any], values: Values) -> set[Kind]:
     """Return the kinds of all statements of the chosen test.
 
     ``values`` are those of all factors and parameters, ``test`` included.

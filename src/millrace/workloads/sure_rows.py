@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from millrace.levels import Values
 from millrace.workloads.tables import evaluated
 
 Rows = Literal["read", "changed"]
@@ -36,7 +37,7 @@ _UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
 _NEW_EACH_TIME = ("digits", "text")
 
 
-def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Rows]:
+def sure_rows(definition: Mapping[str, Any], values: Values) -> dict[str, Rows]:
     """Return the chosen test's statements that provably find a row each time, and their effect.
 
     ``values`` are those of all factors and parameters, ``test`` included. Raise nothing.
@@ -70,7 +71,7 @@ def sure_rows(definition: Mapping[str, Any], values: Mapping[str, Any]) -> dict[
 
 
 def statement_texts(
-    definition: Mapping[str, Any], test: Mapping[str, Any], values: Mapping[str, Any]
+    definition: Mapping[str, Any], test: Mapping[str, Any], values: Values
 ) -> Iterator[str]:
     """Yield the text of each statement of a test, filled but for its table."""
     known = _Known(definition, {}, values)
@@ -99,7 +100,7 @@ class _Known:
     """A definition with the values that fill it, and the table of one test."""
 
     def __init__(
-        self, definition: Mapping[str, Any], table: Mapping[str, Any], values: Mapping[str, Any]
+        self, definition: Mapping[str, Any], table: Mapping[str, Any], values: Values
     ) -> None:
         self._statements = definition.get("statements", {})
         self._generators = definition.get("generators", {})

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from millrace.levels import Values
 from millrace.workloads.schema_factors import Part
 
 Number = int | float | str | Mapping[str, Any]
@@ -55,7 +56,7 @@ class TableSet(Part):
     once: bool = False
     after_load: list[str] | dict[str, Any] = Field(default=[])
 
-    def volume(self, values: Mapping[str, Any]) -> Volume:
+    def volume(self, values: Values) -> Volume:
         """Return the approximate content for these values of factors and parameters."""
         tables = evaluated(self.count, values)
         rows = int(evaluated(self.rows, values) * tables * self._rows_per_parent(values))
@@ -67,7 +68,7 @@ class TableSet(Part):
         indexes = len(self.after_load) if isinstance(self.after_load, list) else 1
         return Volume(tables, rows, rows * row_bytes, rows * indexes)
 
-    def _rows_per_parent(self, values: Mapping[str, Any]) -> float:
+    def _rows_per_parent(self, values: Values) -> float:
         if self.fan_out is None:
             return 1
         if self.fan_out.get("kind") == "links":
@@ -75,7 +76,7 @@ class TableSet(Part):
         low, high = (evaluated(self.fan_out[end], values) for end in ("low", "high"))
         return (low + high) / 2
 
-    def names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+    def names(self, values: Values) -> tuple[str, ...]:
         """Return the names of the tables for these values of factors and parameters."""
         return tuple(
             fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
@@ -86,12 +87,12 @@ class TableSet(Part):
         return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
 
 
-def fill(text: str, values: Mapping[str, Any]) -> str:
+def fill(text: str, values: Values) -> str:
     """Return a text with ``{values}`` in the places of their names."""
     return VALUE.sub(lambda match: str(values[match[1]]), text)
 
 
-def evaluated(number: Number, values: Mapping[str, Any]) -> int:
+def evaluated(number: Number, values: Values) -> int:
     """Return a number, integer arithmetic over ``{values}``, or the one that a value chooses.
 
     Raise ValueError for anything else.
@@ -123,7 +124,7 @@ def _computed(node: ast.expr) -> int:
     raise TypeError
 
 
-def _column_bytes(column: Mapping[str, Any], rows: int, values: Mapping[str, Any]) -> int:
+def _column_bytes(column: Mapping[str, Any], rows: int, values: Values) -> int:
     """Return the mean length of a column's values as text."""
 
     def value_of(key: str, otherwise: Number) -> int:

@@ -34,7 +34,7 @@ def experiment(directory: Path, limit_s: float | None, text: str = DRIVEN) -> Ex
 
 
 def times(found: Experiment) -> tuple[float, float]:
-    return found.parameters["time_s"], found.parameters["warmup_s"]
+    return float(found.parameters["time_s"]), float(found.parameters["warmup_s"])
 
 
 def test_trials_are_halved_down_to_two_seconds(tmp_path: Path) -> None:
