@@ -249,6 +249,12 @@ def error_code(name: str) -> int | None:
     return None if found is None else int(found[1])
 
 
+def background_test(name: str) -> str | None:
+    """Return the test of a measurement of what background clients did; None for any other."""
+    found = re.fullmatch(r"(.+)_background_done", name)
+    return None if found is None else found[1]
+
+
 def current_name(stored: str) -> str:
     """Return the name of today for a stored one.
 

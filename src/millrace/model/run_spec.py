@@ -26,7 +26,7 @@ MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
 _MOST_CLIENTS = 1_000_000
 
-Of = Literal["transaction", "statement", "before", "during", "after"]
+Of = Literal["transaction", "statement", "before", "during", "after", "background"]
 Time = Literal["service", "response"]
 Direction = Literal["higher", "lower"]
 _MeasurementName = Annotated[str, AfterValidator(current_name)]

@@ -155,9 +155,14 @@ def _histograms(driven: events.DriveResult) -> Iterator[HistogramRecord]:
     if driven.maintenance is not None:
         for part in driven.maintenance.parts:
             yield from _of_record(driven.name, part.name, part)
+    for group in driven.background_clients:
+        for record in group.transactions:
+            yield from _of_record(driven.name, "background", record, group.test)
 
 
-def _of_record(phase: str, of: Of, record: events.Record) -> Iterator[HistogramRecord]:
+def _of_record(
+    phase: str, of: Of, record: events.Record, name: str | None = None
+) -> Iterator[HistogramRecord]:
     found: dict[Literal["service", "response"], events.HistogramResult | None] = {
         "service": record.service,
         "response": record.response,
@@ -165,7 +170,7 @@ def _of_record(phase: str, of: Of, record: events.Record) -> Iterator[HistogramR
     for kind, histogram in found.items():
         if histogram is not None:
             encoded, count, sum_s = histogram.encoded, histogram.count, histogram.sum_s
-            yield HistogramRecord(phase, of, record.name, kind, encoded, count, sum_s)
+            yield HistogramRecord(phase, of, name or record.name, kind, encoded, count, sum_s)
 
 
 def verify(workload: Workload, result: events.LoadResult, expected: DataChecksum) -> None:

@@ -166,6 +166,10 @@ class Workload(Part):
                     raise ValueError(f"metric {name}: no phase yields {measurement}")
             if metric.percentile is not None and not self.drives:
                 raise ValueError(f"metric {name}: no phase of kind 'drive' yields latencies")
+            if metric.of == "background" and not any(
+                test.background_clients for test in self.tests.values()
+            ):
+                raise ValueError(f"metric {name}: no test has background clients")
             if metric.of in PARTS and not self.has_maintenance:
                 raise ValueError(f"metric {name}: no phase has maintenance")
         if sum(metric.primary for metric in self.metrics.values()) != 1:

@@ -7,6 +7,8 @@ import pytest
 from millrace import workloads
 from millrace.model.measurements import (
     MEASUREMENTS,
+    background_done,
+    background_test,
     current_name,
     duration_s,
     error_code,
@@ -68,6 +70,11 @@ def test_an_error_code_is_read_from_its_name() -> None:
 )
 def test_a_name_of_an_earlier_store_is_todays(stored: str, name: str) -> None:
     assert current_name(stored) == name
+
+
+def test_the_test_of_background_clients_is_read_from_a_name() -> None:
+    assert background_test(background_done("l.i1")) == "l.i1"
+    assert background_test("inserts_background_late") is None
 
 
 def test_files_of_a_table_have_its_name() -> None:

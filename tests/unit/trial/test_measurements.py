@@ -211,6 +211,9 @@ def test_background_clients_have_figures_of_their_own() -> None:
         "inserts_background_longest_s": histogram(200).max_s,
     }
     assert with_others == measured(driven())
+    result = driven(background_clients=(background(200),))
+    theirs = [each for each in measurements.histograms(result) if each.of == "background"]
+    assert [(each.phase, each.name, each.count) for each in theirs] == [("measure", "inserts", 200)]
     flat_out = background(200).replace(pacing=Pacing(kind="closed"))
     assert "inserts_background_scheduled" not in measured(driven(background_clients=(flat_out,)))
     measurements.refuse_missed_rates(driven(background_clients=(flat_out,)))

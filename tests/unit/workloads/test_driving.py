@@ -148,6 +148,22 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             },
             "test point: background_clients: there is no test 'pair'",
         ),
+        (
+            {
+                "metrics": {
+                    **driving()["metrics"],
+                    "theirs": {
+                        "title": "",
+                        "unit": "s",
+                        "direction": "lower",
+                        "percentile": 99,
+                        "of": "background",
+                        "time": "service",
+                    },
+                }
+            },
+            "metric theirs: no test has background clients",
+        ),
         ({"sequence": ["point", "other"]}, "sequence: there is no test 'other'"),
         (
             {"sequence": ["point", "one", "point"]},

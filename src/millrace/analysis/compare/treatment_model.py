@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.compare.latencies import Latency
@@ -83,12 +84,13 @@ class TreatmentAnalysis:
     fraction of the load in which the sender waited for rows, ``load_warnings`` the mean number of
     warnings of a load; None where nothing measured them. ``work``, ``driven``, ``latencies`` and
     ``steadiness`` are empty or None where no clients were driven, ``maintenance`` is None where no
-    statements ran beside them. ``instances`` are as its last
-    finished (or failed) trial recorded them. ``failed_last`` is how many of its newest trials
-    failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed``
-    trials did not fail themselves, but another one of their round. ``in_slices`` is whether its
-    server took turns with those of the other treatments of its group. ``lag`` is that of its
-    replica over time, as (seconds since the first sample, lag in s), in its newest finished trial.
+    statements ran meanwhile, ``background_clients`` empty where there were none. ``instances`` are
+    as its last finished (or failed) trial recorded them. ``failed_last`` is how many of its newest
+    trials failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the
+    ``failed`` trials did not fail themselves, but another one of their round. ``in_slices`` is
+    whether its server took turns with those of the other treatments of its group. ``lag`` is that
+    of its replica over time, as (seconds since the first sample, lag in s), in its newest finished
+    trial.
     """
 
     id: str
@@ -117,6 +119,7 @@ class TreatmentAnalysis:
     lag: tuple[tuple[float, float], ...] = ()
     table_rows: float | None = None
     maintenance: MaintenanceFigures | None = None
+    background_clients: tuple[BackgroundFigures, ...] = ()
 
     @property
     def open(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
 from millrace.analysis.compare import conditions, latencies
+from millrace.analysis.compare.background_clients import background_figures
 from millrace.analysis.compare.equal_work import ComparabilityRules, trial_work
 from millrace.analysis.compare.maintenance import maintenance_figures
 from millrace.analysis.compare.metrics import Metric
@@ -133,6 +134,7 @@ def _analyse(
         left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
         maintenance=maintenance_figures(measured),
+        background_clients=background_figures(measured, run.phases.driven),
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
         lag=_lag(measured[-1]) if measured else (),
         table_rows=_table_rows(measured),

@@ -23,6 +23,7 @@ from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
 from millrace.report.run import notes, tables
+from millrace.report.run.background_tables import background_table
 from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
 from millrace.report.run.dependence import DependenceText, dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
@@ -93,6 +94,7 @@ class RunPage:
     one_axis: bool
     dependence: DependenceText | None
     maintenance: list[Table]
+    background_clients: Table | None
     latencies: Table | None
     statements: Table | None
     curves: list[tuple[str, tuple[LineChart, ...]]]
@@ -149,6 +151,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         one_axis=have_one_axis(relative),
         dependence=dependence_part(analysis),
         maintenance=maintenance_tables(analysis),
+        background_clients=background_table(analysis),
         latencies=latency_table(analysis, "transaction"),
         statements=latency_table(analysis, "statement"),
         curves=[(heading, charts) for heading, charts in curves if charts],

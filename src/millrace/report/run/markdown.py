@@ -10,6 +10,7 @@ from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import repeating
 from millrace.report.run import dependence, notes, tables
+from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.maintenance_tables import maintenance_tables
@@ -47,7 +48,11 @@ def as_markdown(analysis: RunAnalysis) -> str:
     depends = dependence.dependence_part(analysis)
     if depends is not None:
         parts += [f"## {dependence.TITLE}", _list(depends.sentences), _table(depends.table)]
-    of_clients = (latency_table(analysis, "transaction"), cost_table(analysis))
+    of_clients = (
+        background_table(analysis),
+        latency_table(analysis, "transaction"),
+        cost_table(analysis),
+    )
     for driven in (*maintenance_tables(analysis), *filter(None, of_clients)):
         parts.append(f"## {_plain(driven.title)}")
         parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]

@@ -16,6 +16,7 @@ from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.run import dependence, notes
+from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.maintenance_tables import maintenance_tables
@@ -85,7 +86,11 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    driven = (latency_table(analysis, "transaction"), cost_table(analysis))
+    driven = (
+        background_table(analysis),
+        latency_table(analysis, "transaction"),
+        cost_table(analysis),
+    )
     for table in (*maintenance_tables(analysis), *filter(None, driven)):
         console.print()
         _line(table.title, console)

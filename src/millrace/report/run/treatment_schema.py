@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
@@ -112,7 +113,8 @@ class SteadinessPart(Part):
 class LatencyPart(Part):
     """Latencies of a transaction or statement, of all finished trials together.
 
-    `of` may also be `before`, `during` or `after`: all transactions in that part of the trials.
+    `of` may also be `before`, `during` or `after`: all transactions in that part of the trials; or
+    `background`: those of background clients of the test `name`.
 
     `time` is `service` (from the sending of a request) or `response` (from when it was due);
     `percentiles_s` maps a percentile, such as "99.9", to the time it took.
@@ -147,7 +149,7 @@ class TreatmentPart(Part):
     """A treatment: its levels, its trials and what they measured.
 
     Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null;
-    `maintenance` is null where no statements ran beside them.
+    `maintenance` is null where no statements ran meanwhile; `background_clients` may be empty.
     """
 
     id: str
@@ -165,6 +167,7 @@ class TreatmentPart(Part):
     work: list[WorkPart]
     conditions: Annotated[DriveConditions | None, From("driven")]
     maintenance: MaintenanceFigures | None
+    background_clients: list[BackgroundFigures]
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
     options: Annotated[list[OptionPart], From(_options)]
