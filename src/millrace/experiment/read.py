@@ -130,9 +130,37 @@ def parse(
         counted_starts=COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
     )
     _refuse_counts(experiment)
+    _refuse_unfit_levels(experiment, context)
     if design is not None or _has_attached(experiment, context):
         return experiment
     return with_slices(experiment)
+
+
+def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> None:
+    """Raise ValidationError for levels that do not compare, or that are not true of the servers."""
+    offered = experiment.checked_workload.factors
+    compared = experiment.compare.factor
+    found = []
+    if compared in offered and not offered[compared].comparable:
+        message = f"levels of {compared} do different work, and their figures do not compare"
+        hint = f"another factor; {compared} may stay in [factors]"
+        line = line_of("compare.factor", key_lines(experiment.text))
+        found.append(Diagnostic("compare.factor", message, hint, line=line))
+    why = None
+    if _has_attached(experiment, context):
+        why = "millrace does not start attached servers"
+    elif experiment.parameters.get("snapshot") == "off":
+        why = "without snapshots, the server that loaded them goes on"
+    for factor in experiment.factors if why is not None else ():
+        known = offered[factor.name].after_start if factor.name in offered else []
+        for level in factor.levels:
+            if level in known:
+                message = f"{level} needs servers that start after their tables are loaded; {why}"
+                hint = f"other levels of {factor.name}"
+                line = line_of(f"factors.{factor.name}", key_lines(experiment.text))
+                found.append(Diagnostic(f"factors.{factor.name}", message, hint, line=line))
+    if found:
+        raise ValidationError(experiment.source, found)
 
 
 def _refuse_counts(experiment: Experiment) -> None:

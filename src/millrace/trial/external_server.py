@@ -109,8 +109,10 @@ class ExternalServer:
         return Tls(tls.mode, tls.ca)
 
     def _drop(self, limit_s: float) -> None:
+        """Drop the trial's database, and those that its workload's statements make."""
         administration = self._attached.family.administration
-        administration.drop_database(self._attached, self._database, limit_s)
+        for database in (self._database, *self.trial.spec.workload.checked.databases):
+            administration.drop_database(self._attached, database, limit_s)
 
     def _measured_drop(self, limit_s: float) -> None:
         drop(self.live(), self.trial.outputs, limit_s)

@@ -8,7 +8,7 @@ interprets the latter and checks them in depth; this module checks what an exper
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import ConfigDict, Field, model_validator
@@ -128,6 +128,9 @@ class Metric(Part):
         return self
 
 
+OwnDatabase = Annotated[str, Field(pattern=r"^millrace_[a-z0-9_]{1,50}$")]
+
+
 class Workload(Part):
     """A checked workload; every reference in it exists and exactly one metric is primary."""
 
@@ -143,6 +146,7 @@ class Workload(Part):
     statements: dict[str, dict[str, Any]] = Field(default={})
     tests: dict[str, Test] = Field(default={})
     default_test: str | None = None
+    databases: list[OwnDatabase] = Field(default=[])  # that its statements make
     sequence: list[str] = Field(default=[])  # tests that work on what those before them left
     phases: list[Phase] = Field(min_length=1)
     checks: list[Check] = Field(default=[])

@@ -38,7 +38,9 @@ class WorkloadFactor(Part):
     ``choices`` are all existing levels; a ``free`` factor takes any level of the default's kind: a
     name, because only the server knows the existing ones (``engine``; names that differ only in
     case are the same there), or a number from ``minimum`` to ``maximum``. ``kind`` is the default's
-    unless set: a factor whose kind is ``number`` takes integers too.
+    unless set: a factor whose kind is ``number`` takes integers too. The levels ``after_start`` are
+    true only where a server started after its tables were loaded; those of a factor that is not
+    ``comparable`` do different work.
     """
 
     default: Level
@@ -47,6 +49,8 @@ class WorkloadFactor(Part):
     free: bool = False
     minimum: int | float | None = None
     maximum: int | float | None = None
+    after_start: list[Level] = Field(default=[])
+    comparable: bool = True
 
     @model_validator(mode="after")
     def _free_or_choices(self) -> Self:

@@ -203,8 +203,19 @@ def test_drop_database_after_linkbench_stands_beside_the_published_one() -> None
     assert found == {"row": (1.0, 1.0), "page-lz4": (43.2, 43.2)}
 
 
+@pytest.mark.parametrize(("gtid_mode", "ratio"), [("ON", 0.69), ("OFF", 1.07), ("", None)])
+def test_inserts_are_compared_by_the_setting_that_was_published(
+    gtid_mode: str, ratio: float | None
+) -> None:
+    study = load_study("insert-benchmark")
+    assert study is not None
+    known = Conditions("mysql", "9.7.4", {"test": "l.i1"}, {}, {"gtid_mode": gtid_mode})
+    figure = study.find("throughput", known)
+    assert (figure.ratios if figure else None) == ((ratio, ratio) if ratio else None)
+
+
 def test_every_study_can_be_named() -> None:
-    assert study_names() == ("S1", "S2", "S3", "S5")
+    assert study_names() == ("S1", "S2", "S3", "S5", "insert-benchmark")
 
 
 def test_another_engine_or_study_has_no_figures() -> None:
