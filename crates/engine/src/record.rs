@@ -37,7 +37,8 @@ impl Tally {
     #[inline]
     pub fn add(&mut self, other: &Self) {
         self.rows += other.rows;
-        self.affected_rows += other.affected_rows;
+        // The server says how many.
+        self.affected_rows = self.affected_rows.saturating_add(other.affected_rows);
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.retries += other.retries;
@@ -102,6 +103,13 @@ mod tests {
         assert_eq!((first.count, first.tally.rows, first.tally.retries), (2, 5, 1));
         assert_eq!(first.errors, BTreeMap::from([(1205, 1), (1213, 2)]));
         assert_eq!(first.response.unwrap().max_s(), Some(0.003));
+    }
+
+    #[test]
+    fn rows_that_servers_claim_to_have_changed_are_limited() {
+        let mut tally = Tally { affected_rows: u64::MAX - 1, ..Tally::default() };
+        tally.add(&Tally { affected_rows: u64::MAX, ..Tally::default() });
+        assert_eq!(tally.affected_rows, u64::MAX);
     }
 
     #[test]

@@ -98,8 +98,7 @@ pub fn take(
                 format!("statement {name} gave {columns} columns, and not {}", column + 1)
             })?;
             let wrong = |text: &str, expected: &str| {
-                let (name, column) = (&statement.name, column + 1);
-                let text: String = text.chars().take(SHOWN).collect();
+                let (name, column, text) = (&statement.name, column + 1, excerpt(text));
                 format!("column {column} of statement {name} gave {text:?}, and {expected}")
             };
             match (taken.form, value) {
@@ -133,7 +132,7 @@ fn number(statement: &Statement, answer: &Answer, column: usize) -> Result<Optio
     })?;
     let parse = |text: &String| {
         text.parse().map_err(|_| {
-            let column = column + 1;
+            let (column, text) = (column + 1, excerpt(text));
             format!(
                 "column {column} of statement {name} gave {text:?}, and no whole number of 64 bits"
             )
@@ -161,8 +160,11 @@ pub fn remember(
     Ok(())
 }
 
-/// Characters of a value in an error.
-const SHOWN: usize = 40;
+/// Return as much of a server's value as an error shows.
+fn excerpt(text: &str) -> String {
+    const SHOWN: usize = 40;
+    text.chars().take(SHOWN).collect()
+}
 
 /// Return a number in units of 10^-scale; None where it is none, or has more digits.
 fn units(text: &str, scale: u32) -> Option<i64> {

@@ -151,7 +151,8 @@ impl GeneratorState {
 }
 
 /// Put `count` numbers of the `span` numbers from `low` on. Where distinct ones are wanted and there are no
-/// more than that, they are the numbers from `low` on, even beyond the span.
+/// more than that, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits: at a
+/// limit, no number would be distinct.
 #[inline]
 fn put_below(
     low: i64,
@@ -162,12 +163,12 @@ fn put_below(
     made: &mut GeneratedValues,
 ) {
     if distinct && span <= u64::from(count) {
-        (0..i64::from(count)).for_each(|offset| made.push(low.saturating_add(offset)));
+        (0..i64::from(count)).for_each(|offset| made.push(low.wrapping_add(offset)));
         return;
     }
     for position in 0..count as usize {
         let value = loop {
-            let value = low.saturating_add_unsigned(random.below(span));
+            let value = low.wrapping_add_unsigned(random.below(span));
             if !distinct || !made.newest(position).contains(&value) {
                 break value;
             }

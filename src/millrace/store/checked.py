@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from millrace import safe_json
+from millrace.model import measurements as names
 from millrace.model.documents import instant
-from millrace.model.measurements import error_code
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
@@ -23,6 +23,13 @@ T = TypeVar("T")
 # Beyond these, ratios and their squares would not be finite.
 _LARGEST, _SMALLEST = 1e20, 1e-20
 _ERROR_CODES = range(10**9)
+_MOST_WORK = 1 << 53  # of transactions or rows, which floats count exactly
+_WORK_OF_CLIENTS = frozenset(
+    (
+        names.TRANSACTIONS, names.ERRORS, names.RETRIES, names.LATE, names.SKIPPED,
+        names.SCHEDULED, names.ROWS_READ, names.ROWS_AFFECTED,
+    )
+)  # fmt: skip
 _LONGEST_NAME = 256
 
 
@@ -156,9 +163,12 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
         if not (is_measurable(step.started_s) and is_measurable(step.duration_s)):
             yield f"{where}: step {step.name} took {step.duration_s} s"
     for measured in attempt.measurements:
-        if not is_measurable(measured.value):
+        code = names.error_code(measured.name)
+        is_count = measured.name in _WORK_OF_CLIENTS or code is not None
+        if not is_measurable(measured.value) or (
+            is_count and not 0 <= measured.value <= _MOST_WORK
+        ):
             yield f"{where}: {measured.name} is {measured.value}"
-        code = error_code(measured.name)
         if code is not None and code not in _ERROR_CODES:
             yield f"{where}: {measured.name} counts errors of an unknown code"
 

@@ -1,6 +1,6 @@
 """Draw a replica's lag over time, where it was attached before its source was loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from millrace.analysis.compare.model import Group
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
@@ -8,6 +8,7 @@ from millrace.levels import level_text
 from millrace.report.common.charts import MOST_LINES, Line, LineChart, Mark, Tick, linear_ticks
 from millrace.report.common.formatting import latency_text
 
+_SHORTEST_S = 1e-6
 _MOST_MARKS = 24  # of a line, so that they can be told apart
 _MOST_POINTS = 2000  # of a line: more than a screen has, and a page has several
 
@@ -23,8 +24,8 @@ def lag_charts(groups: Sequence[Group], factor: str) -> tuple[LineChart, ...]:
 
 
 def _chart(group: Group, lagging: Sequence[TreatmentAnalysis], factor: str) -> LineChart:
-    width_s = max(t_s for each in lagging for t_s, _ in each.lag) or 1.0
-    height_s = max(lag_s for each in lagging for _, lag_s in each.lag) or 1.0
+    width_s = _extent_s(t_s for each in lagging for t_s, _ in each.lag)
+    height_s = _extent_s(lag_s for each in lagging for _, lag_s in each.lag)
     return LineChart(
         heading=group.label,
         description=f"{group.label}: lag of the replica over time",
@@ -37,6 +38,12 @@ def _chart(group: Group, lagging: Sequence[TreatmentAnalysis], factor: str) -> L
             for number, each in enumerate(lagging)
         ),
     )
+
+
+def _extent_s(values_s: Iterable[float]) -> float:
+    """Return the length of an axis, at least as long as millrace tells times apart."""
+    longest_s = max(values_s)
+    return longest_s if longest_s >= _SHORTEST_S else 1.0
 
 
 def _line(

@@ -223,3 +223,25 @@ fn a_client_goes_on_from_the_end_of_a_long_answer() {
         }
     }
 }
+
+#[test]
+fn distinct_values_at_the_end_of_64_bits_have_an_end() {
+    for below in [3, 7] {
+        let ids = json!({
+            "base": {"kind": "constant", "value": i64::MAX - 1},
+            "n": {"kind": "constant", "value": below},
+            "value": {"kind": "integer", "below": "n", "add": "base", "distinct": true, "count": 5},
+        });
+        let found = std::collections::BTreeSet::from_iter(values(&ids, 1).remove(0));
+        assert_eq!(found.len(), 5);
+    }
+}
+
+#[test]
+fn an_end_that_is_no_number_is_shown_in_part() {
+    let mut script = script_of(&lists(), 0);
+    script.next(&mut Vec::new()).unwrap();
+    let row = Some(vec![None, Some("x".repeat(60_000))]);
+    let said = script.answered(&Answer { rows: 3, row, ..Answer::default() }).unwrap_err();
+    assert!(said.contains("no whole number of 64 bits") && said.len() < 200, "{said}");
+}

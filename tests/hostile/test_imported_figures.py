@@ -1,0 +1,40 @@
+"""Test that figures which only an import or a damaged store has are refused, or shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.model import measurements
+from millrace.report.run.html import as_html
+from millrace.store import checked
+from millrace.store.checked import NotARecord
+from millrace.store.records import MeasurementRecord
+from tests.unit.analysis.query_runs import QueryRun
+
+_COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPPED, "errors_1205")
+
+
+@pytest.mark.parametrize("name", _COUNTS)
+@pytest.mark.parametrize("odd", [-1, -1e-20, 1e20, 2.0**63])
+def test_counts_that_no_client_reaches_are_refused(name: str, odd: float) -> None:
+    run = QueryRun().build()
+    checked.stored_run(run)
+    first, *others = run.attempts
+    kept = [each for each in first.measurements if each.name != name]
+    first = replace(first, measurements=(*kept, MeasurementRecord(name, odd, "server")))
+    with pytest.raises(NotARecord, match=name):
+        checked.stored_run(replace(run, attempts=(first, *others)))
+
+
+@pytest.mark.parametrize("longest_s", [0.0, 5e-324, 1e-300, 1e20])
+def test_a_lag_of_any_length_is_drawn(longest_s: float) -> None:
+    analysis = compare_run(QueryRun().build())
+    group, *others = analysis.groups
+    lag = ((0.0, 0.0), (longest_s, longest_s))
+    lagging = replace(group, treatments=tuple(replace(t, lag=lag) for t in group.treatments))
+    page = as_html(replace(analysis, groups=(lagging, *others)))
+    assert 'id="lag"' in page
+    assert "nan" not in page.partition('id="lag"')[2].partition("</section>")[0]
