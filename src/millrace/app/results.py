@@ -9,6 +9,7 @@ from typing import NamedTuple
 from millrace.analysis.compare.latencies import Latency, by_name
 from millrace.campaign.run_records import is_alive
 from millrace.errors import DamagedResult
+from millrace.servers.snapshots import kept_data
 from millrace.store.importing import Imported
 from millrace.store.records import RunSummary, StoredAttempt, StoredRun
 from millrace.store.store import Store
@@ -71,6 +72,7 @@ def remove_runs(
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
         store.remove_runs(ids, is_alive=is_alive)
+    kept_data.remove_of_runs(ids)
     return Removed(ids, reports, recorded)
 
 

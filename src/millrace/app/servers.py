@@ -16,7 +16,8 @@ from millrace.servers.catalogue import Entry
 from millrace.servers.install import ServerListing
 from millrace.servers.instances import ownership
 from millrace.servers.instances.signals import signals_as_errors
-from millrace.servers.snapshots import SnapshotListing
+from millrace.servers.snapshots import SnapshotListing, kept_data
+from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.verify import VerifyResult, verify
 
 
@@ -148,10 +149,23 @@ def list_snapshots() -> list[SnapshotListing]:
     return snapshots.listing()
 
 
+def list_kept() -> list[KeptData]:
+    """Return the data directories of trials that did not end, each of which waits to go on."""
+    return [kept for kept in kept_data.all_kept() if kept.is_there()]
+
+
 def remove_snapshots(names: Sequence[str], *, every: bool) -> Iterator[str]:
-    """Remove the named snapshots, or with ``every`` all; yield each name when it is removed."""
+    """Remove the named snapshots, or with ``every`` all; yield each name when it is removed.
+
+    Kept data directories of trials count as snapshots.
+    """
     if bool(names) == every:
         raise UserError("give the names of snapshots, or --all")
-    for name in [each.name for each in list_snapshots()] if every else dict.fromkeys(names):
-        snapshots.remove(name)
+    kept = {each.directory.name: each for each in list_kept()}
+    all_names = [*(each.name for each in list_snapshots()), *kept]
+    for name in all_names if every else dict.fromkeys(names):
+        if name in kept:
+            kept[name].remove()
+        else:
+            snapshots.remove(name)
         yield name

@@ -109,6 +109,8 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         # Nothing reads the data afterwards but to measure sizes, which hardly differ by block.
         stops_cleanly=trial.purpose != "count"
         and (trial.block == 0 or BYTES_PER_ROW in treatment.workload.checked.metrics),
+        # Explanations of other trials are about tables that have not aged.
+        loops=treatment.workload.loops if trial.purpose in ("measure", "control") else 1,
     )
 
 

@@ -77,6 +77,13 @@ class Listener:
             self._drawn = bar
 
 
+def loop_text(event: events.LoopEnded) -> str:
+    """Return the line that says what a loop yielded."""
+    rate = event.transactions / event.duration_s if event.duration_s else 0.0
+    cold = ", restarted cold" if event.restarted_cold else ""
+    return f"loop {event.loop} of {event.loops}: {rate:,.0f} transactions/s{cold}"
+
+
 class DownloadBar:
     """A bar for each download."""
 
@@ -149,6 +156,8 @@ class TrialBar:
                 err.print(block_end_text(event))
             case events.IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
+            case events.LoopEnded():
+                err.print(loop_text(event))
             case events.TrialEnded():
                 self._end(event)
 

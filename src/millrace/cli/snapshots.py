@@ -31,6 +31,9 @@ def list_command(as_json: bool) -> None:
     if as_json:
         print_json([_as_data(each) for each in kept])
         return
+    for waiting in use_case.list_kept():
+        size = readable_size(waiting.allocated_bytes())
+        err.print(f"kept for a trial that goes on with it: {waiting.directory.name} ({size})")
     if not kept:
         err.print(f"{paths.snapshots_dir()} holds no snapshots")
         return
@@ -49,7 +52,11 @@ def list_command(as_json: bool) -> None:
 @click.argument("names", nargs=-1, metavar="SNAPSHOT...")
 @click.option("--all", "every", is_flag=True, help="Remove all snapshots.")
 def remove_command(names: tuple[str, ...], every: bool) -> None:
-    """Remove snapshots; the next trial that needs one creates it again."""
+    """Remove snapshots; the next trial that needs one creates it again.
+
+    The data directory that is kept for a trial in loops can be removed, too: that trial begins
+    again.
+    """
     for name in use_case.remove_snapshots(names, every=every):
         err.print(f"removed {name}")
 

@@ -264,7 +264,7 @@ def _driving_s(settings: ClientSettings) -> float:
     if settings.operations:
         measured_s = settings.operations / (settings.rate or TRANSACTIONS_PER_S)
     warmup_s = STEADY_S if settings.warmup == "steady" else settings.warmup_s
-    return warmup_s + measured_s
+    return (warmup_s + measured_s) * settings.loops
 
 
 def _trial_bytes(workload: Workload, values: Values, needs: Needs) -> int:

@@ -24,7 +24,14 @@ from millrace.experiment.validation import (
     check,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
-from millrace.workloads.defaults import DROP_AFTER, in_slices, with_drop, with_sizes
+from millrace.workloads.defaults import (
+    DROP_AFTER,
+    LOOPS,
+    in_slices,
+    with_drop,
+    with_loops,
+    with_sizes,
+)
 
 AS_WRITTEN = "as written"
 _REFERENCE = "docs/experiment-file.md describes every key"
@@ -103,6 +110,8 @@ def parse(
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
     workload = with_sizes(checked.workload) if _compresses(factors) else checked.workload
+    if int(settings.parameters.get(LOOPS, 1)) > 1:
+        workload = with_loops(workload)
     if settings.parameters.get(DROP_AFTER) == "on":
         workload = with_drop(workload)
     experiment = Experiment(

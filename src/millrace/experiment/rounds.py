@@ -122,6 +122,10 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "parameters.operations", "slices end by time", "time_s, the seconds of each server"
         )
+    if any(each.loops > 1 for each in driven):
+        yield Diagnostic(
+            "parameters.loops", "each trial ages a data directory of its own", "loops = 1"
+        )
     if any(each.warmup == "steady" for each in driven):
         yield Diagnostic(
             "parameters.warmup",

@@ -123,6 +123,22 @@ class IntervalEnded:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoopEnded:
+    """A loop of several is over, by its number from 1; ``trial`` is set as in ``StepBegan``.
+
+    Before one that ``restarted_cold`` the server started again on the files of a stopped trial.
+    """
+
+    loop: int
+    loops: int
+    transactions: int
+    duration_s: float
+    restarted_cold: bool = False
+    trial: str | None = None
+    event: Literal["loop"] = "loop"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResultWaits:
     """A result cannot be written yet."""
 
@@ -178,7 +194,7 @@ class RunAssessed:
     event: Literal["look"] = "look"
 
 
-TrialEvent = StepBegan | IntervalEnded
+TrialEvent = StepBegan | IntervalEnded | LoopEnded
 """The events that a trial emits itself."""
 
 Event = (

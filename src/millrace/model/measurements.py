@@ -125,6 +125,14 @@ FILE_REMOVAL_S = _measured(
 MAINTENANCE_OWN_S = _measured(
     "maintenance_own_s", "s", "lower", "Time of maintenance without that of removing files."
 )
+LOOPS_TRANSACTIONS = _measured(
+    "loops_transactions", "", "higher", "Transactions that succeeded in all loops of the trial."
+)
+LOOPS_S = _measured("loops_s", "s", None, "Measured time of all loops.")
+LOOPS_RESTARTED_COLD = _measured(
+    "loops_restarted_cold", "", "lower", "Loops before which the server started again."
+)
+
 DROP_S = _measured(
     "drop_s", "s", "lower", "Time of DROP DATABASE after the run, with the login of its session."
 )
@@ -208,6 +216,9 @@ _FILES_ALLOCATED_BYTES = _measured(
 
 BYTES_PER_ROW = "bytes_per_row"
 """The metric of what the tables take on the disk, where an experiment has compressed ones."""
+
+THROUGHPUT_OF_LOOPS = "throughput_of_loops"
+"""The metric of all loops, beside those of the last one."""
 
 DROP_TIME = "drop_time"
 """The metric of a timed DROP DATABASE, or of what a workload's maintenance drops."""

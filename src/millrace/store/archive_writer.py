@@ -39,7 +39,7 @@ _HISTORY = "history.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN = TypeAdapter(StoredRun)
 _PART = TypeAdapter(HistoryPart)
-_IN_FILES = {"histograms", "lag", "observations", "series"}
+_IN_FILES = {"histograms", "lag", "loops", "observations", "series"}
 
 
 def write(

@@ -8,7 +8,7 @@ from typing import TypeVar
 from millrace.errors import DamagedResult
 from millrace.model.observations import Observations
 from millrace.model.roles import MEASURED
-from millrace.store import histograms, lag, observations, series
+from millrace.store import histograms, lag, loops, observations, series
 from millrace.store.artefacts import Artefacts
 from millrace.store.records import StoredAttempt, StoredRun
 
@@ -17,6 +17,7 @@ _Content = TypeVar("_Content")
 CHECKS: Mapping[str, Callable[[bytes], object]] = {
     histograms.KIND: histograms.check,
     lag.KIND: lag.parse,
+    loops.KIND: loops.parse,
     observations.KIND: observations.parse,
     series.KIND: series.check,
 }
@@ -39,6 +40,7 @@ def _with_files(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
         histograms=tuple(chain.from_iterable(of_histograms)),
         series=next(iter(of_series), ()),
         lag=next(iter(_contents(attempt, lag.KIND, artefacts, lag.parse)), ()),
+        loops=next(iter(_contents(attempt, loops.KIND, artefacts, loops.parse)), ()),
     )
 
 

@@ -22,6 +22,7 @@ from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 from millrace.store.lag import LagSample
+from millrace.store.loops import LoopFigures
 
 PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because another one failed: of its round, or, in earlier
@@ -248,8 +249,8 @@ class StoredAttempt:
 
     ``series`` are the events of its driven clients second by second (docs/load-spec.md), empty
     where no clients were driven. ``observations`` are read only on request. ``lag`` are samples of
-    its replica, if it has one. ``limits`` are those of its server, as this millrace knows the
-    family; they are not stored.
+    its replica, if it has one, ``loops`` its loops, if it had several. ``limits`` are those of its
+    server, as this millrace knows the family; they are not stored.
     """
 
     id: int
@@ -270,6 +271,7 @@ class StoredAttempt:
     series: tuple[Mapping[str, Any], ...] = ()
     observations: Observations = field(default_factory=Observations)
     lag: tuple[LagSample, ...] = ()
+    loops: tuple[LoopFigures, ...] = ()
     limits: Annotated[SteadyLimits, Field(exclude=True)] = field(
         default=SteadyLimits(), compare=False
     )

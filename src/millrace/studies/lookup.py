@@ -83,6 +83,13 @@ class Cell(BaseModel):
         return None
 
 
+class Hours(BaseModel):
+    """A published server's throughput by the hour of one long run; the keys are numbers."""
+
+    name: str
+    values: dict[int, float]
+
+
 class Study(BaseModel):
     """A study: ``servers`` with values at the levels of ``only``, or ``cells`` in ``metric``."""
 
@@ -93,6 +100,7 @@ class Study(BaseModel):
     servers: list[PublishedServer] = []
     metric: str = ""
     cells: list[Cell] = []
+    hours: list[Hours] = []
 
     def find(self, metric: str, conditions: Conditions) -> Figure | None:
         """Return the figure for a metric, by name, under these conditions."""

@@ -6,7 +6,8 @@
     external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
 
 A workload's checks are steps between the measurement and the end of the server. With
-``drop_after`` the end is *write_back · sizes · drop · stop*.
+``drop_after`` the end is *write_back · sizes · drop · stop*. Where
+clients are driven in loops, all but the last of them are a step *loops* before *measure*.
 
 The first form measures phases that load, the second drives clients on tables of a snapshot (see
 ARCHITECTURE.md). Each server of a trial has its own steps before and after the measurement. Trials
@@ -19,11 +20,14 @@ the reason and the server's log.
 import errno
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 
 from millrace import databases
 from millrace.errors import HostError, MillraceError, PermanentHostError, TrialFailed, UnusablePlace
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
+from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import collection, measure, phase_spec, time_limits
 from millrace.trial.checks import checking_steps
@@ -32,6 +36,7 @@ from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit
+from millrace.trial.loops import Loops, seeded
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import ServerSpec, TrialSpec
@@ -51,10 +56,16 @@ def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
     Raise Interrupted, after everything was closed, when the user stops the run.
     """
     outputs = TrialOutputs()
+    kept = KeptData.of(spec.name) if spec.loops > 1 else None
     with ExitStack() as opened:
-        steps = _steps(TrialContext(spec, outputs, opened, emit))
+        steps = _steps(TrialContext(spec, outputs, opened, emit, kept))
         ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
-        return attempt_result(outputs, ended)
+        result = attempt_result(outputs, ended)
+        if kept is not None and not result.is_transient:
+            for instance in outputs.managed.values():
+                instance.keep_data(None)
+            kept.remove()
+        return result
 
 
 def attempt_result(outputs: TrialOutputs, ended: StepsOutcome) -> AttemptResult:
@@ -86,7 +97,7 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
     else:
         live = yield from started_steps(servers)
         yield write_back_step(live[0])
-    yield _measure_step(trial, tuple(live))
+    yield from _measuring_steps(trial, tuple(live))
     yield from checking_steps(spec.workload, live[0])
     for server in reversed(servers):
         yield from steps_of_role(server.spec.role, server.end_steps())
@@ -139,25 +150,43 @@ def _server(spec: ServerSpec, trial: TrialContext) -> TrialServer:
     return ManagedServer(spec, spec.server, trial)
 
 
-def _measure_step(trial: TrialContext, servers: tuple[LiveServer, ...]) -> Step:
+def _measuring_steps(trial: TrialContext, servers: tuple[LiveServer, ...]) -> Iterator[Step]:
+    """Yield the measurement, and before it that of earlier loops of the same clients."""
     spec, driven = trial.spec, servers[0]
-    load_limit_s = time_limits.limit_s(spec.workload.measuring_phases, spec.workload)
-    replica_limit_s = time_limits.replica_limit_s(spec.workload)
+    phases = spec.workload.measuring_phases
+    load_limit_s = time_limits.limit_s(phases, spec.workload)
+    limit_s = load_limit_s + time_limits.replica_limit_s(spec.workload)
+    limit_s += collection.RESULT_LIMIT_S
+    window = collection.window(spec.workload)
+    loops = None
+    if trial.kept is not None:
+        loops = Loops(trial, driven, trial.kept, window.last)
 
-    def run(_limit_s: float) -> Sequence[StepRecord]:
+    def measure_loop(
+        number: int, outputs: TrialOutputs, collectors: tuple[str, ...] = ()
+    ) -> Sequence[StepRecord]:
         load_spec = phase_spec.load_spec(
-            spec.workload.measuring_phases,
-            spec.workload,
-            driven.dialect,
-            driven.measured_connection,
-            driven.data_file,
+            phases, spec.workload, driven.dialect, driven.measured_connection, driven.data_file
         )
-        window = collection.window(spec.workload)
-        measurement = MeasurementContext(spec, servers, load_spec, window, trial.outputs)
+        measurement = MeasurementContext(
+            replace(spec, collectors=collectors),
+            servers,
+            seeded(load_spec, number),
+            window,
+            outputs,
+        )
         return measure.measure(measurement, trial.emit, load_limit_s)
 
-    limit_s = load_limit_s + replica_limit_s + collection.RESULT_LIMIT_S
-    return Step("measure", run, limit_s)
+    def measure_last(_limit_s: float) -> Sequence[StepRecord]:
+        records = measure_loop(spec.loops, trial.outputs, spec.collectors)
+        if loops is not None:
+            loops.end()
+        return records
+
+    if loops is not None:
+        earlier = partial(loops.measure_earlier, measure_loop)
+        yield Step("loops", earlier, spec.loops * limit_s)
+    yield Step("measure", measure_last, limit_s)
 
 
 def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:

@@ -13,6 +13,7 @@ from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
+from millrace.servers.snapshots import NotKept
 from millrace.trial import time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
@@ -39,13 +40,14 @@ _START_LIMIT_S = 180.0
 class ManagedServer:
     """One server; each method is a step. The instance lives until the trial's stack closes.
 
-    Steps decide the next ones, in three cases:
+    Steps decide the next ones, in four cases:
 
     tables restored         (initialise · start · database · table_format · load · keep · stop ·
                             save ·) restore · start · record · check_tables
     initialisation restored (initialise · save ·) restore · start · record · database ·
                             table_format · load
     no snapshots            initialise · start · record · database · table_format · load
+    resumed loops           resume · start · record
 
     Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
     goes on with the server that made it. A tool (``tool_of``) runs the server on restored tables
@@ -65,6 +67,11 @@ class ManagedServer:
         """Yield the steps that start the server with its tables."""
         workload = self.trial.spec.workload
         yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
+        if self.trial.kept is not None and self.trial.kept.is_there():
+            yield Step("resume", self._resume, _COPY_LIMIT_S)
+            yield Step("start", self._start_restored, _COPY_LIMIT_S)
+            yield Step("record", self._record, QUERY_LIMIT_S)
+            return
         if workload.is_restorable:
             yield from self._restored(self._make_tables)
             yield Step("record", self._record, QUERY_LIMIT_S)
@@ -185,6 +192,14 @@ class ManagedServer:
             else DataDirectory.initialised(self._instance)
         )
 
+    def _resume(self, _limit_s: float) -> None:
+        """Take over the data directory of an attempt that did not end, from which it recovers."""
+        assert self.trial.kept is not None
+        try:
+            self.trial.kept.adopt(self._instance)
+        except NotKept as reason:
+            raise TrialFailed(f"the trial cannot go on with its loops: {reason}") from reason
+
     def _keep_facts(self, **facts: str | None) -> None:
         if self.trial.spec.workload.is_restorable:
             self._data.loaded_by = facts
@@ -281,6 +296,7 @@ class ManagedServer:
             self.trial.outputs.add_facts(self.spec.role, unsettled=list(quiesced.unsettled))
 
     def _drop(self, limit_s: float) -> None:
+        self._instance.keep_data(None)  # without its tables, no attempt can go on with it
         drop(self.live(), self.trial.outputs, limit_s)
 
     def _sizes(self, _limit_s: float) -> None:

@@ -103,8 +103,12 @@ class ResolvedWorkload:
     @property
     def is_restorable(self) -> bool:
         """True where loaded tables are kept as a snapshot and restored for every trial."""
-        engine = str(self.table_values.get("engine", ""))
-        return self.checked.drives and self.keeps_snapshots and not databases.is_volatile(engine)
+        return self.checked.drives and self.keeps_snapshots and self.survives_restart
+
+    @property
+    def survives_restart(self) -> bool:
+        """True where tables still have their rows when the server starts again."""
+        return not databases.is_volatile(str(self.table_values.get("engine", "")))
 
     @cached_property
     def writes(self) -> bool:
@@ -115,6 +119,11 @@ class ResolvedWorkload:
     def drops_after(self) -> bool:
         """True where the trial ends with a DROP DATABASE that is timed."""
         return bool(self.values.get(DROP_AFTER) == "on")
+
+    @property
+    def loops(self) -> int:
+        """The number of times that clients are driven, one after the other."""
+        return self.client_settings.loops if self.drives else 1
 
     @property
     def page_cache(self) -> PageCache:

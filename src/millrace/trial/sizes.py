@@ -7,6 +7,7 @@ from pathlib import Path
 
 from millrace.databases.base import SnapshotRules
 from millrace.databases.table_formats import FileBytes
+from millrace.errors import TrialFailed
 from millrace.model import measurements as names
 from millrace.model.roles import SERVER
 from millrace.servers.instances.closing import close_tree
@@ -15,6 +16,7 @@ from millrace.store.records import MeasurementRecord
 from millrace.trial.data_directory import DATABASE
 
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
+_TRIES = 10
 _MOST_TABLES = 32  # that are measured one by one, too
 
 
@@ -25,6 +27,19 @@ def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
         if rules.table_of(path, DATABASE) == table:
             found = _with(found, status)
     return found
+
+
+def directory_bytes(data_dir: Path) -> FileBytes:
+    """Return the bytes of a data directory now, also of one whose server runs."""
+    for _ in range(_TRIES):
+        try:
+            found = FileBytes()
+            for _path, status in _files(data_dir):
+                found = _with(found, status)
+        except FileNotFoundError:
+            continue  # the server removed a file meanwhile
+        return found
+    raise TrialFailed(f"{data_dir}: its files come and go too fast to be measured")
 
 
 def sizes(

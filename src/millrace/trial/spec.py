@@ -35,3 +35,4 @@ class TrialSpec:
     cpu_idle: CpuIdleSettings | None = None
     collectors: tuple[str, ...] = ()
     stops_cleanly: bool = True  # and measures files; else kills, seconds sooner
+    loops: int = 1  # in which clients are driven, on the same data directory

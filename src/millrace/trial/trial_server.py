@@ -8,6 +8,7 @@ from typing import Protocol
 from millrace.databases.base import ServerClient
 from millrace.errors import TrialFailed
 from millrace.model.roles import SERVER
+from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.records import StepRecord
 from millrace.trial import cpu_idle, measurements, phase_spec, time_limits
 from millrace.trial.hooks import LiveServer
@@ -22,12 +23,16 @@ _ANALYSE_LIMIT_S = 600.0
 
 @dataclass(frozen=True)
 class TrialContext:
-    """A trial in progress: its spec, its outputs, and the stack that closes what it opened."""
+    """A trial in progress: its spec, its outputs, and the stack that closes what it opened.
+
+    ``kept`` is where the data directory of one with several loops survives it.
+    """
 
     spec: TrialSpec
     outputs: TrialOutputs
     opened: ExitStack
     emit: Emit
+    kept: KeptData | None = None
 
     def record(self, spec: ServerSpec, client: ServerClient, facts: Mapping[str, object]) -> None:
         """Record a server with its facts before the measurement."""

@@ -12,7 +12,10 @@ from millrace.model.measurements import (
     DROP_REMOVAL_S,
     DROP_S,
     DROP_TIME,
+    LOOPS_S,
+    LOOPS_TRANSACTIONS,
     TABLE_ROWS,
+    THROUGHPUT_OF_LOOPS,
     WITH_STALLS,
     WITHOUT_STALLS,
     duration_s,
@@ -30,6 +33,8 @@ _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 _SWITCH = ["auto", "on", "off"]
 
 DROP_AFTER = "drop_after"
+LOOPS = "loops"
+"""A parameter of workloads whose clients can go on where those of an earlier loop ended."""
 
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
@@ -218,6 +223,14 @@ def with_drop(definition: Mapping[str, Any]) -> dict[str, Any]:
         for name, (title, measured) in titles.items()
     }
     return {**definition, "metrics": {**definition.get("metrics", {}), **metrics}}
+
+
+def with_loops(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with the throughput of all loops; the other metrics are of the last."""
+    metric = _quotient("throughput of all loops", "transactions/s", [LOOPS_TRANSACTIONS], LOOPS_S)
+    metrics = {**definition.get("metrics", {}), THROUGHPUT_OF_LOOPS: metric}
+    last = {**metrics["throughput"], "title": "throughput of the last loop"}
+    return {**definition, "metrics": {**metrics, "throughput": last}}
 
 
 def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class ClientSettings(_Settings):
     cache_mode: CacheMode
     snapshot: Literal["on", "off"]
     page_cache: Literal["auto", "cold", "warm"]
+    loops: int = 1
 
 
 class ReplicationSettings(_Settings):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign import run_records
+from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.store import Store
 from tests.unit.cli.called import millrace
 from tests.unit.stats.hdr import FINE, encoded
@@ -133,7 +134,7 @@ def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
     assert "is not a results file of millrace" in err
 
 
-def test_remove_asks_and_removes(store: Path) -> None:
+def test_remove_asks_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results("remove", "study-a", store=store, answer="n\n", status=130)
     _, err = results("remove", "study-a", store=store, status=2)
     assert "standard input ended before an answer" in err
@@ -146,7 +147,11 @@ def test_remove_asks_and_removes(store: Path) -> None:
     report = store.parent / "reports" / "study-b2.html"
     report.parent.mkdir()
     report.write_text("<html>")
+    monkeypatch.setenv("MILLRACE_WORK", str(store.parent / "work"))
+    kept = KeptData.of("study-b2/trial")
+    kept.data.mkdir(parents=True)
     _, err = results("remove", "study-b2", "--yes", store=store)
+    assert not kept.directory.exists()
     assert f"removed the report {report}" in err
     assert not report.exists()
     out, err = results("list", store=store)

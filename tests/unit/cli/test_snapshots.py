@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.snapshots import Snapshot, SnapshotKey, digests, manifest, repository
+from millrace.servers.snapshots.kept_data import KeptData
 from tests.unit.cli.called import millrace
 
 
@@ -45,6 +46,31 @@ def kept(seed: int) -> Snapshot:
         )
         manifest.write(made)
         return repository.publish(draft, key)
+
+
+def kept_for_a_trial(work: Path, monkeypatch: pytest.MonkeyPatch) -> KeptData:
+    """Return what a stopped trial left."""
+    monkeypatch.setenv("MILLRACE_WORK", str(work))
+    kept = KeptData.of("run-1/trial")
+    kept.data.mkdir(parents=True)
+    (kept.data / "ibdata1").write_bytes(b"x" * 9000)
+    password = kept.directory / "password"
+    password.write_text("hidden")
+    for path in (kept.directory, password):
+        path.chmod(0o700)
+    return kept
+
+
+def test_data_kept_for_a_trial_is_named_and_removed_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = kept_for_a_trial(tmp_path / "work", monkeypatch)
+    _, err = call("list")
+    assert f"kept for a trial that goes on with it: {kept.directory.name} (12.3 kB)" in err
+    assert "hidden" not in err
+    _, err = call("remove", kept.directory.name)
+    assert f"removed {kept.directory.name}" in err
+    assert not kept.directory.parent.exists()
 
 
 def test_what_is_kept_is_listed() -> None:

@@ -8,7 +8,7 @@ from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import Level
 from millrace.model.roles import MEASURED
-from millrace.studies.lookup import Conditions, Figure, Study, load_study
+from millrace.studies.lookup import Conditions, Figure, Hours, Study, load_study
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,16 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class PublishedStudy:
-    """The study an experiment repeats, and its figures that match a treatment of the run."""
+    """The study an experiment repeats, and its figures that match a treatment of the run.
+
+    ``hours`` is the throughput by the hour of its servers, whether they match or not.
+    """
 
     name: str
     title: str
     host: str
     figures: tuple[PublishedFigure, ...]
+    hours: tuple[Hours, ...] = ()
 
 
 def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
@@ -54,7 +58,7 @@ def published_comparison(analysis: RunAnalysis) -> PublishedStudy | None:
         for group in analysis.groups
         for figure in _of_group(study, group, metric, analysis.run.spec.parameters)
     )
-    return PublishedStudy(study.name, study.title, study.host, figures)
+    return PublishedStudy(study.name, study.title, study.host, figures, tuple(study.hours))
 
 
 def _of_group(

@@ -7,6 +7,7 @@ from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.loops import LoopSummary
 from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.steady.steadiness import TrialSteadiness
@@ -90,7 +91,8 @@ class TreatmentAnalysis:
     ``failed`` trials did not fail themselves, but another one of their round. ``in_slices`` is
     whether its server took turns with those of the other treatments of its group. ``lag`` is that
     of its replica over time, as (seconds since the first sample, lag in s), in its newest finished
-    trial.
+    trial. ``loops`` are those of its trials where they had several; what else these measured is of
+    the last one.
     """
 
     id: str
@@ -120,6 +122,7 @@ class TreatmentAnalysis:
     table_rows: float | None = None
     maintenance: MaintenanceFigures | None = None
     background_clients: tuple[BackgroundFigures, ...] = ()
+    loops: tuple[LoopSummary, ...] = ()
 
     @property
     def open(self) -> int:

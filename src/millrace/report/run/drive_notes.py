@@ -24,6 +24,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *steady_warnings(analysis),
         *_about_errors(analysis),
         *_about_maintenance(analysis),
+        *_about_loops(analysis),
         *_about_open_loop(analysis),
         *_about_settling(analysis),
         *_about_loading(analysis),
@@ -36,6 +37,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 def conditions(analysis: RunAnalysis) -> list[str]:
     """List the conditions under which clients were driven, a sentence each."""
     return [
+        *_about_number_of_loops(analysis),
         *steady_conditions(analysis),
         *_about_memory(analysis),
         *_about_client(analysis),
@@ -105,6 +107,43 @@ def _about_maintenance(analysis: RunAnalysis) -> Iterator[str]:
     for why in dict.fromkeys(unknown.values()):
         labels = [label for label, each in unknown.items() if each == why]
         yield f"the time of removing files is not known: {_listed(labels)}: {why}"
+
+
+def _about_number_of_loops(analysis: RunAnalysis) -> Iterator[str]:
+    most = max((len(treatment.loops) for treatment in analysis.treatments), default=0)
+    if most > 1:
+        yield (
+            f"each trial drove its clients in {most} loops on tables that aged; what is compared "
+            "is the last loop, and under `throughput of all loops` their mean"
+        )
+
+
+def _about_loops(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield which loops began with a server that had just started, the last one first."""
+    cold = {
+        treatment.label: [loop for loop in treatment.loops if loop.restarted_cold]
+        for treatment in analysis.treatments
+    }
+    last = [
+        treatment.label
+        for treatment in analysis.treatments
+        if treatment.loops and treatment.loops[-1].restarted_cold
+    ]
+    if last:
+        yield (
+            f"the last loop, which is compared, was restarted cold: {_listed(last)}; "
+            "`throughput of all loops` depends less on that"
+        )
+    found = [
+        f"{label} loop {', '.join(str(loop.loop) for loop in loops)}"
+        for label, loops in cold.items()
+        if loops
+    ]
+    if found:
+        yield (
+            f"loops were restarted cold, after millrace had been stopped or killed: "
+            f"{_listed(found)}"
+        )
 
 
 def _about_open_loop(analysis: RunAnalysis) -> Iterator[str]:

@@ -30,6 +30,7 @@ from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
 from millrace.report.run.lag_charts import lag_charts
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
+from millrace.report.run.loop_tables import loop_charts, loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, verdict_text
@@ -99,6 +100,8 @@ class RunPage:
     statements: Table | None
     curves: list[tuple[str, tuple[LineChart, ...]]]
     lag: tuple[LineChart, ...]
+    loops: list[Table]
+    loop_charts: tuple[LineChart, ...]
     costs: Table | None
     steady: Table | None
     results: Table
@@ -156,6 +159,8 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         statements=latency_table(analysis, "statement"),
         curves=[(heading, charts) for heading, charts in curves if charts],
         lag=lag_charts(analysis.groups, analysis.factor),
+        loops=loop_tables(analysis),
+        loop_charts=loop_charts(analysis.groups, analysis.factor),
         costs=cost_table(analysis),
         steady=steady_table(analysis),
         results=tables.results_table(analysis, headline, analysis.time),

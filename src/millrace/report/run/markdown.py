@@ -13,6 +13,7 @@ from millrace.report.run import dependence, notes, tables
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.loop_tables import loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
@@ -53,7 +54,8 @@ def as_markdown(analysis: RunAnalysis) -> str:
         latency_table(analysis, "transaction"),
         cost_table(analysis),
     )
-    for driven in (*maintenance_tables(analysis), *filter(None, of_clients)):
+    of_all = (*loop_tables(analysis), *maintenance_tables(analysis), *filter(None, of_clients))
+    for driven in of_all:
         parts.append(f"## {_plain(driven.title)}")
         parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
     study = published_comparison(analysis)

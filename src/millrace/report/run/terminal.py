@@ -11,7 +11,7 @@ from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import published_comparison
-from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME
+from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME, THROUGHPUT_OF_LOOPS
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table
@@ -19,6 +19,7 @@ from millrace.report.run import dependence, notes
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.loop_tables import loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
@@ -51,7 +52,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         show_table(results_table(analysis, analysis.headline, analysis.time), console)
         _show_driven(analysis, console)
         _show_sizes(analysis, console)
-        _show_drops(analysis, console)
+        _show_others(analysis, console)
         console.print()
         _show_sentences(analysis, console)
     _show_dependence(analysis, console)
@@ -91,7 +92,7 @@ def _show_driven(analysis: RunAnalysis, console: Console) -> None:
         latency_table(analysis, "transaction"),
         cost_table(analysis),
     )
-    for table in (*maintenance_tables(analysis), *filter(None, driven)):
+    for table in (*loop_tables(analysis), *maintenance_tables(analysis), *filter(None, driven)):
         console.print()
         _line(table.title, console)
         show_table(table, console)
@@ -106,10 +107,10 @@ def _show_sizes(analysis: RunAnalysis, console: Console) -> None:
         show_table(table, console)
 
 
-def _show_drops(analysis: RunAnalysis, console: Console) -> None:
-    """Print the time of DROP DATABASE where the run compares it beside something else."""
+def _show_others(analysis: RunAnalysis, console: Console) -> None:
+    """Print what the run compares beside the headline because the experiment asks for it."""
     for metric in analysis.metrics:
-        if metric.name == DROP_TIME and metric != analysis.headline:
+        if metric.name in (THROUGHPUT_OF_LOOPS, DROP_TIME) and metric != analysis.headline:
             console.print()
             _line(metric.title, console)
             show_table(results_table(analysis, metric, None), console)

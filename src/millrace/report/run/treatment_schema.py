@@ -145,11 +145,29 @@ def _options(treatment: TreatmentAnalysis) -> list[OptionPart]:
     ]  # fmt: skip
 
 
+class LoopPart(Part):
+    """A loop of a treatment's finished `trials`, by its number from 1: the means of its figures.
+
+    `restarted_cold` is in how many of them the server started again before it; the bytes are those
+    of the data directory at its end. `latencies` of transactions are those of loops 1, 2, 4 ..., of
+    half of them and of the last one.
+    """
+
+    loop: int
+    trials: int
+    throughput: float
+    restarted_cold: int
+    apparent_bytes: float | None
+    allocated_bytes: float | None
+    latencies: list[LatencyPart]
+
+
 class TreatmentPart(Part):
     """A treatment: its levels, its trials and what they measured.
 
     Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null;
-    `maintenance` is null where no statements ran meanwhile; `background_clients` may be empty.
+    `maintenance` is null where no statements ran meanwhile; `background_clients` may be
+    empty. `loops` are empty where the clients were driven once.
     """
 
     id: str
@@ -168,6 +186,7 @@ class TreatmentPart(Part):
     conditions: Annotated[DriveConditions | None, From("driven")]
     maintenance: MaintenanceFigures | None
     background_clients: list[BackgroundFigures]
+    loops: list[LoopPart]
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
     options: Annotated[list[OptionPart], From(_options)]

@@ -144,6 +144,10 @@ class Instance(ServerClient):
         self._site = replace(self._site, password=password)
         self._address = replace(self._address, password=password)
 
+    def keep_data(self, directory: Path | None) -> None:
+        """Keep the data directory there when the instance ends, however it ends; None: do not."""
+        self._record = ownership.keep_data(self._record, directory)
+
     def start(self, limit_s: float, *, tool: launch.Tool | None = None) -> None:
         """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed.
 

@@ -15,10 +15,13 @@ Reaping. A record without a living owner is an orphan: its processes (recorded w
 times, or found by environment) get SIGKILL through a pidfd, and so do all processes of its user id,
 unless another instance has that id by now. Then its directories are removed, then the record.
 
+Keeping. An instance whose data directory must survive its millrace has ``kept``, a directory beside
+its own (``snapshots/kept_data``): the data directory moves there before the rest is removed.
+
 Trust. A record makes root kill processes and remove directories, so it must be a regular file that
 only the user can have written, in a directory in which nobody else can replace it. It names only
-the directories that millrace creates for that id; those outside the present work directory stay
-until a command works there.
+the directories that millrace creates for that id, and one to keep data in; those
+outside the present work directory stay until a command works there.
 """
 
 import contextlib
@@ -49,6 +52,13 @@ from millrace.shared_directories import is_own, refuse_shared
 _SHORT_PLACE = Path("/tmp")  # noqa: S108 - a fresh directory of ours, mode 0700
 _ID = re.compile(r"[A-Za-z0-9._-]+-[0-9a-f]{8}")
 
+DATA = "data"
+"""The data directory, in the directory of an instance and where it is kept."""
+
+KEPT = "kept"
+KEPT_NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}")
+"""The directory of kept data directories, beside those of instances, and the names in it."""
+
 
 @dataclass(frozen=True)
 class OwnershipRecord:
@@ -65,6 +75,7 @@ class OwnershipRecord:
     directories: tuple[str, ...]
     processes: tuple[ProcessId, ...] = ()
     uid: int | None = None
+    kept: str | None = None
 
     def owner_is_gone(self) -> bool:
         """Return whether its owner has ended.
@@ -130,9 +141,22 @@ def add_process(record: OwnershipRecord, process: ProcessId) -> OwnershipRecord:
     return record
 
 
+def keep_data(record: OwnershipRecord, directory: Path | None) -> OwnershipRecord:
+    """Return the record with where its data directory is kept; None: nowhere."""
+    record = replace(record, kept=None if directory is None else str(directory))
+    _write(record)
+    return record
+
+
 def release(record: OwnershipRecord) -> None:
-    """End the processes left of an instance, remove its directories, then its record."""
+    """End the processes left of an instance, remove its directories, then its record.
+
+    Where the newest record says so, its data directory is kept.
+    """
     _end_processes(record)
+    kept = (_read(_file_of(record.id)) or record).kept
+    if kept is not None:
+        _keep_data(Path(record.directories[0]) / DATA, Path(kept) / DATA)
     for directory in map(Path, record.directories):
         if record.id in directory.name:
             _remove_tree(directory)
@@ -175,9 +199,22 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
                 f"{'removed' if elsewhere is None else 'kept'} the instance {record.id} left by "
                 f"process {record.owner.pid}, which is gone: "
                 f"{ended if pids else 'nothing of it ran'}"
+                f"{'' if record.kept is None else '; its data is kept for its trial'}"
                 f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
             )
     return sentences
+
+
+def remove_kept(directory: Path) -> None:
+    """Remove a directory of kept data, of which no instance has anything."""
+    _remove_tree(directory)
+
+
+def _keep_data(data: Path, kept: Path) -> None:
+    """Move a data directory, closed to its server; it is lost where the disk refuses."""
+    with contextlib.suppress(OSError):
+        close_tree(data)
+        data.rename(kept)
 
 
 def _end_processes(record: OwnershipRecord) -> None:
@@ -282,6 +319,10 @@ def _read(file: Path) -> OwnershipRecord | None:
 
 def _names_its_own(record: OwnershipRecord) -> bool:
     """Return whether the id is valid, and each directory is named as millrace names it."""
+    if record.kept is not None:
+        kept, beside = Path(record.kept), Path(record.directories[0]).parent
+        if kept.parent != beside / KEPT or KEPT_NAME.fullmatch(kept.name) is None:
+            return False
     return _ID.fullmatch(record.id) is not None and all(
         directory == short_directory(record.id)
         or (directory.is_absolute() and directory.name == record.id)

@@ -254,14 +254,15 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
         )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
-            _refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
+            refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
     except manifest.NoDataDirectory as reason:
         raise NotKept(f"the data directory holds {reason.holds}") from reason
 
 
-def _refuse_file(
+def refuse_file(
     name: Path, status: os.stat_result, uid: int, link_suffixes: Collection[str]
 ) -> None:
+    """Raise NotKept for a file of a data directory that leads out of it, or is not of ``uid``."""
     if not str(name).isprintable():
         raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
     if stat.S_ISLNK(status.st_mode) or name.suffix in link_suffixes:

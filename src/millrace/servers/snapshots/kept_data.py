@@ -1,0 +1,169 @@
+"""Keep the data directory of a trial whose millrace ends before it, until the trial continues.
+
+    <work>/kept/<run>-<trial>/         millrace's, for nobody else; the names are digests
+    <work>/kept/<run>-<trial>/password of the server's accounts
+    <work>/kept/<run>-<trial>/progress a line for each part of the trial that has ended
+    <work>/kept/<run>-<trial>/data/    the data directory, while no instance has it
+
+The data directory moves by renaming, so it needs no room of its own: from the instance when that is
+removed (``instances/ownership``), and into the instance of the trial that continues. A trial that
+has a result removes its directory; so does the removal of its run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace import atomic_file, paths
+from millrace.errors import HostError
+from millrace.servers.instances.closing import close_tree, give_tree
+from millrace.servers.instances.instance import Instance
+from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_kept
+from millrace.servers.snapshots import manifest
+from millrace.servers.snapshots.create_restore import NotKept, refuse_file
+from millrace.shared_directories import is_own, may_others_write
+
+_MOST_FILES = 200_000
+
+
+@dataclass
+class KeptData:
+    """The kept data directory of one trial, and its progress.
+
+    ``was_adopted`` is whether an instance of this process has it.
+    """
+
+    directory: Path
+    was_adopted: bool = False
+
+    @classmethod
+    def of(cls, trial: str) -> KeptData:
+        """Return that of a trial, by its id in the store, which begins with its run's."""
+        run, _, rest = trial.partition("/")
+        return cls(_root() / f"{_digest(run)}-{_digest(rest)}")
+
+    @property
+    def data(self) -> Path:
+        """The data directory, while no instance has it."""
+        return self.directory / DATA
+
+    def is_there(self) -> bool:
+        """Return whether a data directory waits to be continued, which millrace itself kept."""
+        try:
+            place = self.directory.lstat()
+            is_ours = place.st_uid == os.geteuid() and not may_others_write(place)
+            own = is_ours and is_own((self.directory / _PASSWORD).lstat())
+            return own and stat.S_ISDIR(self.data.lstat().st_mode)
+        except OSError:
+            return False
+
+    def allocated_bytes(self) -> int:
+        """Return what its files occupy on the disk."""
+        return manifest.usage(self.data)[1]
+
+    def begin(self, instance: Instance | None) -> None:
+        """Make the directory for a trial that begins; an ``instance`` leaves its data there."""
+        self.remove()
+        try:
+            self.directory.mkdir(mode=0o700, parents=True)
+        except OSError as error:
+            raise HostError(
+                f"{self.directory}, where the trial's data would be kept, cannot be made: "
+                f"{error.strerror}",
+                hint="free space there, or name another place with MILLRACE_WORK",
+            ) from error
+        if instance is not None:
+            _append(self.directory / _PASSWORD, instance.password)
+            instance.keep_data(self.directory)
+
+    def adopt(self, instance: Instance) -> None:
+        """Move the data directory into an instance, for which it is kept again.
+
+        Raise NotKept where it holds what no server makes, HostError where the disk refuses.
+        """
+        try:
+            close_tree(self.data)
+            give_tree(self.data, os.geteuid(), os.getegid())
+            suffixes = instance.family.snapshots.link_suffixes
+            for path, status in manifest.walk(self.data, most=_MOST_FILES):
+                refuse_file(path.relative_to(self.data), status, os.geteuid(), suffixes)
+            instance.data_dir.rmdir()
+            self.data.rename(instance.data_dir)
+            if instance.uid is not None:
+                give_tree(instance.data_dir, instance.uid, instance.uid)
+            instance.set_password((self.directory / _PASSWORD).read_text("utf-8"))
+        except manifest.NoDataDirectory as reason:
+            raise NotKept(f"the kept data directory holds {reason.holds}") from reason
+        except OSError as error:
+            raise HostError(
+                f"the kept data directory {self.data} cannot be used: {error.strerror}"
+            ) from error
+        instance.keep_data(self.directory)
+        self.was_adopted = True
+
+    def append(self, line: str) -> None:
+        """Add a line to the progress, which is on the disk when this returns."""
+        _append(self.directory / _PROGRESS, f"{line}\n")
+
+    def progress(self) -> bytes:
+        """Return the whole lines of the progress."""
+        try:
+            content = (self.directory / _PROGRESS).read_bytes()
+        except FileNotFoundError:
+            return b""
+        return content[: content.rfind(b"\n") + 1]
+
+    def replace_progress(self, content: bytes) -> None:
+        """Replace the lines of the progress."""
+        atomic_file.write_text(self.directory / _PROGRESS, content.decode())
+
+    def remove(self) -> None:
+        """Remove everything. Raise HostError where that is refused."""
+        remove_kept(self.directory)
+        with contextlib.suppress(OSError):  # it is missing, or has others
+            self.directory.parent.rmdir()
+
+
+def remove_of_runs(runs: Collection[str]) -> None:
+    """Remove what is kept of trials of these runs."""
+    digests = {_digest(run) for run in runs}
+    for kept in all_kept():
+        if kept.directory.name.partition("-")[0] in digests:
+            kept.remove()
+
+
+def all_kept() -> list[KeptData]:
+    """Return what is kept, sorted by name."""
+    root = _root()
+    if not root.is_dir():
+        return []
+    return [
+        KeptData(Path(entry.path))
+        for entry in sorted(os.scandir(root), key=lambda each: each.name)
+        if entry.is_dir(follow_symlinks=False) and KEPT_NAME.fullmatch(entry.name)
+    ]
+
+
+_PASSWORD, _PROGRESS = "password", "progress"
+
+
+def _root() -> Path:
+    return paths.work_dir() / KEPT
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _append(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
