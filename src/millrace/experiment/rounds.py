@@ -23,6 +23,7 @@ from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
 from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
+from millrace.workloads.definition import Workload
 from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
@@ -96,12 +97,7 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     if not workload.drives:
         yield from _loads(experiment, [workload.values(each) for each in values])
         return
-    if not workload.metrics["throughput"].primary:
-        yield Diagnostic(
-            "workload",
-            f"{workload.name} has another primary metric than throughput",
-            "a workload that is compared by its throughput",
-        )
+    yield from _other_metric(workload)
     for each in values:
         yield from _statements(experiment, workload.values(each))
     driven = [workload.client_settings(each) for each in values]
@@ -156,13 +152,7 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
             "a workload with one LOAD DATA, or with clients that are driven for a time",
         )
         return
-    primary = workload.metrics.get("throughput")
-    if primary is None or not primary.primary:
-        yield Diagnostic(
-            "workload",
-            f"{workload.name} has another primary metric than throughput",
-            "a workload that is compared by its throughput",
-        )
+    yield from _other_metric(workload)
     if _stops_servers(experiment):
         yield Diagnostic(
             f"factors.{FACTOR}",
@@ -201,6 +191,16 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
                 "server would write it to the disk in the slices of the others",
                 f"rows = {most_bytes // data.table_bytes(1, engine):_} or fewer",
             )
+
+
+def _other_metric(workload: Workload) -> Iterator[Diagnostic]:
+    throughput = workload.metrics.get("throughput")
+    if throughput is None or not throughput.primary:
+        yield Diagnostic(
+            "workload",
+            f"{workload.name} has another primary metric than throughput",
+            "a workload that is compared by its throughput",
+        )
 
 
 def _compression(values: Values) -> Iterator[Diagnostic]:
