@@ -262,6 +262,7 @@ impl Compiler<'_> {
                 ValueSource::Answer { .. }
                     | ValueSource::ConstantInteger(_)
                     | ValueSource::Computed { .. }
+                    | ValueSource::Derived { .. }
                     | ValueSource::Iteration
                     | ValueSource::Lasting { .. }
             )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.campaign import preparation, replication
+from millrace.campaign import full_disk, preparation, replication
 from millrace.campaign.forecast import VisibleChanges, forecast_here, visible_changes
 from millrace.campaign.resume import measures_the_same
 from millrace.collect.registry import COLLECTORS, PROFILE
@@ -94,6 +94,7 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     fitted = within_limit(store, experiment)
     expanded = with_aa_trials(expand(fitted, seed=seed_of(fitted)))
     replication.refuse_impossible(expanded)
+    full_disk.refuse_impossible(expanded)
     preparation.refuse_attached(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else visible_changes(expanded, store, forecast)

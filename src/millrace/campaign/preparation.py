@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace import paths
-from millrace.campaign import replication
+from millrace.campaign import full_disk, replication
 from millrace.campaign.forecast import forecast_here, refuse_without_space
 from millrace.campaign.inputs import (
     PreparedTreatment,
@@ -28,7 +28,7 @@ from millrace.campaign.table_formats import (
     unavailable,
 )
 from millrace.databases.table_formats import COMPRESSION, TableFormat
-from millrace.errors import Diagnostic, UserError, ValidationError, nearest_names
+from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -173,7 +173,10 @@ def _treatment_input(
     # A replica gets the tables of its source.
     table_options = next(iter(formats.values())).sql
     workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment), table_options)
-    required = replication.required_options(of_roles, treatment, workload)
+    required = {
+        **replication.required_options(of_roles, treatment, workload),
+        **full_disk.required_options(of_roles, treatment, workload),
+    }
     specs: list[ServerSpec] = []
     for role, server in of_roles.items():
         shared = replication.shared_options(specs[0]) if specs else {}
@@ -212,7 +215,8 @@ def _server_spec(
         )
     slowdown = slowdown_of(treatment.resolved) if role in MEASURED else None
     if required:
-        wanted = configurations.laid_over(wanted, required, layer="replication", optional=False)
+        layer = "full disk" if workload.checked.fills_disk else "replication"
+        wanted = configurations.laid_over(wanted, required, layer=layer, optional=False)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
     return ServerSpec(
@@ -227,7 +231,10 @@ def work_directory(place: Path) -> Path:
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except OSError as error:
-        raise paths.problem(error, f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostError(f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
     return place
 
 
@@ -260,6 +267,7 @@ class Preparation:
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
             replication.refuse_impossible(plan)
+            full_disk.refuse_impossible(plan)
             refuse_attached(plan)
             estimate = forecast_here(plan, self._store)
             refuse_without_space(estimate)
@@ -283,7 +291,9 @@ def run_input(
     treatments = treatment_inputs(plan, servers)
     for text in (*options_without_effect(treatments.values()), *unavailable(treatments.values())):
         on_event(Notice(text))
-    refuse_without_holes(treatments.values(), work_dir)
+    full_disk.refuse_without_filesystem(plan, work_dir)
+    if not plan.experiment.checked_workload.fills_disk:  # theirs is their own
+        refuse_without_holes(treatments.values(), work_dir)
     expected = expected_data(plan.experiment)
     reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)
     if data_file is None and (workload := next(reading, None)) is not None:

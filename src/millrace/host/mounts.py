@@ -4,16 +4,21 @@ The namespace begins as a copy of the host's mounts and ends with the last proce
 mounts never change. Needs CAP_SYS_ADMIN and Linux 5.12; call it within ``in_own_thread``.
 """
 
+import contextlib
 import os
 import struct
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from millrace.system_calls import call, checked, libc
 
 _MOUNT_SETATTR = 442  # the same number on all architectures from Linux 5.1 on
 _CLONE_NEWNS = 0x20000
-_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_PRIVATE = 1 << 1, 1 << 2, 1 << 12, 1 << 18
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC = 1 << 1, 1 << 2, 1 << 3, 1 << 12, 1 << 14
+_MS_PRIVATE, _MS_SLAVE = 1 << 18, 1 << 19
+_MNT_DETACH = 2
+_ENDING_S = 5.0
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _RDONLY, _NOSUID = 1, 2
 
@@ -21,20 +26,77 @@ _RDONLY, _NOSUID = 1, 2
 def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
     """Give this thread mounts of its own, and let ``change`` change them.
 
-    Afterwards all mounts become read-only and ``nosuid``, except those at ``writable``. Raise
-    OSError where the kernel refuses.
+    Afterwards all mounts become read-only and ``nosuid``, except those at ``writable`` and below.
+    Raise OSError where the kernel refuses.
     """
     checked(libc.unshare(_CLONE_NEWNS))
     _set_attributes(Path("/"), _AT_RECURSIVE, propagation=_MS_PRIVATE)
     change()
     _set_attributes(Path("/"), _AT_RECURSIVE, add=_RDONLY | _NOSUID)
     for directory in writable:
-        _set_attributes(directory, 0, take=_RDONLY)
+        _set_attributes(directory, _AT_RECURSIVE, take=_RDONLY)
 
 
 def bind(source: Path, target: Path) -> None:
-    """Bind-mount the directory ``source`` at ``target``. Raise OSError where the kernel refuses."""
-    checked(libc.mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND, None))
+    """Bind-mount ``source``, with the mounts below it, at ``target``.
+
+    Raise OSError where the kernel refuses.
+    """
+    flags = _MS_BIND | _MS_REC
+    checked(libc.mount(os.fsencode(source), os.fsencode(target), None, flags, None))
+
+
+@contextlib.contextmanager
+def own() -> Iterator[None]:
+    """Let this thread, and what it starts in the block, see its mounts alone.
+
+    Changes of the host's mounts still arrive. A thread that is started in the block must end in it.
+    Raise OSError where the kernel refuses.
+    """
+    with contextlib.ExitStack() as opened:
+        before, work_dir = (
+            os.open(each, os.O_RDONLY | os.O_CLOEXEC) for each in ("/proc/thread-self/ns/mnt", ".")
+        )
+        opened.callback(os.close, before)
+        opened.callback(os.close, work_dir)
+        checked(libc.unshare(_CLONE_NEWNS))
+        opened.callback(os.fchdir, work_dir)  # to enter a namespace leads to its root
+        opened.callback(_enter, before)
+        _set_attributes(Path("/"), _AT_RECURSIVE, propagation=_MS_SLAVE)
+        yield
+
+
+def _enter(namespace: int) -> None:
+    """Let this thread return to a mount namespace. Raise OSError.
+
+    The kernel refuses it while another thread shares the present one, and a thread that Python has
+    joined may take some more milliseconds to end.
+    """
+    until_s = time.monotonic() + _ENDING_S
+    while True:
+        try:
+            checked(libc.setns(namespace, _CLONE_NEWNS))
+        except OSError:
+            if time.monotonic() > until_s:
+                raise
+            time.sleep(_ENDING_S / 1000)
+        else:
+            return
+
+
+@contextlib.contextmanager
+def mounted(device: str, directory: Path, kind: str) -> Iterator[None]:
+    """Mount a file system of this kind in the block, without programs and devices.
+
+    It may stay in use afterwards, until its last user ends. Raise OSError.
+    """
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    place = os.fsencode(directory)
+    checked(libc.mount(device.encode(), place, kind.encode(), flags, None))
+    try:
+        yield
+    finally:
+        checked(libc.umount2(place, _MNT_DETACH))
 
 
 def mount_empty(directory: Path, *, size_bytes: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -81,6 +82,44 @@ class HostTimeFact(OpenDocument):
     steal_share: Number | None
 
 
+class FullDiskFact(OpenDocument):
+    """What a server did while its disk was full, and afterwards.
+
+    Its first trouble was an error (``error``, with ``error_code``), no answer (``silence``), or its
+    end (``end``); None: the client could write on. It came after ``trouble_s`` of writing, with
+    ``free_bytes`` left. Until space returned, ``reads_answered`` of
+    ``reads`` were, ``commits_while_full`` transactions were committed, and the last statement had
+    waited for ``waiting_s`` then. ``ended`` says how the process ended before it was stopped.
+    ``recovery_s`` is the time from the return of space to the next commit, None where there was
+    none. ``stop_failed`` and ``restart_failed`` say why the server could not be stopped or started.
+
+    The client had acknowledgements for ``committed_rows``. After the restart, ``lost_rows`` of them
+    were missing or had another content, ``refused_rows`` had a change that the server had refused,
+    and ``unanswered_rows`` one that it had never answered; None where ``unreadable`` says why.
+    """
+
+    trouble: Literal["error", "silence", "end"] | None
+    trouble_s: Count
+    error_code: int | str | None
+    error: str | None
+    free_bytes: Count
+    reads: Count
+    reads_answered: Count
+    commits_while_full: Count
+    waiting_s: Count | None
+    ended: str | None
+    recovery_s: Count | None
+    recovery_limit_s: Count
+    stop_failed: str | None
+    restart_s: Count | None
+    restart_failed: str | None
+    committed_rows: Count
+    lost_rows: Count | None
+    refused_rows: Count | None
+    unanswered_rows: Count | None
+    unreadable: str | None
+
+
 class InstanceFacts(OpenDocument):
     """Facts of a server's instance in a trial.
 
@@ -88,7 +127,8 @@ class InstanceFacts(OpenDocument):
     pages were (``cached``, ``io-bound``, ``between``). ``page_cache`` says whether restored files
     were in memory when the server started (``cold``, ``warm``). ``file_removal_unknown`` is why
     the time of removing files was not measured. ``unsettled`` is what the server still did when it
-    was measured. Names that earlier stores have are read too.
+    was measured. ``full_disk`` is of a trial that filled its disk. Names that earlier stores have
+    are read too.
     """
 
     limits: Items[str] | None = None
@@ -116,3 +156,4 @@ class InstanceFacts(OpenDocument):
     file_removal_unknown: str | None = None
     state: ServerStateFact | None = None
     host_time: HostTimeFact | None = None
+    full_disk: FullDiskFact | None = None

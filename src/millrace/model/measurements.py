@@ -152,6 +152,19 @@ PART_TRANSACTIONS = {
     for part in PARTS
 }
 
+LONGEST_OUTAGE_S = _measured(
+    "longest_outage_s", "s", "lower", "The longest time without a commit, around a full disk."
+)
+LONGEST_WAIT_S = _measured(
+    "longest_wait_s", "s", "lower", "The longest time until a statement or a login had an answer."
+)
+RECOVERY_S = _measured(
+    "recovery_s", "s", "lower", "Time from the return of space until a commit, without a restart."
+)
+ROWS_UNTIL_FULL = _measured(
+    "rows_until_full", "", "higher", "Rows committed until the server had trouble with its disk."
+)
+
 LOAD_GENERATOR_USER_S = _measured(
     "load_generator_user_s", "s", "lower", "CPU time of the load generator in user mode."
 )

@@ -11,6 +11,9 @@ DRIVE = "drive"
 APPLY = "apply"
 """The kind of a phase in which a replica applies the changes of its source."""
 
+FILL_DISK = "fill_disk"
+"""The kind of a phase that writes until the file system of the server's data is full."""
+
 COMPARE_TABLES = "compare_tables"
 """The kind of a phase that compares the tables of a source and its replica."""
 
@@ -23,8 +26,9 @@ class MeasuredPhases:
     """Names of phases, in their order.
 
     ``driven`` is the one that drives clients, None where there is none. ``timed`` are those whose
-    time counts: that of a replica, else the driven one, else those of the primary metric.
-    ``loading`` load rows, and their time counts. ``of_replica``: a replica's time counts.
+    time counts: that of a replica or of filling a disk, else the driven one, else those of the
+    primary metric. ``loading`` load rows, and their time counts. ``of_replica``: a replica's time
+    counts.
     """
 
     driven: str | None
@@ -47,7 +51,8 @@ def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) ->
         if name.endswith((DURATION, TRIMMED))
     }
     applied = tuple(name for name, kind in kinds if kind == APPLY)
+    alone = applied or tuple(name for name, kind in kinds if kind == FILL_DISK)
     of_primary = tuple(name for name, _ in kinds if name in counted)
-    timed = applied or (of_primary if driven is None else (driven,))
-    loading = tuple(name for name, kind in kinds if kind in LOADING and not applied)
+    timed = alone or (of_primary if driven is None else (driven,))
+    loading = tuple(name for name, kind in kinds if kind in LOADING and not alone)
     return MeasuredPhases(driven, timed, loading, of_replica=bool(applied))

@@ -4,6 +4,8 @@
                 prepare · restore · start · record · check_tables · warm · fits · settle ·
                 measure · stop · sizes
     external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
+    full disk   prepare · initialise · start · record · database · table_format · load · list_rows ·
+                fill · restart · compare_rows
 
 A workload's checks are steps between the measurement and the end of the server. With
 ``drop_after`` the end is *write_back · sizes · drop · stop*. Where
@@ -34,6 +36,7 @@ from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
+from millrace.trial.full_disk import FullDisk
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit
 from millrace.trial.loops import Loops, seeded
@@ -44,7 +47,6 @@ from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer, steps_of_role
 
 _WRITE_BACK_LIMIT_S = 600.0
-_LONGEST_REASON = 4000  # characters
 _OF_THE_HOST = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 )
@@ -61,7 +63,8 @@ def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
     with ExitStack() as opened:
         steps = _steps(TrialContext(spec, outputs, opened, emit, kept))
         ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
-        result = attempt_result(outputs, ended)
+        fills_disk = spec.workload.checked.fills_disk
+        result = attempt_result(outputs, ended, fills_disk=fills_disk)
         if kept is not None and not result.is_transient:
             for instance in outputs.managed.values():
                 instance.keep_data(None)
@@ -69,8 +72,13 @@ def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
         return result
 
 
-def attempt_result(outputs: TrialOutputs, ended: StepsOutcome) -> AttemptResult:
-    """Return the result of a trial whose servers still have their files."""
+def attempt_result(
+    outputs: TrialOutputs, ended: StepsOutcome, *, fills_disk: bool = False
+) -> AttemptResult:
+    """Return the result of a trial whose servers still have their files.
+
+    Where the trial ``fills_disk``, a server that says so does not tell of the host.
+    """
     log_tail = None
     if ended.cause is not None:
         of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
@@ -86,13 +94,17 @@ def attempt_result(outputs: TrialOutputs, ended: StepsOutcome) -> AttemptResult:
         artefacts=(*outputs.artefacts, *outputs.error_logs()),
         histograms=tuple(outputs.histograms),
         observations=outputs.observations,
-        is_transient=ended.cause is not None and is_transient(ended.cause, log_tail),
+        is_transient=ended.cause is not None
+        and is_transient(ended.cause, log_tail, fills_disk=fills_disk),
     )
 
 
 def _steps(trial: TrialContext) -> Iterator[Step]:
     spec = trial.spec
     servers = servers_of(trial)
+    if spec.workload.checked.fills_disk:
+        yield from _full_disk_steps(trial, servers[0])
+        return
     if spec.workload.drives:
         live = yield from driven_steps(trial, servers)
     else:
@@ -102,6 +114,13 @@ def _steps(trial: TrialContext) -> Iterator[Step]:
     yield from checking_steps(spec.workload, live[0])
     for server in reversed(servers):
         yield from steps_of_role(server.spec.role, server.end_steps())
+
+
+def _full_disk_steps(trial: TrialContext, server: TrialServer) -> Iterator[Step]:
+    (live,) = yield from started_steps([server])
+    assert isinstance(server, ManagedServer)  # others are refused
+    assert server.filesystem is not None
+    yield from FullDisk(trial, live, server.instance, server.filesystem).steps()
 
 
 def servers_of(trial: TrialContext) -> list[TrialServer]:
@@ -190,15 +209,20 @@ def _measuring_steps(trial: TrialContext, servers: tuple[LiveServer, ...]) -> It
     yield Step("measure", measure_last, limit_s)
 
 
-def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
-    """Return whether a later attempt may succeed: the host failed, not the server."""
+def is_transient(
+    cause: BaseException, log_tail: str | None = None, *, fills_disk: bool = False
+) -> bool:
+    """Return whether a later attempt may succeed: the host failed, not the server.
+
+    A server whose trial ``fills_disk`` is expected to speak of a full disk.
+    """
     if isinstance(cause, UnusablePlace):
         return True
     if isinstance(cause, HostError):
         return not isinstance(cause, PermanentHostError)
     if isinstance(cause, OSError):
         return cause.errno in _OF_THE_HOST
-    if isinstance(cause, TrialFailed):
+    if isinstance(cause, TrialFailed) and not fills_disk:
         return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
     return False
 
@@ -206,7 +230,5 @@ def is_transient(cause: BaseException, log_tail: str | None = None) -> bool:
 def reason_of(cause: Exception) -> str:
     """Return the cause, with the hint where there is one."""
     text = str(cause) or type(cause).__name__
-    if len(text) > _LONGEST_REASON:  # a server may have said it
-        text = f"{text[:_LONGEST_REASON]}…"
     hint = cause.hint if isinstance(cause, MillraceError) else None
     return f"{text}; {hint}" if hint else text

@@ -1,12 +1,14 @@
 """Declare the steps of a server that millrace runs: from a data directory to a clean stop."""
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.databases.table_formats import FileBytes
 from millrace.errors import HostError, TrialFailed
+from millrace.host.limited_filesystem import LimitedFilesystem, limited_filesystem
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.roles import SOURCE
 from millrace.model.servers import InstalledServer
@@ -14,7 +16,7 @@ from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.servers.snapshots import NotKept
-from millrace.trial import time_limits
+from millrace.trial import full_disk, time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
 from millrace.trial.drop_after import drop
@@ -62,6 +64,7 @@ class ManagedServer:
     _data_file: Path | None = field(init=False, default=None)
     _data: DataDirectory = field(init=False)
     _rows: int | None = field(init=False, default=None)
+    filesystem: LimitedFilesystem | None = field(init=False, default=None)  # of its data, to fill
 
     def ready_steps(self) -> Iterator[Step]:
         """Yield the steps that start the server with its tables."""
@@ -183,6 +186,8 @@ class ManagedServer:
         )
         self._instance = self.trial.opened.enter_context(instance)
         self.trial.outputs.managed[self.spec.role] = self._instance
+        if self.trial.spec.workload.checked.fills_disk:
+            self.filesystem = self.trial.opened.enter_context(self._limited_filesystem())
         if self.trial.spec.data_file is not None:
             self._data_file = linked_into(self._instance.load_dir, self.trial.spec.data_file)
         workload = self.trial.spec.workload
@@ -199,6 +204,14 @@ class ManagedServer:
             self.trial.kept.adopt(self._instance)
         except NotKept as reason:
             raise TrialFailed(f"the trial cannot go on with its loops: {reason}") from reason
+
+    def _limited_filesystem(self) -> AbstractContextManager[LimitedFilesystem]:
+        return limited_filesystem(
+            self._instance.directory / "disk.image",
+            self._instance.data_dir,
+            full_disk.size_bytes(self.trial.spec.workload),
+            owner=self._instance.uid,
+        )
 
     def _keep_facts(self, **facts: str | None) -> None:
         if self.trial.spec.workload.is_restorable:

@@ -139,8 +139,11 @@ class ResolvedWorkload:
 
     @property
     def keeps_snapshots(self) -> bool:
-        """True unless the user disables that data directories are kept as snapshots."""
-        return bool(self.values.get("snapshot", "on") == "on")
+        """True unless the user disables that data directories are kept as snapshots.
+
+        One on a file system of its own cannot be moved.
+        """
+        return self.values.get("snapshot", "on") == "on" and not self.checked.fills_disk
 
     @property
     def content_key(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from millrace.model.measurements import (
     duration_s,
     trimmed_s,
 )
-from millrace.model.phases import DRIVE
+from millrace.model.phases import DRIVE, FILL_DISK
 
 _LOADED = "load_tables"
 TABLE_OPTIONS = "table_options"
@@ -202,9 +202,10 @@ def _has_table_options(part: object) -> bool:
 def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition with the metric of what the tables take on the disk.
 
-    Maintenance may drop tables before they are measured: it is left out there.
+    Maintenance may drop tables before they are measured, and a full disk leaves them as they are
+    then: it is left out there.
     """
-    if any("maintenance" in phase for phase in definition["phases"]):
+    if any("maintenance" in each or each["kind"] == FILL_DISK for each in definition["phases"]):
         return dict(definition)
     metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], TABLE_ROWS)
     metric = {**metric, "direction": "lower"}

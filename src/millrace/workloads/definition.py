@@ -16,7 +16,14 @@ from pydantic import ConfigDict, Field, model_validator
 from millrace.errors import Diagnostic, ValidationError
 from millrace.levels import Level, Values
 from millrace.model.measurements import DURATION, PARTS, duration_s
-from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, MeasuredPhases, measured_phases
+from millrace.model.phases import (
+    APPLY,
+    COMPARE_TABLES,
+    DRIVE,
+    FILL_DISK,
+    MeasuredPhases,
+    measured_phases,
+)
 from millrace.model.roles import REPLICA, SOURCE
 from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
@@ -24,6 +31,9 @@ from millrace.workloads.phases import Name, Phase, of_level
 from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
 from millrace.workloads.settings import ClientSettings
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
+
+FILLED = "filled"
+"""The table, of rows with an ``id`` and a ``payload``, with which a trial fills a disk."""
 
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
@@ -162,6 +172,7 @@ class Workload(Part):
         self._check_data()
         self._check_tests()
         self._check_replica()
+        self._check_filling()
         self._check_checks(known)
         timed = {duration_s(phase.name) for phase in self.phases}
         for name, metric in self.metrics.items():
@@ -226,6 +237,24 @@ class Workload(Part):
                 raise ValueError(f"a phase {unfit.pop()!r} cannot come after {APPLY!r}")
         elif COMPARE_TABLES in kinds:
             raise ValueError("a phase 'compare_tables' comes after 'apply'")
+
+    def _check_filling(self) -> None:
+        if not self.fills_disk:
+            return
+        if self.phases[-1].kind != FILL_DISK or self.drives or self.replicates:
+            raise ValueError(f"{FILL_DISK!r} is the last phase, without tests and a replica")
+        if lacking := {"filled_by", "free_mb", "full_s", "recovery_s"} - {
+            *self.factors,
+            *self.parameters,
+        }:
+            raise ValueError(f"a workload that fills a disk needs {lacking.pop()!r}")
+        if set(self.tables) != {FILLED}:
+            raise ValueError(f"a workload that fills a disk has one set of tables, {FILLED!r}")
+
+    @property
+    def fills_disk(self) -> bool:
+        """Return whether trials fill the file system of their server's data."""
+        return any(phase.kind == FILL_DISK for phase in self.phases)
 
     @property
     def replicates(self) -> bool:

@@ -84,6 +84,7 @@ class Phase(Statements):
     kind: Literal[
         "sql", "load_data", "count", "checksum",
         "load_tables", "verify_tables", "warm_tables", "drive", "apply", "compare_tables",
+        "fill_disk",
     ]  # fmt: skip
     maintenance: Maintenance | None = None
 

@@ -71,6 +71,13 @@ def test_what_is_the_servers_own_does_not(cause: Exception) -> None:
     assert not is_transient(cause, "ready for connections")
 
 
+def test_a_full_disk_that_a_trial_brought_about_is_no_fault_of_the_host() -> None:
+    failure = TrialFailed("The table 'filled' is full", log_tail="Error number 28 means ...")
+    assert not is_transient(failure, fills_disk=True)
+    assert is_transient(OSError(errno.ENOSPC, "No space left on device"), fills_disk=True)
+    assert is_transient(HostError("no memory"), fills_disk=True)
+
+
 def plan_of(directory: Path) -> Plan:
     file = experiment_file(directory, engines='["InnoDB"]')
     return expand(read(file, scale=None, context=validation_context()), seed=1)

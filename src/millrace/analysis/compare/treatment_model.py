@@ -13,7 +13,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.analysis.variables import Mismatch
 from millrace.levels import Level
-from millrace.model.instance_facts import InstanceFacts
+from millrace.model.instance_facts import FullDiskFact, InstanceFacts
 from millrace.stats.spread import Summary
 from millrace.store.records import OptionRecord, ServerRecord
 
@@ -81,18 +81,18 @@ class TreatmentAnalysis:
     ``level`` is its level of the compared factor, ``fixed_factors`` those of the other factors.
     ``metrics`` lacks those without a finished trial; ``steps`` are mean times in s over the trials
     that finished the step, ``sizes`` means in bytes by measurement name, of tables that had
-    ``table_rows``, None where nothing counted them. ``generator_wait`` is the
-    fraction of the load in which the sender waited for rows, ``load_warnings`` the mean number of
-    warnings of a load; None where nothing measured them. ``work``, ``driven``, ``latencies`` and
-    ``steadiness`` are empty or None where no clients were driven, ``maintenance`` is None where no
-    statements ran meanwhile, ``background_clients`` empty where there were none. ``instances`` are
-    as its last finished (or failed) trial recorded them. ``failed_last`` is how many of its newest
-    trials failed, one after the other; ``trial_s`` how long a trial takes. ``left_out`` of the
-    ``failed`` trials did not fail themselves, but another one of their round. ``in_slices`` is
-    whether its server took turns with those of the other treatments of its group. ``lag`` is that
-    of its replica over time, as (seconds since the first sample, lag in s), in its newest finished
-    trial. ``loops`` are those of its trials where they had several; what else these measured is of
-    the last one.
+    ``table_rows``, None where nothing counted them. ``generator_wait`` is the fraction of the load
+    in which the sender waited for rows, ``load_warnings`` the mean number of warnings of a load;
+    None where nothing measured them. ``work``, ``driven``, ``latencies`` and ``steadiness`` are
+    empty or None where no clients were driven, ``maintenance`` is None where no statements ran
+    meanwhile, ``background_clients`` empty where there were none. ``full_disk`` is what its server
+    did in each finished trial that filled its disk. ``instances`` are as its last finished (or
+    failed) trial recorded them. ``failed_last`` is how many of its newest trials failed, one after
+    the other; ``trial_s`` how long a trial takes. ``left_out`` of the ``failed`` trials did not
+    fail themselves, but another one of their round. ``in_slices`` is whether its server took turns
+    with those of the other treatments of its group. ``lag`` is that of its replica over time, as
+    (seconds since the first sample, lag in s), in its newest finished trial. ``loops`` are those of
+    its trials where they had several; what else these measured is of the last one.
     """
 
     id: str
@@ -123,6 +123,7 @@ class TreatmentAnalysis:
     maintenance: MaintenanceFigures | None = None
     background_clients: tuple[BackgroundFigures, ...] = ()
     loops: tuple[LoopSummary, ...] = ()
+    full_disk: tuple[FullDiskFact, ...] = ()
 
     @property
     def open(self) -> int:

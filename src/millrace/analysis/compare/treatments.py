@@ -136,6 +136,7 @@ def _analyse(
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
         maintenance=maintenance_figures(measured),
         background_clients=background_figures(measured, run.phases.driven),
+        full_disk=tuple(fact for each in measured if (fact := each.facts.full_disk) is not None),
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
         lag=_lag(measured[-1]) if measured else (),
         table_rows=_table_rows(measured),

@@ -28,6 +28,7 @@ from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_c
 from millrace.report.run.dependence import DependenceText, dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
+from millrace.report.run.full_disk_tables import full_disk_tables
 from millrace.report.run.lag_charts import lag_charts
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
 from millrace.report.run.loop_tables import loop_charts, loop_tables
@@ -94,6 +95,7 @@ class RunPage:
     relative: tuple[LineChart, ...]
     one_axis: bool
     dependence: DependenceText | None
+    full_disk: list[Table]
     maintenance: list[Table]
     background_clients: Table | None
     latencies: Table | None
@@ -153,6 +155,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         relative=relative,
         one_axis=have_one_axis(relative),
         dependence=dependence_part(analysis),
+        full_disk=full_disk_tables(analysis),
         maintenance=maintenance_tables(analysis),
         background_clients=background_table(analysis),
         latencies=latency_table(analysis, "transaction"),

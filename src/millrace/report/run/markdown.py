@@ -13,6 +13,7 @@ from millrace.report.run import dependence, notes, tables
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.full_disk_tables import full_disk_tables
 from millrace.report.run.loop_tables import loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
@@ -36,6 +37,8 @@ def as_markdown(analysis: RunAnalysis) -> str:
         _list(f"{DOUBT}: {doubt}" for doubt in doubts(analysis)),
         _plain(next_step(analysis)),
     ]
+    for found in full_disk_tables(analysis):
+        parts += [f"## {_plain(found.title)}", _table(found)]
     for metric in analysis.metrics:
         if metric == analysis.time:
             continue

@@ -9,6 +9,7 @@ from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
+from millrace.report.run.full_disk_tables import full_disk_answer
 from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
@@ -41,8 +42,11 @@ def answer(analysis: RunAnalysis) -> str:
     """Answer the run's question in one to three sentences.
 
     They are about the headline metric, and about every other metric in which a comparison has a
-    regression or improvement that the headline metric does not show, or shows as far smaller.
+    regression or improvement that the headline metric does not show, or shows as far smaller. Of
+    full disks, they are about what the servers did instead.
     """
+    if (of_full_disk := full_disk_answer(analysis)) is not None:
+        return of_full_disk
     comparisons = analysis.comparisons()
     if not comparisons:
         factor = factor_text(analysis.factor)

@@ -19,6 +19,7 @@ from millrace.report.run import dependence, notes
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.full_disk_tables import full_disk_tables
 from millrace.report.run.loop_tables import loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
@@ -46,6 +47,10 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         _line(f"{DOUBT}: {doubt}", console, "yellow")
     _line(next_step(analysis), console, "dim")
     console.print()
+    for table in full_disk_tables(analysis)[:1]:  # the details are pages long
+        _line(table.title, console)
+        show_table(table, console)
+        console.print()
     if is_large(analysis):
         _show_overview(analysis, console)
     else:

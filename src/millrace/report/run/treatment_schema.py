@@ -162,6 +162,35 @@ class LoopPart(Part):
     latencies: list[LatencyPart]
 
 
+class FullDiskPart(Part):
+    """What a server did while its disk was full, and what was left of the rows: of one trial.
+
+    `trouble` is the first one: `error`, `silence` or `end`; null: it could write on. Rows are null
+    where `unreadable` says why. docs/full-disk.md explains each key.
+    """
+
+    trouble: Literal["error", "silence", "end"] | None
+    trouble_s: float
+    error_code: int | str | None
+    error: str | None
+    free_bytes: float
+    reads: float
+    reads_answered: float
+    commits_while_full: float
+    waiting_s: float | None
+    ended: str | None
+    recovery_s: float | None
+    recovery_limit_s: float
+    stop_failed: str | None
+    restart_s: float | None
+    restart_failed: str | None
+    committed_rows: float
+    lost_rows: float | None
+    refused_rows: float | None
+    unanswered_rows: float | None
+    unreadable: str | None
+
+
 class TreatmentPart(Part):
     """A treatment: its levels, its trials and what they measured.
 
@@ -187,6 +216,7 @@ class TreatmentPart(Part):
     maintenance: MaintenanceFigures | None
     background_clients: list[BackgroundFigures]
     loops: list[LoopPart]
+    full_disk: list[FullDiskPart]
     latencies: list[LatencyPart]
     steadiness: list[SteadinessPart]
     options: Annotated[list[OptionPart], From(_options)]

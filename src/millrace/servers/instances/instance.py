@@ -103,6 +103,12 @@ class Instance(ServerClient):
         return self._process.pid
 
     @property
+    def ended(self) -> str | None:
+        """How the server's process has ended; None while it runs, or where there is none."""
+        status = None if self._process is None else self._process.poll()
+        return None if status is None else ending(status)
+
+    @property
     def client_socket(self) -> Path:
         """The socket that the server opened for clients at its start, even if its path changes."""
         return self._address.socket or self.socket
@@ -148,10 +154,13 @@ class Instance(ServerClient):
         """Keep the data directory there when the instance ends, however it ends; None: do not."""
         self._record = ownership.keep_data(self._record, directory)
 
-    def start(self, limit_s: float, *, tool: launch.Tool | None = None) -> None:
+    def start(
+        self, limit_s: float, *, tool: launch.Tool | None = None, may_recover: bool = False
+    ) -> None:
         """Start the server; wait up to ``limit_s`` for a login to succeed. Raise TrialFailed.
 
-        A ``tool`` runs the server's program in the server's place.
+        A ``tool`` runs the server's program in the server's place. A server that ``may_recover``
+        is not ended for what its log says: it repairs damaged pages as long as it runs.
         """
         if instance_paths.is_answered_at(self.socket):  # old servers would take the socket away
             raise self._foreign(f"the socket {self.socket} is taken by another process")
@@ -167,7 +176,7 @@ class Instance(ServerClient):
         deadline = time.monotonic() + limit_s
         while not self._answers():
             self.check_alive(step="start")
-            if (line := self._error_log.new_trouble()) is not None:
+            if not may_recover and (line := self._error_log.new_trouble()) is not None:
                 self.kill()
                 raise self._failure("start", "it cannot go on", trouble=line)
             if time.monotonic() > deadline:
@@ -189,9 +198,8 @@ class Instance(ServerClient):
         """Raise TrialFailed, with its ending and the end of its log, if the server has ended."""
         if self._process is None:
             raise TrialFailed(f"{self.server.name} is not running", step=step)
-        status = self._process.poll()
-        if status is not None:
-            raise self._failure(step, ending(status))
+        if (ended := self.ended) is not None:
+            raise self._failure(step, ended)
 
     def stop(self, limit_s: float) -> None:
         """Stop the server, or kill it after ``limit_s``. Raise TrialFailed unless it ends well."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.databases.lifecycle import Initialisation
+from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, ownership
 from millrace.servers.instances.closing import give, open_without_links
@@ -53,8 +54,10 @@ def make_directories(
             path.mkdir(mode=0o700)
             give(path, runs_as.uid)
     except OSError as error:
-        raise paths.problem(
-            error,
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostError(
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
             hint="free space or get the right to write there, "
             "or name another place with MILLRACE_WORK",

@@ -295,8 +295,10 @@ def _write(record: OwnershipRecord) -> None:
         refuse_shared(file.parent, "MILLRACE_STATE")
         atomic_file.write_text(file, json.dumps(asdict(record), indent=1))
     except OSError as error:
-        raise paths.problem(
-            error,
+        refused = paths.refusal(error)
+        if refused is not None:
+            raise refused from error
+        raise HostError(
             f"{file}: the record of an instance cannot be written: {error.strerror}",
             hint="free space there, or name another place with MILLRACE_STATE",
         ) from error

@@ -1,0 +1,136 @@
+"""Mount a file system of limited size that ends with the processes that use it.
+
+A sparse file is the disk of an ext4 behind a loop device. Only the calling thread, and what it
+starts, sees the mount: it lives in a mount namespace of their own. The kernel frees the loop device
+with its last user. So a killed process leaves only the file behind, in a directory of its trial.
+"""
+
+import contextlib
+import fcntl
+import os
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.errors import Unavailable
+from millrace.host import mounts
+
+_CONTROL = "/dev/loop-control"
+_LOOP_CTL_GET_FREE, _LOOP_CONFIGURE = 0x4C82, 0x4C0A
+_LO_FLAGS_AUTOCLEAR = 4
+_INFO_BYTES, _RESERVED_BYTES = 232, 64  # of struct loop_info64 and loop_config
+_TRIES = 16  # another process may take the free device
+_BLOCK_BYTES = 4096  # mkfs.ext4 gives small file systems 1 kB, in which more holes fit than usual
+
+_PROBE_BYTES = 16 << 20
+_HINT = "run millrace as root on a host, or in a container, that has loop devices and mkfs.ext4"
+
+
+@dataclass(frozen=True)
+class LimitedFilesystem:
+    """A mounted file system, whose free space a ballast takes away and gives back."""
+
+    directory: Path
+
+    @property
+    def free_bytes(self) -> int:
+        """The space that files can still take."""
+        found = os.statvfs(self.directory)
+        return found.f_bavail * found.f_frsize
+
+    def take_all_but(self, free_bytes: int) -> None:
+        """Let a ballast take the space, so that about ``free_bytes`` are left. Raise OSError."""
+        taken = self.free_bytes - free_bytes
+        if taken > 0:
+            descriptor = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, taken)
+            finally:
+                os.close(descriptor)
+
+    def give_back(self) -> None:
+        """Remove the ballast."""
+        self._ballast.unlink(missing_ok=True)
+
+    @property
+    def _ballast(self) -> Path:
+        return self.directory / ".millrace-ballast"
+
+
+@contextlib.contextmanager
+def limited_filesystem(
+    image: Path, directory: Path, size_bytes: int, *, owner: int | None = None
+) -> Iterator[LimitedFilesystem]:
+    """Mount a new file system at ``directory`` for this thread and what it starts in the block.
+
+    ``image`` is its new, sparse file; its root belongs to the user ``owner``. A thread that is
+    started in the block must end in it. Raise Unavailable where this host does not allow it.
+    """
+    with contextlib.ExitStack() as opened:
+        opened.callback(image.unlink, missing_ok=True)
+        _make_image(image, size_bytes)
+        try:
+            device, loop = _attached(image)
+            opened.callback(os.close, loop)
+            opened.enter_context(mounts.own())
+            opened.enter_context(mounts.mounted(device, directory, "ext4"))
+        except OSError as error:
+            why = f"a file system of limited size cannot be mounted here: {error.strerror}"
+            raise Unavailable(why, hint=_HINT) from error
+        (directory / "lost+found").rmdir()  # a server would take it for a database
+        directory.chmod(0o700)
+        if owner is not None:
+            os.chown(directory, owner, owner)
+        yield LimitedFilesystem(directory)
+
+
+def require_limited_filesystem(work_dir: Path) -> None:
+    """Make and remove a small one below ``work_dir``. Raise Unavailable with the reason."""
+    directory = work_dir / f".limited-{os.getpid()}"
+    directory.mkdir(mode=0o700)
+    try:
+        with limited_filesystem(directory.with_suffix(".image"), directory, _PROBE_BYTES):
+            pass
+    finally:
+        directory.rmdir()
+
+
+def _make_image(image: Path, size_bytes: int) -> None:
+    descriptor = os.open(image, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.ftruncate(descriptor, size_bytes)
+    finally:
+        os.close(descriptor)
+    command = ["mkfs.ext4", "-q", "-F", "-b", str(_BLOCK_BYTES), "-m", "0", "-E", "nodiscard"]
+    try:
+        made = subprocess.run([*command, image], capture_output=True, check=False)
+    except OSError as error:
+        raise Unavailable(f"mkfs.ext4 cannot be run: {error.strerror}", hint=_HINT) from error
+    if made.returncode:
+        said = made.stderr.decode(errors="replace").strip()[:200]
+        raise Unavailable(f"mkfs.ext4 failed: {said}", hint=_HINT)
+
+
+def _attached(image: Path) -> tuple[str, int]:
+    """Return the loop device of the file, and the descriptor that keeps it. Raise OSError."""
+    with contextlib.ExitStack() as opened:
+        control, backing = (os.open(each, os.O_RDWR | os.O_CLOEXEC) for each in (_CONTROL, image))
+        opened.callback(os.close, control)
+        opened.callback(os.close, backing)
+        # struct loop_config: fd, block_size, loop_info64 with 5 numbers of 64 bits and 4 of 32
+        info = struct.pack("=5Q4I", 0, 0, 0, 0, 0, 0, 0, 0, _LO_FLAGS_AUTOCLEAR)
+        config = struct.pack("=II", backing, 0) + info.ljust(_INFO_BYTES, b"\0")
+        for left in reversed(range(_TRIES)):
+            device = f"/dev/loop{fcntl.ioctl(control, _LOOP_CTL_GET_FREE)}"
+            loop = os.open(device, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.ioctl(loop, _LOOP_CONFIGURE, config + bytes(_RESERVED_BYTES))
+            except OSError:
+                os.close(loop)
+                if not left:
+                    raise
+                continue
+            return device, loop
+        raise AssertionError("the last try returns or raises")
