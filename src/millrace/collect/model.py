@@ -22,7 +22,8 @@ class Target:
     ``statement_activity`` has the statements that clients execute, None where they do not publish
     them. ``connections`` is the number of clients that work at the same time, ``servers`` the
     number of servers that take turns in slices (1: no slices). With ``is_replica``, the threads
-    that apply its source's changes take the place of clients' threads.
+    that apply its source's changes take the place of clients' threads. With ``background_clients``,
+    some of the connections are of other clients than the measured ones.
     """
 
     client: ServerClient
@@ -35,6 +36,7 @@ class Target:
     connections: int = 1
     servers: int = 1
     is_replica: bool = False
+    background_clients: bool = False
 
     def session(self, database: str | None = None) -> Session:
         """Open a session that the caller closes, before the clients work; raise Unavailable.

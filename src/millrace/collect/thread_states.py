@@ -57,7 +57,8 @@ class StateCollector:
     written_through: Collection[str]
     statement_activity: StatementActivity | None = None
     port: int | None = None
-    _is_mapped: bool = False
+    background_clients: bool = False
+    _is_split: bool = False
     _missing: list[Unavailable] = field(default_factory=list)
 
     def connected(self) -> None:
@@ -77,8 +78,8 @@ class StateCollector:
         sampled = self.sampler.samples()
         kinds = self.watch.kinds({thread.tid: activity(thread) for thread in sampled.threads})
         context = Context(self.watch.sockets(), self.files, self.written_through)
-        found = classified(sampled, kinds, context)
-        if self._is_mapped and found.statements is None:
+        found = classified(sampled, kinds, context, by_statement=self._is_split)
+        if self._is_split and found.statements is None:
             self._miss("none was seen to wait for a client's next request")
         return CollectorResult({NAME: found}, [*self.watch.missing(kinds), *self._missing])
 
@@ -87,15 +88,16 @@ class StateCollector:
         self.sampler.close()
 
     def _map(self, activity: StatementActivity) -> None:
-        """Make the sampler read the statements of clients that have several."""
-        if len(activity.statements()) < 2:
+        """Make the sampler read several statements of clients, or tell these from others."""
+        has_several = len(activity.statements()) > 1
+        if not (has_several or self.background_clients):
             return
         if self.watch.serving == POOL:
             self._miss("clients share a pool of threads")
             return
         slots = connection_map(activity, self.watch.pid, self.port)
         if slots:
-            self._is_mapped = True
+            self._is_split = has_several
             place = json.dumps({"path": str(activity.path), "slots": slots})
             self.sampler.send(f"statement_activity {place}")
         else:
@@ -118,7 +120,8 @@ def collector(target: Target) -> StateCollector:
         sampler = ThreadSampler(pid, target.connections * target.servers)
         opened.pop_all()
         activity, port = target.statement_activity, target.client.port
-        return StateCollector(watch, sampler, files, written_through, activity, port)
+        others = target.background_clients
+        return StateCollector(watch, sampler, files, written_through, activity, port, others)
 
 
 def activity(thread: ThreadSamples) -> ThreadActivity:
@@ -133,8 +136,10 @@ def activity(thread: ThreadSamples) -> ThreadActivity:
     )
 
 
-def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> States:
-    """Return the document's section, from the samples."""
+def classified(
+    sampled: Sampled, kinds: Mapping[int, str], context: Context, *, by_statement: bool = True
+) -> States:
+    """Return the document's section, from the samples, ``by_statement`` too where these tell."""
 
     def classes(state: SampledState) -> StateClass:
         return classify(state.state, state.syscall, state.target, context).state_class
@@ -145,13 +150,13 @@ def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> 
         found = classify(state.state, state.syscall, state.target, context)
         return found.state_class, found.syscall, found.target, state.wchan, state.stack
 
-    by_statement: defaultdict[str | None, list[SampledState]] = defaultdict(list)
+    executed: defaultdict[str | None, list[SampledState]] = defaultdict(list)
     for thread in sampled.threads:
         for each in thread.statements:
-            by_statement[each.statement] += each.states
+            executed[each.statement] += each.states
     statements = [
         StatementState(statement=statement, state_class=state_class, **totals)
-        for statement, states in by_statement.items()
+        for statement, states in executed.items()
         for state_class, totals in _totals(states, classes)
     ]
     n_threads = sum(bool(thread.statements) for thread in sampled.threads)
@@ -166,6 +171,7 @@ def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> 
                 name=thread.name,
                 kind=kinds.get(thread.tid, BACKGROUND),
                 ticks=thread.ticks,
+                **({"serves_client": True} if thread.statements else {}),
                 states=tuple(
                     State(
                         state_class=state_class,
@@ -182,7 +188,11 @@ def classified(sampled: Sampled, kinds: Mapping[int, str], context: Context) -> 
             )
             for thread in sampled.threads
         ),
-        statements=Statements(threads=n_threads, states=tuple(statements)) if n_threads else None,
+        statements=(
+            Statements(threads=n_threads, states=tuple(statements))
+            if n_threads and by_statement
+            else None
+        ),
     )
 
 

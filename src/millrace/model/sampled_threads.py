@@ -35,12 +35,17 @@ class State(CountedState):
 
 
 class SampledThread(Document):
-    """A thread with its sampled states, the most frequent first."""
+    """A thread with its sampled states, the most frequent first.
+
+    ``serves_client`` is true where it waited for a measured client's requests. It is not known of
+    any thread where nobody looked, as where an earlier version stored it.
+    """
 
     tid: int
     name: str = ""
     kind: str
     ticks: Count | None = None
+    serves_client: bool = False
     states: Items[State]
 
 

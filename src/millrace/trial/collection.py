@@ -45,6 +45,7 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             target,
             servers=1 + len(measurement.load_spec.against),
             is_replica=is_replica,
+            background_clients=bool(workload.background_clients),
         )
         collectors = opened.enter_context(
             collecting(COLLECTORS, spec.collectors, target, measurement.window)

@@ -197,6 +197,18 @@ def refuse_partial(result: events.LoadResult) -> None:
             )
 
 
+def refuse_failed(result: events.LoadResult) -> None:
+    """Raise TrialFailed where no transaction of a drive succeeded."""
+    for driven in result.drives:
+        errors = sum((Counter(each.errors) for each in driven.transactions), Counter[int]())
+        if errors and not any(each.count for each in driven.transactions):
+            codes = ", ".join(map(str, sorted(errors)))
+            raise TrialFailed(
+                f"all transactions of {driven.test} ended in an error ({codes})",
+                hint="look at the server's error log and at the test's statements",
+            )
+
+
 def refuse_missed_rates(result: events.LoadResult) -> None:
     """Raise TrialFailed where background clients missed their rate: with less load, speed is none.
 

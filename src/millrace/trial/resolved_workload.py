@@ -92,13 +92,18 @@ class ResolvedWorkload:
     def connections(self) -> int | None:
         """The number of driven or loading connections, which waking CPUs can delay, if any."""
         if self.checked.drives:
-            return self.client_settings.clients + self.checked.background_client_count(self.values)
+            return self.client_settings.clients + self.background_clients
         if not self.checked.tables:
             return None
         asked = self.load_settings.load_threads or len(os.sched_getaffinity(0))
         if self.load_settings.load_chunk_rows:
             return asked
         return min(asked, self.checked.volume(self.chosen).tables)
+
+    @property
+    def background_clients(self) -> int:
+        """The number of clients that work while those of the test are measured."""
+        return self.checked.background_client_count(self.values)
 
     @property
     def is_restorable(self) -> bool:

@@ -87,6 +87,7 @@ def loading_steps(
         load_spec = phase_spec.ageing_spec(workload.prior, server.dialect, server.connection)
         result = run_load(load_spec, server.check, trial.emit, limit_s)
         measurements.refuse_partial(result)
+        measurements.refuse_failed(result)
         measurements.refuse_missed_rates(result)
         return measurements.step_records(result)
 

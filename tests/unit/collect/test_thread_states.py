@@ -186,7 +186,11 @@ class Commanded:
 
 
 def connected(
-    path: Path, *, names: bytes = b'["a","b","ROLLBACK"]', **watch: Any
+    path: Path,
+    *,
+    names: bytes = b'["a","b","ROLLBACK"]',
+    background_clients: bool = False,
+    **watch: Any,
 ) -> tuple[list[str], list[str]]:
     """Return the commands of a sampler when clients have connected, and the missing parts."""
     path.write_bytes(written((1, 0, 7), (1, 0, 8), names=names))
@@ -197,6 +201,7 @@ def connected(
         FILES,
         (),
         StatementActivity(path),
+        background_clients=background_clients,
     )
     made.connected()
     return sampler.commands, [each.message for each in made.result().missing]
@@ -225,3 +230,16 @@ def test_why_nobody_knows_the_statement_of_a_thread(
     assert (commands, lack.rpartition(": ")[2]) == ([], "clients share a pool of threads")
     # All of a client's time belongs to its only statement.
     assert connected(path, names=b'["a","ROLLBACK"]') == ([], [])
+
+
+def test_clients_with_one_statement_are_told_from_those_in_the_background(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "activity"
+    monkeypatch.setattr(sockets, "peers", lambda: {7: 70, 8: 80, 9: 90})
+    (command,), missing = connected(path, names=b'["a","ROLLBACK"]', background_clients=True)
+    assert command.startswith("statement_activity ")
+    assert missing == []
+    found = thread_states.classified(sampled(), {}, CONTEXT, by_statement=False)
+    assert found.statements is None
+    assert [each.serves_client for each in found.threads or ()] == [True, False, True]

@@ -219,6 +219,13 @@ def test_background_clients_have_figures_of_their_own() -> None:
     measurements.refuse_missed_rates(driven(background_clients=(flat_out,)))
 
 
+def test_clients_whose_transactions_all_fail_age_nothing() -> None:
+    measurements.refuse_failed(driven())
+    failed = record("point", 0).replace(errors={"1061": 2})
+    with pytest.raises(TrialFailed, match=r"all transactions of .* ended in an error \(1061\)"):
+        measurements.refuse_failed(driven(transactions=(failed,)))
+
+
 def test_a_missed_rate_of_background_clients_fails_the_trial() -> None:
     measurements.refuse_missed_rates(
         driven(background_clients=(background(197), background(196, clients=2)))

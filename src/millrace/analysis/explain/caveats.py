@@ -59,6 +59,7 @@ class Caveats:
     disturbed: tuple[DisturbedBlocks, ...]
     by: tuple[str, ...]
     is_sequential: bool
+    background_clients: bool
 
 
 def caveats(explanation: Explanation) -> Caveats:
@@ -75,7 +76,17 @@ def caveats(explanation: Explanation) -> Caveats:
         disturbed=tuple(disturbed),
         by=tuple(each.clause for each in measured),
         is_sequential=explanation.run.design.kind == "sequential",
+        background_clients=_has_background_clients(explanation),
     )
+
+
+def _has_background_clients(explanation: Explanation) -> bool:
+    """Return whether other clients worked while those of the test were measured."""
+    workload = explanation.run.spec.workload.to_json()
+    test = str(explanation.fixed_factors.get("test", workload.get("default_test")))
+    tests = workload.get("tests")
+    definition = tests.get(test) if isinstance(tests, dict) else None
+    return isinstance(definition, dict) and bool(definition.get("background_clients"))
 
 
 def _sides(explanation: Explanation) -> tuple[tuple[Side, SideExplanation], ...]:

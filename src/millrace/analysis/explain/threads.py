@@ -1,7 +1,8 @@
 """Find the threads that served the clients, with their resources and waits.
 
-A server has other sessions too. So the threads that worked most are taken, as many as there are
-clients; where threads are pooled, all of the pool. Where fewer were found, nothing is said of any.
+A server has other sessions too, as those of background clients. So threads that waited for a
+client's requests are taken, and then those that worked most, as many as there are clients; where
+threads are pooled, all of the pool. Where fewer were found, nothing is said of any.
 """
 
 import math
@@ -109,11 +110,14 @@ def _split(
         thread.tid: sum(state.count for state in thread.states if state.state_class != "network")
         for thread in sampled
     }
+    of_clients = {thread.tid for thread in sampled if thread.serves_client}
     serving = sorted(
         (thread for thread in known if thread.kind in kinds),
-        key=lambda thread: (thread.cpu_s or 0.0, busy.get(thread.tid, 0)),
+        key=lambda thread: (
+            thread.tid in of_clients, thread.cpu_s or 0.0, busy.get(thread.tid, 0)
+        ),
         reverse=True,
-    )
+    )  # fmt: skip
     chosen = serving[:clients]
     tids = {thread.tid for thread in chosen}
     return chosen, [thread for thread in known if thread.tid not in tids]
@@ -138,7 +142,8 @@ def _sampled(
         return [thread for thread in sampled if thread.tid in tids]
     # Nobody counted what threads used, or they are gone: those that were sampled running most.
     serving = [thread for thread in sampled if thread.kind in kinds]
-    return sorted(serving, key=_running, reverse=True)[:clients]
+    by_work = sorted(serving, key=_running, reverse=True)
+    return sorted(by_work, key=lambda thread: not thread.serves_client)[:clients]
 
 
 def _running(thread: SampledThread) -> int:

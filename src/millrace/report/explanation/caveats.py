@@ -21,6 +21,10 @@ _SEQUENTIAL = (
     "The number of blocks was decided by what they showed: the verdict allows for that, the "
     "intervals here do not, and are somewhat too narrow."
 )
+_BACKGROUND = (
+    "Background clients worked meanwhile. Their threads are no part of the time of a transaction "
+    "(“other sessions”); the server's counters, waits and profiles include what they did."
+)
 
 
 def caveat_sentences(explanation: Explanation) -> list[str]:
@@ -31,6 +35,7 @@ def caveat_sentences(explanation: Explanation) -> list[str]:
         *(_statements(each, explanation) for each in found.statements),
         *_disturbed(found, explanation),
         *([_SEQUENTIAL] if found.is_sequential else []),
+        *([_BACKGROUND] if found.background_clients else []),
     ]
 
 

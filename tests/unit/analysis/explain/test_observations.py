@@ -52,6 +52,27 @@ def test_the_foreground_are_the_threads_that_worked() -> None:
     )
 
 
+@pytest.mark.parametrize("with_clocks", [True, False])
+def test_a_busier_session_in_the_background_is_not_the_client(*, with_clocks: bool) -> None:
+    scene = Scene(clients=2)
+    document = scene.document(TRUTH)
+    first, second = (each for each in document["states"]["threads"] if each["kind"] == "connection")
+    second["serves_client"] = True
+    busy, idle = document["threads"]["threads"][:2]
+    assert (busy["tid"], idle["tid"]) == (first["tid"], second["tid"])
+    busy["cpu_s"], idle["cpu_s"] = 2.0, 1.0
+    for state in first["states"]:
+        state["count"] *= 2
+    if not with_clocks:
+        del document["threads"]
+    found = seen(scene.attempt(TRUTH, document), 1)
+    assert found.states is not None
+    assert found.states.samples == sum(each["count"] for each in second["states"])
+    if with_clocks:
+        assert found.foreground is not None
+        assert found.foreground.cpu_s == pytest.approx(1.0)
+
+
 def test_without_clocks_the_samples_tell_who_worked() -> None:
     scene = Scene(clients=2, sessions=3, cached=1)
     document = without(scene.document(TRUTH), "threads")

@@ -175,6 +175,17 @@ def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     assert 'class="caveat"' in as_html([changed], changed.run)
 
 
+def test_background_clients_are_in_some_figures_only(study: Explanation) -> None:
+    workload = study.run.spec.workload.to_json()
+    tests = {name: {"background_clients": [{"test": name}]} for name in ("alone", "crowd")}
+    workload |= {"tests": {**tests, "alone": {}}, "default_test": "crowd"}
+    run = replace(study.run, spec=study.run.spec.replace(workload=workload))
+    crowded = replace(study, run=run, fixed_factors={})
+    (said,) = caveat_sentences(crowded)
+    assert said.startswith("Background clients worked meanwhile")
+    assert caveat_sentences(replace(crowded, fixed_factors={"test": "alone"})) == []
+
+
 def test_a_run_that_stopped_by_what_it_saw(study: Explanation) -> None:
     design = {"kind": "sequential", "blocks": 10, "max_time_s": None}
     run = replace(study.run, spec=study.run.spec.replace(design=design))
