@@ -18,6 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from millrace.analysis.compare.loops import shown
 from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
@@ -26,6 +27,7 @@ from millrace.quantities import duration_in_words
 from millrace.report.common.formatting import counted, interval_text, ratio_text
 from millrace.store.records import TrialRecord
 
+_SAID_LOOPS = 50  # of a trial, a line each; of more, some
 _NAMED = 4  # comparisons in a line; more are counted
 
 
@@ -82,6 +84,12 @@ def loop_text(event: events.LoopEnded) -> str:
     rate = event.transactions / event.duration_s if event.duration_s else 0.0
     cold = ", restarted cold" if event.restarted_cold else ""
     return f"loop {event.loop} of {event.loops}: {rate:,.0f} transactions/s{cold}"
+
+
+def is_said(event: events.LoopEnded) -> bool:
+    """Return whether a loop has a line: of many, those that reports show, and cold ones."""
+    few = event.loops <= _SAID_LOOPS
+    return few or event.restarted_cold or event.loop in shown(event.loops)
 
 
 class DownloadBar:
@@ -157,7 +165,8 @@ class TrialBar:
             case events.IntervalEnded():
                 self._show(event.trial, f"{event.phase}{self._progress(event)}")
             case events.LoopEnded():
-                err.print(loop_text(event))
+                if is_said(event):
+                    err.print(loop_text(event))
             case events.TrialEnded():
                 self._end(event)
 
