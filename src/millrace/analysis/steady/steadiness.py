@@ -52,7 +52,8 @@ class TrialSteadiness:
     response time; ``none`` where no clients were driven. ``warmup_s`` and ``measured_s`` are the
     lengths of the trial's parts, ``seconds`` the number of points in the measured one. ``found_s``
     is where its warm-up ended, from its begin on, ``enough_s`` the warm-up that would have been
-    enough where it was not. None: not recorded, or does not apply.
+    enough where it was not. ``slowest`` is the throughput of the slowest second in transactions/s,
+    unless a schedule gives it. None: not recorded, or does not apply.
     """
 
     trial_id: str
@@ -69,6 +70,7 @@ class TrialSteadiness:
     transactions: float
     plans: ComparablePlans = field(default_factory=dict)
     limits: SteadyLimits = field(default_factory=SteadyLimits)
+    slowest: float | None = None
 
     @property
     def is_judged(self) -> bool:
@@ -147,6 +149,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
     drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
+    points = _points(attempt, "measure")
     return TrialSteadiness(
         trial_id=trial.id,
         block=trial.block,
@@ -154,7 +157,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         figure=figure if drives else "none",
         trend=Trend("too short to tell"),
         checks=(),
-        seconds=len(_points(attempt, "measure")),
+        seconds=len(points),
         warmup_s=phase.get("warmup_s"),
         measured_s=_steady_s(phase),
         found_s=None,
@@ -162,6 +165,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans=executed_plans(attempt.observations.plans or {}),
         limits=attempt.limits,
+        slowest=None if is_open else min(points, default=None),
     )
 
 

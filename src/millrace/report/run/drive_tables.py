@@ -101,7 +101,8 @@ def steady_table(analysis: RunAnalysis) -> Table | None:
     columns = (
         *text_columns(factor_text(analysis.factor)), Column("steady"), Column("not steady"),
         Column("too short to tell", drop=1), Column("seconds", drop=1), Column("warm-up, s"),
-        Column("warmed up after, s"), *text_columns("not steady because"),
+        Column("warmed up after, s"), Column("slowest second", drop=1),
+        *text_columns("not steady because"),
     )  # fmt: skip
     return Table("Steady state", columns, sections)
 
@@ -113,12 +114,14 @@ def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
         return None
     states = Counter(trial.state for trial in recorded)
     found = [trial.found_s for trial in recorded if trial.found_s is not None]
+    slowest = [trial.slowest for trial in recorded if trial.slowest is not None]
     own = [trial.warmup_s for trial in recorded if trial.warmup_s is not None]
     return (
         *(str(states[state]) for state in known),
         f"{median(trial.seconds for trial in recorded):g}",
         f"{median(own):.1f}" if own else MISSING,
         f"{median(found):.1f}" if found else MISSING,
+        count_text(min(slowest)) if slowest else MISSING,
         "; ".join(reasons(unsteady_trials(treatment))) or MISSING,
     )
 

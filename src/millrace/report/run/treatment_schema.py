@@ -93,7 +93,7 @@ class SteadinessPart(Part):
     apply` (trials of a fixed number of operations). `trend` is what `figure` did over the
     `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
     of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
-    steady. Null: not known.
+    steady. `slowest` is the throughput of its slowest second. Null: not known.
     """
 
     trial: Annotated[str, From("trial_id")]
@@ -107,6 +107,7 @@ class SteadinessPart(Part):
     measured_s: float | None
     found_s: float | None
     enough_s: float | None
+    slowest: float | None
     checks: list[SteadyCheckPart]
 
 

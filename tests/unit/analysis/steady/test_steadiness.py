@@ -58,6 +58,13 @@ def test_a_trial_that_stays_where_it_is_is_steady() -> None:
     assert found.figure == "throughput"
 
 
+def test_the_slowest_second_is_that_of_the_measured_part() -> None:
+    stalled = first(run([*seconds(1.0), *seconds(0.2)], warmup=(5.0, 9_000.0)))
+    assert stalled.slowest is not None
+    assert 0.1 < stalled.slowest / max(*seconds(1.0)) < 0.25
+    assert first(run(seconds(1.0), p50_us=[100.0] * 30, open_loop=True)).slowest is None
+
+
 def test_only_the_seconds_before_maintenance_are_to_be_steady() -> None:
     disturbed = [*seconds(1.0), *seconds(0.2)]
     assert first(run(disturbed)).state == "unsteady"
