@@ -43,8 +43,13 @@ def calibrate(
     Measure until there are ``verdicts`` A/A verdicts in all, and one on the ``injected`` slowdown
     (``cpu``, ``fsync``, an option; None for no slowdown) in each group, or until ``limit_s`` has
     passed. ``cpu`` slows loads down in interleaved trials only, whatever the design of the
-    experiment.
+    experiment. Raise UserError for experiments that compare no speed.
     """
+    if experiment.checked_workload.fills_disk:
+        raise UserError(
+            f"{experiment.source}: trials that fill a disk show what servers do, no speed",
+            hint="calibrate with an experiment that compares speeds",
+        )
     if injected == CPU and experiment.slices and not experiment.checked_workload.drives:
         if experiment.requires_slices:
             raise UserError(

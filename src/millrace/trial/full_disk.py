@@ -225,8 +225,16 @@ class FullDisk:
         self._found |= {
             "recovery_s": recovered_s,
             "recovery_limit_s": self._recovery_s,
-            "ended": self.instance.ended,
+            "ended": self._end(),
         }
+
+    def _end(self) -> str | None:
+        """Return how the server has ended, with the words of its log; None where it lives."""
+        if (ended := self.instance.ended) is None:
+            return None
+        trouble = self.instance.trouble()
+        said = ended if trouble is None else f"{ended}; its log says: {trouble}"
+        return shown_line(said)[:_LONGEST_REASON]
 
     def _end_client(self) -> None:
         """End the client, and for that the server where it waits for an answer."""
@@ -281,8 +289,7 @@ class FullDisk:
     def _why_unreadable(self, error: DatabaseError) -> str:
         said = error.message
         if self._ends_within(_SILENCE_S):
-            trouble = self.instance.trouble()
-            said = f"the server {self.instance.ended}{'' if trouble is None else f': {trouble}'}"
+            said = f"the server {self._end()}"
         return shown_line(said)[:_LONGEST_REASON]
 
     def _session(self, limit_s: float) -> Session:

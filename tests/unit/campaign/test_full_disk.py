@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.app.calibrate import calibrate
+from millrace.app.execution import Caller
 from millrace.campaign import full_disk
 from millrace.errors import PermanentHostError, Unavailable, UserError, ValidationError
 from millrace.experiment.model import Plan
@@ -67,6 +69,13 @@ def test_a_host_that_cannot_mount_is_refused_before_anything_runs(
     with pytest.raises(PermanentHostError, match="no loop devices") as caught:
         full_disk.refuse_without_filesystem(plan(tmp_path), tmp_path)
     assert caught.value.hint == "be root"
+
+
+def test_what_compares_no_speed_is_not_calibrated(tmp_path: Path) -> None:
+    store, caller = tmp_path / "results.sqlite", Caller("millrace calibrate")
+    with pytest.raises(UserError, match="show what servers do, no speed"):
+        calibrate(store, plan(tmp_path).experiment, caller, verdicts=1, injected=None)
+    assert not store.exists()
 
 
 def required(directory: Path, more: str = "") -> dict[str, Mapping[str, Level]]:

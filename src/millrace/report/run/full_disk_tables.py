@@ -1,5 +1,6 @@
 """Show what servers did while their disk was full, and what was left of the rows."""
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -9,6 +10,8 @@ from millrace.levels import factor_text, level_value
 from millrace.model.instance_facts import FullDiskFact
 from millrace.report.common.formatting import MISSING, bytes_text, count_text, counted, latency_text
 from millrace.report.common.tables import Row, Section, Table, text_columns
+
+_AT_ONCE_S = 10.0
 
 Words = Callable[[FullDiskFact], str]
 
@@ -75,8 +78,17 @@ def outcome(fact: FullDiskFact) -> str:
     elif fact.trouble is None:
         way_out = ""
     else:
-        way_out = "needs a restart" if fact.recovery_s is None else "writes again by itself"
+        way_out = _way_out(fact.recovery_s)
     return "; ".join(filter(None, (trouble, way_out, _rows_in_short(fact))))
+
+
+def _way_out(recovery_s: float | None) -> str:
+    if recovery_s is None:
+        return "needs a restart"
+    if recovery_s <= _AT_ONCE_S:
+        return "writes again by itself"
+    minutes = math.ceil(recovery_s / 60)
+    return f"writes again by itself within {counted(minutes, 'minute')}"
 
 
 def _rows_in_short(fact: FullDiskFact) -> str:
@@ -116,13 +128,14 @@ def _trouble(fact: FullDiskFact) -> str:
         case "silence":
             return f"no answer, {after} of writing"
         case "end":
-            return f"{fact.ended or 'it ended'}, {after} of writing"
+            return f"it crashed {after}"
     return f"none in {latency_text(fact.trouble_s)} of writing; {bytes_text(fact.free_bytes)} left"
 
 
 def _while_full(fact: FullDiskFact) -> str:
     if not fact.reads:
         return "it was not full"
+    crash = "" if fact.ended is None else f"it {fact.ended}; "
     if not fact.reads_answered:
         reads = "no read was answered"
     elif fact.reads_answered == fact.reads:
@@ -130,15 +143,15 @@ def _while_full(fact: FullDiskFact) -> str:
     else:
         reads = f"{count_text(fact.reads_answered)} of {count_text(fact.reads)} reads were answered"
     commits = int(fact.commits_while_full)
-    texts = [reads, f"{counted(commits, 'transaction')} committed" if commits else "no commit"]
-    return "; ".join(texts)
+    committed = f"{counted(commits, 'transaction')} committed" if commits else "no commit"
+    return f"{crash}{reads}; {committed}"
 
 
 def _return(fact: FullDiskFact) -> str:
     if fact.recovery_s is not None:
         return f"wrote again after {latency_text(fact.recovery_s)}"
     if fact.ended is not None:
-        return f"it had crashed: {fact.ended}"
+        return "it had crashed"
     return f"no commit within {latency_text(fact.recovery_limit_s)}"
 
 
