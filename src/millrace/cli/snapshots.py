@@ -11,6 +11,7 @@ from millrace.cli.console import err, plain_table, print_json, print_table
 from millrace.quantities import readable_size, utc_text
 from millrace.servers import snapshots
 from millrace.servers.snapshots import SnapshotListing
+from millrace.shown_text import shown_line
 
 
 @click.group("snapshots")
@@ -33,7 +34,8 @@ def list_command(as_json: bool) -> None:
         return
     for waiting in use_case.list_kept():
         size = readable_size(waiting.allocated_bytes())
-        err.print(f"kept for a trial that goes on with it: {waiting.directory.name} ({size})")
+        name, trial = waiting.directory.name, shown_line(waiting.trial)
+        err.print(f"kept for the trial {trial}, which goes on with it: {name} ({size})")
     if not kept:
         err.print(f"{paths.snapshots_dir()} holds no snapshots")
         return

@@ -56,6 +56,7 @@ def kept_for_a_trial(work: Path, monkeypatch: pytest.MonkeyPatch) -> KeptData:
     (kept.data / "ibdata1").write_bytes(b"x" * 9000)
     password = kept.directory / "password"
     password.write_text("hidden")
+    (kept.directory / "trial").write_text(kept.trial)
     for path in (kept.directory, password):
         path.chmod(0o700)
     return kept
@@ -66,7 +67,10 @@ def test_data_kept_for_a_trial_is_named_and_removed_on_request(
 ) -> None:
     kept = kept_for_a_trial(tmp_path / "work", monkeypatch)
     _, err = call("list")
-    assert f"kept for a trial that goes on with it: {kept.directory.name} (12.3 kB)" in err
+    assert (
+        f"kept for the trial run-1/trial, which goes on with it: {kept.directory.name} (12.3 kB)"
+        in err
+    )
     assert "hidden" not in err
     _, err = call("remove", kept.directory.name)
     assert f"removed {kept.directory.name}" in err

@@ -1,6 +1,7 @@
 """Keep the data directory of a trial whose millrace ends before it, until the trial continues.
 
     <work>/kept/<run>-<trial>/         millrace's, for nobody else; the names are digests
+    <work>/kept/<run>-<trial>/trial    its id in the store
     <work>/kept/<run>-<trial>/password of the server's accounts
     <work>/kept/<run>-<trial>/progress a line for each part of the trial that has ended
     <work>/kept/<run>-<trial>/data/    the data directory, while no instance has it
@@ -40,13 +41,14 @@ class KeptData:
     """
 
     directory: Path
+    trial: str
     was_adopted: bool = False
 
     @classmethod
     def of(cls, trial: str) -> KeptData:
         """Return that of a trial, by its id in the store, which begins with its run's."""
         run, _, rest = trial.partition("/")
-        return cls(_root() / f"{_digest(run)}-{_digest(rest)}")
+        return cls(_root() / f"{_digest(run)}-{_digest(rest)}", trial)
 
     @property
     def data(self) -> Path:
@@ -78,6 +80,7 @@ class KeptData:
                 f"{error.strerror}",
                 hint="free space there, or name another place with MILLRACE_WORK",
             ) from error
+        _append(self.directory / _TRIAL, self.trial)
         if instance is not None:
             _append(self.directory / _PASSWORD, instance.password)
             instance.keep_data(self.directory)
@@ -144,17 +147,24 @@ def all_kept() -> list[KeptData]:
     if not root.is_dir():
         return []
     return [
-        KeptData(Path(entry.path))
+        KeptData(Path(entry.path), _trial_of(Path(entry.path)))
         for entry in sorted(os.scandir(root), key=lambda each: each.name)
         if entry.is_dir(follow_symlinks=False) and KEPT_NAME.fullmatch(entry.name)
     ]
 
 
-_PASSWORD, _PROGRESS = "password", "progress"
+_TRIAL, _PASSWORD, _PROGRESS = "trial", "password", "progress"
 
 
 def _root() -> Path:
     return paths.work_dir() / KEPT
+
+
+def _trial_of(directory: Path) -> str:
+    try:
+        return (directory / _TRIAL).read_text("utf-8")
+    except (OSError, ValueError):
+        return "of an unknown run"
 
 
 def _digest(text: str) -> str:
