@@ -7,12 +7,15 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.explain.explanation import explain
 from millrace.model import measurements
 from millrace.report.run.html import as_html
 from millrace.store import checked
 from millrace.store.checked import NotARecord
 from millrace.store.records import MeasurementRecord
+from tests.unit.analysis.observations import A, B
 from tests.unit.analysis.query_runs import QueryRun
+from tests.unit.report.explanation.explained import study_run
 
 _COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPPED, "errors_1205")
 
@@ -38,3 +41,22 @@ def test_a_lag_of_any_length_is_drawn(longest_s: float) -> None:
     page = as_html(replace(analysis, groups=(lagging, *others)))
     assert 'id="lag"' in page
     assert "nan" not in page.partition('id="lag"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize("name", [measurements.duration_s("measure"), measurements.ROUND_S])
+@pytest.mark.parametrize("odd", [0.0, -1.0])
+def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None:
+    run = study_run(profiled=0)
+    attempts = tuple(
+        replace(
+            each,
+            measurements=(
+                *(kept for kept in each.measurements if kept.name != name),
+                MeasurementRecord(name, odd, "server"),
+            ),
+        )
+        for each in run.attempts
+    )
+    checked.stored_run(replace(run, attempts=attempts))
+    (found,) = explain(replace(run, attempts=attempts), factor="server", base=A, candidate=B)
+    assert not found.a.trials

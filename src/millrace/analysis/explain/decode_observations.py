@@ -181,7 +181,8 @@ def _work(
     ]
     client_cpu_s = None if None in cpu else sum(filter(None, cpu))
     duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
-    if not duration_s:
+    elapsed_s = measured.get(measurements.ROUND_S, duration_s)
+    if min(duration_s, elapsed_s) <= 0:
         return None
     if phases.driven is not None and not phases.of_replica:
         if not measured.get(measurements.TRANSACTIONS):
@@ -194,7 +195,7 @@ def _work(
             clients=clients,
             operations=measured[measurements.TRANSACTIONS],
             duration_s=duration_s,
-            elapsed_s=measured.get(measurements.ROUND_S, duration_s),
+            elapsed_s=elapsed_s,
             latency_s=_latency_s(attempt),
             gap_s=gap_s,
             client_cpu_s=client_cpu_s,
@@ -202,7 +203,7 @@ def _work(
         )
     transactions = measured.get(measurements.REPLICATED_TRANSACTIONS)
     operations = transactions or measured.get(measurements.ROWS)
-    if not operations:
+    if operations is None or operations <= 0:
         return None
     at_once = 1 if phases.of_replica else loaders
     return Work(
@@ -211,7 +212,7 @@ def _work(
         clients=at_once or 1,
         operations=operations,
         duration_s=duration_s,
-        elapsed_s=measured.get(measurements.ROUND_S, duration_s),
+        elapsed_s=elapsed_s,
         latency_s=None if at_once is None else at_once * duration_s / operations,
         gap_s=0.0,  # the clock runs while rows are made too
         client_cpu_s=client_cpu_s,
