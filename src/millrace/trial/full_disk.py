@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 from millrace.databases.client import QUERY_LIMIT_S, Session
@@ -112,8 +113,12 @@ class FullDisk:
 
     def _list_rows(self, _limit_s: float) -> None:
         """List the loaded rows, which the load generator has compared with what it made."""
+        loaded = self.trial.spec.workload.rows
         with contextlib.closing(self._session(QUERY_LIMIT_S)) as session:
-            self._listed = Acknowledged(committed=dict(read_rows(session)))
+            listed = dict(islice(read_rows(session), loaded + 1))
+        if len(listed) > loaded:
+            raise TrialFailed(f"the server lists more rows than the {loaded:,} that were loaded")
+        self._listed = Acknowledged(committed=listed)
 
     def _fill(self, _limit_s: float) -> None:
         workload = self.trial.spec.workload

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, count
-from typing import Literal
+from typing import Any, Literal
 
 from millrace.databases.client import Session
 from millrace.errors import DatabaseError
@@ -95,9 +95,21 @@ def read_rows(session: Session) -> Iterator[tuple[int, int]]:
     """Yield the id and the CRC-32 of each row, in the order of ids. Raise DatabaseError."""
     last = 0
     while rows := session.query(_READ, last):
-        for number, payload in rows:
-            yield int(number), zlib.crc32(payload)
-        last = int(rows[-1][0])
+        for row in rows:
+            last, crc = _row_after(last, row)
+            yield last, crc
+
+
+def _row_after(last: int, row: tuple[Any, ...]) -> tuple[int, int]:
+    """Return the id and the CRC-32 of a row, whose id is above ``last``. Raise DatabaseError."""
+    try:
+        number, payload = row
+        found = int(number), zlib.crc32(payload)
+    except (TypeError, ValueError) as error:
+        raise DatabaseError("the server's rows are no ids with payloads", kind="odd") from error
+    if found[0] <= last:  # it would never end
+        raise DatabaseError("the server's rows are not in the order of their ids", kind="odd")
+    return found
 
 
 def transactions(filled_by: FilledBy, rows: int, seed: int) -> Iterator[Rows]:
