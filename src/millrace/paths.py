@@ -27,7 +27,7 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from millrace.errors import UnusablePlace
+from millrace.errors import HostError, MillraceError, UnusablePlace
 from millrace.shared_directories import refuse_shared
 
 _NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
@@ -58,8 +58,12 @@ def default_store() -> Path:
     return _named("MILLRACE_STORE", file=True) or state_dir() / "results.sqlite"
 
 
-def refusal(error: OSError) -> UnusablePlace | None:
-    """Return the user's error for a missing right to one of the directories, else None."""
+def problem(error: OSError, message: str, *, hint: str | None = None) -> MillraceError:
+    """Return the user's error for a missing right to a directory of millrace, else a HostError."""
+    return _refusal(error) or HostError(message, hint=hint)
+
+
+def _refusal(error: OSError) -> UnusablePlace | None:
     if error.errno not in _NO_RIGHTS or not isinstance(error.filename, str):
         return None
     refused = Path(error.filename).absolute()

@@ -240,7 +240,9 @@ class _SelfTest:
 
 
 class _Storage:
+    engine = "plain"
     pool_option = "pool_size"
+    default_pool_bytes = 128 << 20
 
     def table_bytes(self, volume: Volume) -> int:
         return volume.data_bytes

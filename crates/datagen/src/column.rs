@@ -99,46 +99,22 @@ pub struct Place {
     pub children: u64,
 }
 
-/// A whole number: what the source gives for a row, times `times`, plus `plus`, plus another.
+/// A whole number.
 #[derive(Clone)]
-pub struct Integer {
-    pub source: Source,
-    pub times: i64,
-    pub plus: i64,
-    pub add: Option<Box<Integer>>,
-}
-
-/// The source of a whole number.
-#[derive(Clone)]
-pub enum Source {
-    Row(Cycle),
-    Parent(Cycle),
+pub enum Integer {
+    /// That of the row, from 0, times `step`, plus `first`.
+    Row {
+        first: i64,
+        step: i64,
+    },
+    Parent,
     Child,
     Children,
     Random(RandomInteger),
-    Computed { expression: Expression, inputs: Box<[Integer]> },
-}
-
-/// A number that stays for `every` rows and begins again after `cycle` of its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cycle {
-    pub every: u64,
-    /// `u64::MAX`: it never begins again.
-    pub cycle: u64,
-}
-
-impl Cycle {
-    /// Count every row.
-    pub const NONE: Self = Self { every: 1, cycle: u64::MAX };
-
-    /// Return the value of a number.
-    #[inline]
-    pub fn of(self, number: u64) -> i64 {
-        if self == Self::NONE {
-            return number.cast_signed();
-        }
-        (number / self.every % self.cycle).cast_signed()
-    }
+    Computed {
+        expression: Expression,
+        inputs: Box<[Integer]>,
+    },
 }
 
 /// A number drawn for each row.
@@ -156,50 +132,19 @@ impl RandomInteger {
 }
 
 impl Integer {
-    /// Return the plain numbers of a source.
-    pub fn of(source: Source) -> Self {
-        Self { source, times: 1, plus: 0, add: None }
-    }
-
-    /// Return its values times `times` plus `plus`; None where that is beyond 64 bits in itself.
-    pub fn then(self, times: i64, plus: i64) -> Option<Self> {
-        Some(Self {
-            times: self.times.checked_mul(times)?,
-            plus: self.plus.checked_mul(times)?.checked_add(plus)?,
-            add: match self.add {
-                Some(other) => Some(Box::new(other.then(times, 0)?)),
-                None => None,
-            },
-            source: self.source,
-        })
-    }
-
-    /// Return its values plus those of another.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let other = match self.add {
-            Some(before) => other.plus(*before),
-            None => other,
-        };
-        Self { add: Some(Box::new(other)), ..self }
-    }
-
     #[inline]
     fn at(&self, place: &Place) -> i64 {
-        let value = match &self.source {
-            Source::Row(cycle) => cycle.of(place.row),
-            Source::Parent(cycle) => cycle.of(place.parent),
-            Source::Child => place.child.cast_signed(),
-            Source::Children => place.children.cast_signed(),
-            Source::Random(draw) => draw.of_row(place.row),
-            Source::Computed { expression, inputs } => {
+        match self {
+            Self::Row { first, step } => {
+                place.row.cast_signed().wrapping_mul(*step).wrapping_add(*first)
+            }
+            Self::Parent => place.parent.cast_signed(),
+            Self::Child => place.child.cast_signed(),
+            Self::Children => place.children.cast_signed(),
+            Self::Random(draw) => draw.of_row(place.row),
+            Self::Computed { expression, inputs } => {
                 expression.value(|number| inputs[number].at(place))
             }
-        };
-        let value = value.wrapping_mul(self.times).wrapping_add(self.plus);
-        match &self.add {
-            Some(other) => value.wrapping_add(other.at(place)),
-            None => value,
         }
     }
 }

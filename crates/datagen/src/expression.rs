@@ -1,7 +1,7 @@
 //! Whole numbers that are computed from others.
 
-/// The deepest stack that an expression may need.
-const DEPTH: usize = 64;
+/// The deepest stack that an expression may need; all of it is cleared for each value.
+const DEPTH: usize = 32;
 
 /// An operator of two numbers. What does not fit into 64 bits is the nearest number that does;
 /// dividing by 0 gives 0, and comparisons give 1 or 0.

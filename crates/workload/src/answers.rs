@@ -2,6 +2,7 @@
 
 use protocol::script::{Answer, Observe, RowFormat};
 
+use super::definition::AnswerValue;
 use super::generated::GeneratedValues;
 use super::generation::{GenerationStep, GeneratorState};
 use super::generator::{AnswerForm, AnswerPart, CompiledGenerator, LONGEST_ANSWER, ValueSource};
@@ -76,21 +77,17 @@ pub fn take(
     for taken in &statement.takes {
         let into = &mut answers[taken.answer];
         into.clear();
-        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let column = match taken.part {
-            AnswerPart::Rows => {
-                into.numbers.push(count(answer.rows));
-                continue;
-            }
-            AnswerPart::AffectedRows => {
-                into.numbers.push(count(answer.affected_rows));
-                continue;
-            }
-            AnswerPart::LastInsertId => {
-                into.numbers.push(count(answer.last_insert_id));
-                continue;
-            }
             AnswerPart::Column(column) => column,
+            AnswerPart::Value(value) => {
+                let count = match value {
+                    AnswerValue::Rows => answer.rows,
+                    AnswerValue::AffectedRows => answer.affected_rows,
+                    AnswerValue::LastInsertId => answer.last_insert_id,
+                };
+                into.numbers.push(i64::try_from(count).unwrap_or(i64::MAX));
+                continue;
+            }
         };
         for row in answer.row.iter().chain(&answer.more_rows) {
             let value = row.get(column).ok_or_else(|| {

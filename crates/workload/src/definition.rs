@@ -9,6 +9,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod generators;
+
+pub use generators::{
+    Answer, AnswerValue, Generator, Lifetime, Links, Motifs, RandomNumber, Repetition, TailValue,
+};
+
 /// A parameter's value or a factor's level.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
@@ -21,7 +27,10 @@ pub enum Value {
 
 /// A number, or integer arithmetic over values.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a number, arithmetic over values as text, or a choice by a value"
+)]
 pub enum Number {
     Integer(i64),
     Float(f64),
@@ -93,9 +102,8 @@ fn nothing() -> FixedOrByLevel<Vec<String>> {
     FixedOrByLevel::Always(Vec::new())
 }
 
-/// A loaded column.
+/// A loaded column. The generator refuses the keys that are of neither.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
 pub struct Column {
     pub name: String,
     /// Compared byte for byte, whatever the character set.
@@ -108,151 +116,6 @@ pub struct Column {
     pub null_if: Option<String>,
     #[serde(flatten)]
     pub generator: Generator,
-}
-
-/// The generator of a value. The kind determines which of the fields have a meaning.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct Generator {
-    pub kind: GeneratorKind,
-    /// integer, decimal, permutation: the least and the greatest value.
-    pub low: Option<Number>,
-    pub high: Option<Number>,
-    /// integer: uniform by default; the name may be a value (`"{distribution}"`).
-    pub distribution: Option<String>,
-    /// zipf, zipf-scrambled, zipf-rotated, latest: P(rank) is proportional to rank^-exponent; 0.8 by default.
-    /// Popular values lie at the low end, anywhere, or at the high end.
-    pub exponent: Option<Number>,
-    /// pareto: sysbench's h; 0.2 by default.
-    pub h: Option<Number>,
-    /// normal: mean and standard deviation as fractions of the range; 0.5 and 0.125 by default.
-    pub mean: Option<Number>,
-    pub deviation: Option<Number>,
-    /// special: the share of values (percent) that fall into the central part (percent of the range);
-    /// 75 and 1 by default.
-    pub share: Option<Number>,
-    pub central: Option<Number>,
-    /// zipf-rotated: the seed of the rotations.
-    pub rotation: Option<Number>,
-    /// integer: a generator of the number of values that there are from `low` on, in place of `high`.
-    pub below: Option<String>,
-    /// integer with `below`: no value of a list comes twice.
-    pub distinct: Option<bool>,
-    /// "client": each client draws from its own part of the range.
-    pub segment: Option<String>,
-    /// digits: the number of groups of digits, joined by `-`.
-    pub groups: Option<Number>,
-    /// digits, text: characters (of a group).
-    pub length: Option<Number>,
-    /// text: the largest number of characters, where the length is random, too.
-    pub max_length: Option<Number>,
-    /// decimal, computed, answer: digits after the point. Its whole number counts units of the last
-    /// digit.
-    pub scale: Option<Number>,
-    /// constant. answer: `rows`, `affected_rows` or `last_insert_id`, unless `column` is given.
-    /// computed: arithmetic over generators.
-    pub value: Option<Value>,
-    /// answer: "text" where the column is none of numbers.
-    #[serde(rename = "as")]
-    pub as_form: Option<String>,
-    /// answer: the generator of the row's number, from 1; the first row by default.
-    pub row: Option<String>,
-    /// answer: a column of the first row, from 1.
-    pub column: Option<Number>,
-    /// answer: the value where there is no row or it holds NULL, and where the statement was skipped;
-    /// 0 by default.
-    pub default: Option<Number>,
-    /// derived, words: the generator it is made from; derived: its value times `times` plus `plus`.
-    /// answer: the statement.
-    pub from: Option<String>,
-    pub plus: Option<Number>,
-    pub times: Option<Number>,
-    /// sequence, series: the first value and the step between values.
-    pub first: Option<Number>,
-    pub step: Option<Number>,
-    /// sequence, parent: the number of rows that have the same value, and of values until the first comes again.
-    pub every: Option<Number>,
-    pub cycle: Option<Number>,
-    /// derived: divides, rounding down, what `times` and `plus` gave, which is then at least `least`.
-    pub divisor: Option<Number>,
-    pub least: Option<Number>,
-    /// derived, child, integer with `below`: another generator whose value is added.
-    pub add: Option<String>,
-    /// either: the generator of the values that are not of `from`. tail: that of the value where no end is
-    /// remembered; 0 without it.
-    pub otherwise: Option<String>,
-    /// motifs: the share of random chunks (percent), and the length of the motif.
-    pub uniqueness: Option<Number>,
-    pub motif_length: Option<Number>,
-    /// links: types of links, the most links of a node, and how they are split between
-    /// types: "faithful" to LinkBench, which counts some of them twice, or "fixed".
-    pub types: Option<Number>,
-    pub at_most: Option<Number>,
-    pub split: Option<String>,
-    /// The number of values of a list, for `IN (?)`.
-    pub count: Option<Number>,
-    /// The largest number of values of a list of random length. `stop` is the probability (percent) with
-    /// which it ends after each value.
-    pub max_count: Option<Number>,
-    pub stop: Option<Number>,
-    /// words: those of the digits, and how many digits.
-    pub words: Option<Vec<String>>,
-    pub digits: Option<Number>,
-    /// integer, decimal, digits, text: how long a statement's value lasts.
-    pub per: Option<Lifetime>,
-}
-
-/// The part of a transaction for which a value stays the same.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Lifetime {
-    /// An iteration of the loop that its step is in.
-    Iteration,
-    Transaction,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum GeneratorKind {
-    /// first, first + step, ...: a column's row number; as a generator of statements a running number that all clients
-    /// share (those of one table, where the client chooses the table), each number once.
-    Sequence,
-    #[default]
-    Integer,
-    Decimal,
-    /// Groups of decimal digits, as in sysbench's `c` and `pad`.
-    Digits,
-    /// Letters and digits.
-    Text,
-    Constant,
-    /// Made from another generator of the same repetition.
-    Derived,
-    /// Each value of a range once, over all clients and the whole run, and for each table: it
-    /// chooses the table too. A client ends when its share is used up.
-    Permutation,
-    /// The same list each time: `count` values from `first` on.
-    Series,
-    /// A value of the answer to a statement of an earlier step of the transaction.
-    Answer,
-    /// A column's number of the row's parent, and of the row among its parent's.
-    Parent,
-    Child,
-    /// A column's number that the fan-out gives to the row's parent.
-    Children,
-    /// The value of one of two generators.
-    Either,
-    /// Bytes with a given share of repetition, as LinkBench's payloads.
-    Motifs,
-    /// The number of links of a node and a type, by LinkBench's distributions.
-    Links,
-    /// A whole number of a list's end that the client remembers: see [`Remember`].
-    Tail,
-    /// Arithmetic over other generators of the same repetition.
-    Computed,
-    /// The digits of another generator, each as a word.
-    Words,
-    /// The number of the iteration of the loop that the step is in, from 1.
-    Iteration,
 }
 
 /// A statement with `?` where its parameters go. A parameter that is a list becomes `?, ?, ...`.

@@ -18,13 +18,13 @@ pub struct GenerationStep {
     pub generator: u16,
     /// The slot of its values.
     pub slot: u16,
-    /// derived, below, either, links, words: the slot it is made from; sequence, permutation: its
+    /// below, either, links, words: the slot it is made from; sequence, permutation: its
     /// counter; segment: its part; answer, lasting: its number among those.
     pub other: u16,
-    /// derived, below: the slot of what is added; either, tail: that of the other generator; answer:
+    /// below: the slot of what is added; either, tail: that of the other generator; answer:
     /// that of the row's number.
     pub second: Option<u16>,
-    /// computed: the slots it is made from.
+    /// computed, derived: the slots it is made from.
     pub inputs: Box<[u16]>,
 }
 
@@ -65,16 +65,8 @@ impl GeneratorState {
             let generator = &generators[usize::from(step.generator)];
             let other = usize::from(step.other);
             match &generator.source {
-                ValueSource::Derived { times, plus, divisor, least, .. } => {
-                    let source = made.integer(step.other);
-                    let value = source.saturating_mul(*times).saturating_add(*plus);
-                    let value = value.div_euclid(*divisor).max(*least);
-                    let added = step.second.map_or(0, |slot| made.integer(slot));
-                    made.begin(step.slot, 1);
-                    made.push(value.saturating_add(added));
-                }
-                ValueSource::Sequence { first, step: difference, cycle } => {
-                    let position = cycle.of(self.position(other));
+                ValueSource::Sequence { first, step: difference } => {
+                    let position = self.position(other).cast_signed();
                     made.begin(step.slot, 1);
                     made.push(first.wrapping_add(position.wrapping_mul(*difference)));
                 }
@@ -203,7 +195,7 @@ pub struct GeneratorCompiler<'a> {
 pub struct Scope {
     pub generation: Vec<GenerationStep>,
     slots: BTreeMap<String, u16>,
-    /// Derived generators whose source is being looked for.
+    /// Generators whose sources are being looked for.
     open: Vec<String>,
     is_term: bool,
 }
@@ -255,13 +247,9 @@ impl<'a> GeneratorCompiler<'a> {
             |from: &str, part: &str| self.source(name, from, &format!("{own_key}.{part}"), scope);
         let mut second = None;
         let other = match &source {
-            ValueSource::Derived { from, add, .. } => {
+            ValueSource::Below { from, add, .. } => {
                 second = add.as_ref().map(|add| slot_of(add, "add")).transpose()?;
                 slot_of(from, "from")?
-            }
-            ValueSource::Below { below, add, .. } => {
-                second = add.as_ref().map(|add| slot_of(add, "add")).transpose()?;
-                slot_of(below, "below")?
             }
             ValueSource::Either { from, otherwise, .. } => {
                 second = Some(slot_of(otherwise, "otherwise")?);
@@ -274,9 +262,9 @@ impl<'a> GeneratorCompiler<'a> {
                 }
             },
             ValueSource::Words { from, .. } => slot_of(from, "from")?,
-            ValueSource::Computed { from, .. } => {
+            ValueSource::Computed { from, named_in, .. } => {
                 for from in from {
-                    inputs.push(slot_of(from, "value")?);
+                    inputs.push(slot_of(from, named_in)?);
                 }
                 0
             }

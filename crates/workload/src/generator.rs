@@ -1,14 +1,14 @@
 //! Generators, compiled: they make the values that statements take as parameters.
 
-use super::definition::{Generator, Lifetime};
+use super::definition::{AnswerValue, Generator, Lifetime, Repetition};
 use super::generated::GeneratedValues;
 use super::tails::TailPart;
 use super::values::Values;
 use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
-use datagen::column::{Cycle, Words};
+use datagen::column::Words;
 use datagen::distribution::{Integers, Shape};
-use datagen::expression::Expression;
+use datagen::expression::{Expression, Operation, Operator};
 use datagen::link_degrees::LinkDegrees;
 use datagen::motifs::Motifs;
 use datagen::random::Random;
@@ -67,10 +67,8 @@ pub struct MoreValues {
 /// A value that an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerPart {
-    Rows,
-    AffectedRows,
-    LastInsertId,
-    /// A column of the first row, from 0.
+    Value(AnswerValue),
+    /// A column, from 0.
     Column(usize),
 }
 
@@ -112,21 +110,12 @@ pub enum ValueSource {
         text: Box<[u8]>,
         form: Form,
     },
-    /// An integer from `low` on, of as many as `below` gives, plus what `add` gives.
+    /// An integer from `low` on, of as many as `from` gives, plus what `add` gives.
     Below {
+        from: String,
         low: i64,
-        below: String,
         add: Option<String>,
         distinct: bool,
-    },
-    /// (`from` * `times` + `plus`) / `divisor`, but `least` at least, plus what `add` gives.
-    Derived {
-        from: String,
-        times: i64,
-        plus: i64,
-        divisor: i64,
-        least: i64,
-        add: Option<String>,
     },
     /// A value of `from` with the probability `share`.
     Either {
@@ -146,15 +135,8 @@ pub enum ValueSource {
         otherwise: Option<String>,
     },
     /// Of columns alone: numbers of a row's parent, of the row in it, of its rows.
-    Parent {
-        first: i64,
-        step: i64,
-        cycle: Cycle,
-    },
-    Child {
-        first: i64,
-        add: Option<String>,
-    },
+    Parent,
+    Child,
     Children,
     /// A value of the last answer to a statement of the transaction.
     Answer {
@@ -169,6 +151,8 @@ pub enum ValueSource {
     Computed {
         expression: Expression,
         from: Box<[String]>,
+        /// The key that names them.
+        named_in: &'static str,
         /// Digits after the point; None for a whole number.
         scale: Option<u32>,
     },
@@ -187,7 +171,6 @@ pub enum ValueSource {
     Sequence {
         first: i64,
         step: i64,
-        cycle: Cycle,
     },
     /// The same list each time.
     Series {
@@ -211,28 +194,21 @@ impl CompiledGenerator {
         seed: u64,
         tables: u32,
     ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: format!("generators.{name}"), generator, values };
-        reader.refuse_what_has_no_meaning()?;
-        let count = match &generator.count {
-            Some(count) => {
-                Some(values.integer_in(count, 1..=MAX_PARAMETERS, &reader.at("count"))?)
-            }
-            None => None,
-        };
-        let source = reader.value_source(name, seed, tables)?;
-        if let ValueSource::Parent { .. } | ValueSource::Child { .. } | ValueSource::Children =
-            source
-        {
+        let reader = Reader { key: format!("generators.{name}"), values };
+        let repetition = generator.repetition();
+        let (count, more) = reader.count(&repetition)?;
+        let source = reader.value_source(generator, name, seed, tables)?;
+        if matches!(source, ValueSource::Parent | ValueSource::Child | ValueSource::Children) {
             return Err(ValidationError::new(reader.at("kind"), "is one of columns alone"));
         }
         let compiled = Self {
             name: name.to_owned(),
             count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
-            more: reader.more_values(count)?,
+            more,
             is_list: count.is_some(),
             source,
         };
-        let Some(lifetime) = generator.per else {
+        let Some(lifetime) = repetition.per else {
             return Ok(compiled);
         };
         if matches!(compiled.source, ValueSource::Segment { .. }) {
@@ -332,9 +308,33 @@ impl ValueSource {
         key: &str,
         seed: u64,
     ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: key.to_owned(), generator, values };
-        reader.refuse_what_has_no_meaning()?;
-        reader.value_source(key, seed, 1)
+        let reader = Reader { key: key.to_owned(), values };
+        let Repetition { count, max_count, stop, per } = generator.repetition();
+        let of_parameters = [
+            ("count", count.is_some()),
+            ("max_count", max_count.is_some()),
+            ("stop", stop.is_some()),
+            ("per", per.is_some()),
+        ];
+        reader.refuse(&of_parameters, "is of parameters; a column holds one value a row")?;
+        reader.value_source(generator, key, seed, 1)
+    }
+
+    /// Return another value times `times`, plus `plus`.
+    fn derived(from: &str, times: i64, plus: i64) -> Self {
+        let operations = vec![
+            Operation::Input(0),
+            Operation::Number(times),
+            Operation::Apply(Operator::Multiply),
+            Operation::Number(plus),
+            Operation::Apply(Operator::Add),
+        ];
+        Self::Computed {
+            expression: Expression::new(operations).expect("its stack is shallow"),
+            from: [from.to_owned()].into(),
+            named_in: "from",
+            scale: None,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The distribution that a generator names, checked.
 
-use super::definition::{Generator, Number};
+use super::definition::{Number, RandomNumber};
 use super::validation::ValidationError;
 use super::values::Values;
 use datagen::distribution::Shape;
@@ -8,14 +8,14 @@ use datagen::distribution::Shape;
 const NAMES: [&str; 8] =
     ["uniform", "zipf", "zipf-scrambled", "zipf-rotated", "latest", "pareto", "special", "normal"];
 
-/// Compile the distribution of the generator that lies at `key`.
+/// Compile the distribution of the random number that lies at `key`.
 pub fn compile(
-    generator: &Generator,
+    random: &RandomNumber,
     values: &Values,
     key: &str,
 ) -> Result<Shape, ValidationError> {
     let name_key = format!("{key}.distribution");
-    let name = match &generator.distribution {
+    let name = match &random.distribution {
         Some(name) => values.fill(name, &name_key)?,
         None => "uniform".to_owned(),
     };
@@ -27,30 +27,30 @@ pub fn compile(
         };
         range.check(value, &key)
     };
-    let exponent = || real(&generator.exponent, "exponent", 0.8, Limits::closed(0.0, 100.0));
+    let exponent = || real(&random.exponent, "exponent", 0.8, Limits::closed(0.0, 100.0));
     Ok(match name.as_str() {
         "uniform" => Shape::Uniform,
         "zipf" | "zipf-scrambled" => {
             Shape::Zipf { exponent: exponent()?, scrambled: name == "zipf-scrambled" }
         }
         "zipf-rotated" => {
-            let seed = generator.rotation.as_ref().unwrap_or(&Number::Integer(0));
+            let seed = random.rotation.as_ref().unwrap_or(&Number::Integer(0));
             let seed = values.integer(seed, &format!("{key}.rotation"))?.cast_unsigned();
             Shape::ZipfRotated { exponent: exponent()?, seed }
         }
         "latest" => Shape::Latest { exponent: exponent()? },
         "pareto" => {
-            let h = real(&generator.h, "h", 0.2, Limits::open(0.0, 1.0))?;
+            let h = real(&random.h, "h", 0.2, Limits::open(0.0, 1.0))?;
             Shape::Pareto { power: h.ln() / (1.0 - h).ln() }
         }
         "special" => Shape::Special {
-            share: real(&generator.share, "share", 75.0, Limits::closed(0.0, 100.0))? / 100.0,
-            central: real(&generator.central, "central", 1.0, Limits::closed(0.0, 100.0))? / 100.0,
+            share: real(&random.share, "share", 75.0, Limits::closed(0.0, 100.0))? / 100.0,
+            central: real(&random.central, "central", 1.0, Limits::closed(0.0, 100.0))? / 100.0,
         },
         "normal" => Shape::Normal {
-            mean: real(&generator.mean, "mean", 0.5, Limits::closed(0.0, 1.0))?,
+            mean: real(&random.mean, "mean", 0.5, Limits::closed(0.0, 1.0))?,
             // A wider bell is cut off so much that it would rather be uniform.
-            deviation: real(&generator.deviation, "deviation", 0.125, Limits::open(0.0, 2.0))?,
+            deviation: real(&random.deviation, "deviation", 0.125, Limits::open(0.0, 2.0))?,
         },
         other => {
             return Err(ValidationError::unknown(name_key, "distribution", other, NAMES));
@@ -93,11 +93,14 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn compiled(distribution: &str, change: impl FnOnce(&mut Generator)) -> Result<Shape, String> {
-        let mut generator =
-            Generator { distribution: Some(distribution.to_owned()), ..Generator::default() };
-        change(&mut generator);
-        compile(&generator, &Values::default(), "generators.id").map_err(|m| m.to_string())
+    fn compiled(
+        distribution: &str,
+        change: impl FnOnce(&mut RandomNumber),
+    ) -> Result<Shape, String> {
+        let number = serde_json::json!({"low": 1, "high": 9, "distribution": distribution});
+        let mut number = serde_json::from_value(number).unwrap();
+        change(&mut number);
+        compile(&number, &Values::default(), "generators.id").map_err(|m| m.to_string())
     }
 
     #[test]

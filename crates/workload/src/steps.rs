@@ -262,7 +262,6 @@ impl Compiler<'_> {
                 ValueSource::Answer { .. }
                     | ValueSource::ConstantInteger(_)
                     | ValueSource::Computed { .. }
-                    | ValueSource::Derived { .. }
                     | ValueSource::Iteration
                     | ValueSource::Lasting { .. }
             )

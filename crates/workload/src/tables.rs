@@ -8,7 +8,7 @@ use crate::generator::{Form, ValueSource};
 use crate::table_names;
 use crate::validation::ValidationError;
 use crate::values::Values;
-use datagen::column::{FanOut, Integer, RandomInteger, Source, Value};
+use datagen::column::{FanOut, Integer, RandomInteger, Value};
 use datagen::{MAX_ROWS, Stream};
 use datagen::{Rows, TableRows};
 
@@ -180,20 +180,11 @@ impl Columns<'_> {
 
     fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
-        if column.generator.per.is_some() {
-            return Err(ValidationError::new(format!("{key}.per"), "is of parameters"));
-        }
-        if column.generator.count.is_some() {
-            return Err(ValidationError::new(
-                format!("{key}.count"),
-                "a column holds one value a row",
-            ));
-        }
         let stream = self.stream_of(column);
         Ok(match ValueSource::of_column(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
-                let source = Source::Random(RandomInteger { integers: units, stream });
-                Value::Decimal { units: Integer::of(source), scale }
+                let units = Integer::Random(RandomInteger { integers: units, stream });
+                Value::Decimal { units, scale }
             }
             source @ ValueSource::Computed { scale: Some(scale), .. } => {
                 Value::Decimal { units: self.whole(column, source, self.depth())?, scale }
@@ -236,53 +227,24 @@ impl Columns<'_> {
         depth: usize,
     ) -> Result<Integer, ValidationError> {
         let key = self.key_of(column);
-        match source {
-            ValueSource::Sequence { first, step, cycle } => {
-                Ok(Integer { times: step, plus: first, ..Integer::of(Source::Row(cycle)) })
-            }
-            ValueSource::Computed { expression, from, .. } => {
-                let key = format!("{key}.value");
+        Ok(match source {
+            ValueSource::Sequence { first, step } => Integer::Row { first, step },
+            ValueSource::Computed { expression, from, named_in, .. } => {
+                let key = format!("{key}.{named_in}");
                 let inputs = from.iter().map(|name| self.other(name, &key, depth));
-                let inputs = inputs.collect::<Result<_, _>>()?;
-                Ok(Integer::of(Source::Computed { expression, inputs }))
+                Integer::Computed { expression, inputs: inputs.collect::<Result<_, _>>()? }
             }
-            ValueSource::Parent { first, step, cycle } => {
-                Ok(Integer { times: step, plus: first, ..Integer::of(Source::Parent(cycle)) })
-            }
-            ValueSource::Child { first, add } => {
-                let value = Integer { plus: first, ..Integer::of(Source::Child) };
-                match add {
-                    Some(add) => Ok(value.plus(self.other(&add, &format!("{key}.add"), depth)?)),
-                    None => Ok(value),
-                }
-            }
-            ValueSource::Children => Ok(Integer::of(Source::Children)),
+            ValueSource::Parent => Integer::Parent,
+            ValueSource::Child => Integer::Child,
+            ValueSource::Children => Integer::Children,
             ValueSource::Integer(integers) => {
-                let stream = self.stream_of(column);
-                Ok(Integer::of(Source::Random(RandomInteger { integers, stream })))
-            }
-            ValueSource::Derived { from, times, plus, divisor: 1, least: i64::MIN, add } => {
-                let value = self
-                    .other(&from, &format!("{key}.from"), depth)?
-                    .then(times, plus)
-                    .ok_or_else(|| ValidationError::new(&key, "its values are beyond 64 bits"))?;
-                match add {
-                    Some(add) => Ok(value.plus(self.other(&add, &format!("{key}.add"), depth)?)),
-                    None => Ok(value),
-                }
-            }
-            ValueSource::Derived { .. } => {
-                let message = "divisor and least are of parameters alone";
-                Err(ValidationError::new(key, message))
+                Integer::Random(RandomInteger { integers, stream: self.stream_of(column) })
             }
             _ => {
-                let kind = format!("{:?}", column.generator.kind).to_lowercase();
-                Err(ValidationError::new(
-                    format!("{key}.kind"),
-                    format!("{kind} is no kind of a column that holds or gives whole numbers"),
-                ))
+                let message = "is no kind of a column that holds or gives whole numbers";
+                return Err(ValidationError::new(format!("{key}.kind"), message));
             }
-        }
+        })
     }
 
     /// The whole numbers of the column `name`, which is named at `key`.

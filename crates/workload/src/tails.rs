@@ -1,16 +1,14 @@
 //! The ends of long answers that a client remembers, so that later statements go on from there.
 
+use crate::definition::TailValue;
 use datagen::random::Random;
 
 /// The part of a remembered end that a generator takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TailPart {
-    /// 1 where an end was chosen, else 0.
-    Known,
+    Value(TailValue),
     /// A value of the statement, from 0.
-    Value(usize),
-    /// The column of the last row.
-    End,
+    Column(usize),
 }
 
 /// The values that a statement keeps of its answers.
@@ -54,9 +52,9 @@ impl Tails {
     pub fn number(&self, part: TailPart) -> Option<i64> {
         let tail = &self.tails[self.chosen?];
         Some(match part {
-            TailPart::Known => 1,
-            TailPart::Value(index) => tail.values.get(index).copied().unwrap_or(0),
-            TailPart::End => tail.end,
+            TailPart::Value(TailValue::Known) => 1,
+            TailPart::Value(TailValue::End) => tail.end,
+            TailPart::Column(index) => tail.values.get(index).copied().unwrap_or(0),
         })
     }
 
@@ -97,6 +95,9 @@ fn place(random: &mut Random, length: usize) -> usize {
 mod tests {
     use super::*;
 
+    const KNOWN: TailPart = TailPart::Value(TailValue::Known);
+    const END: TailPart = TailPart::Value(TailValue::End);
+
     fn tail(id: i64, end: i64) -> Tail {
         Tail { values: vec![id], end }
     }
@@ -109,19 +110,19 @@ mod tests {
     fn an_end_is_remembered_once_and_gone_on_from() {
         let mut tails = Tails::default();
         tails.choose(random());
-        assert_eq!(tails.number(TailPart::Known), None);
+        assert_eq!(tails.number(KNOWN), None);
         tails.take(Some(tail(7, 70)), true, 10, random());
         tails.take(Some(tail(7, 60)), false, 10, random());
         tails.choose(random());
-        let parts = [TailPart::Known, TailPart::Value(0), TailPart::End];
+        let parts = [KNOWN, TailPart::Column(0), END];
         assert_eq!(parts.map(|part| tails.number(part)), [Some(1), Some(7), Some(70)]);
         tails.take(Some(tail(7, 50)), true, 10, random());
-        assert_eq!(tails.number(TailPart::End), Some(50));
+        assert_eq!(tails.number(END), Some(50));
         tails.take(None, false, 10, random());
-        assert_eq!(tails.number(TailPart::End), Some(50));
+        assert_eq!(tails.number(END), Some(50));
         tails.take(None, true, 10, random());
         tails.take(None, true, 10, random());
-        assert_eq!(tails.number(TailPart::End), None);
+        assert_eq!(tails.number(END), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::Path;
 use datagen::Rows;
 use protocol::script::{Request, Script as _};
 use serde::Deserialize;
-use workload::definition::{Definition, Generator, GeneratorKind, Number, Step, Value};
+use workload::definition::{Answer, Definition, Generator, Links, Number, Step, Value};
 use workload::program::{Program, Protocol};
 use workload::tables;
 use workload::values::Values;
@@ -166,14 +166,20 @@ fn nothing_that_is_defined_is_left_unused() {
             statement.parameters.iter().chain(terms).chain(remembered).map(String::as_str)
         });
         let sources = generators.values().flat_map(|generator| {
-            let computed = match (&generator.kind, &generator.value) {
-                (GeneratorKind::Computed, Some(Value::Text(text))) => text.as_str(),
-                _ => "",
+            let (computed, named) = match generator {
+                Generator::Computed { value, .. } => (value.as_str(), [None, None]),
+                Generator::Below { from, add, .. } => ("", [Some(from), add.as_ref()]),
+                Generator::Either { from, otherwise, .. } => ("", [Some(from), Some(otherwise)]),
+                Generator::Derived { from, .. } | Generator::Words { from, .. } => {
+                    ("", [Some(from), None])
+                }
+                Generator::Links(Links { from: named, .. })
+                | Generator::Answer(Answer { row: named, .. })
+                | Generator::Tail { otherwise: named, .. } => ("", [named.as_ref(), None]),
+                _ => ("", [None, None]),
             };
             let words = computed.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let Generator { from, row, below, add, otherwise, .. } = generator;
-            let named = [from, row, below, add, otherwise].into_iter().flatten();
-            words.chain(named.map(String::as_str))
+            words.chain(named.into_iter().flatten().map(String::as_str))
         });
         let conditions = steps.iter().flat_map(|step| {
             let times = match &step.times {

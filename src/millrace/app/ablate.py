@@ -80,6 +80,7 @@ def _measure(path: Path, ablated: policy.AblationPlan, caller: Caller) -> Stored
         purpose = f"run {ablated.plan.experiment.name}"
         stack.enter_context(exclusive_host(purpose, caller.on_event))
         store = stack.enter_context(Store.open(path))
+        policy.refuse_imported(store, ablated.spec.run)
         new = new_run(ablated.plan, caller)
         spec = new.run.spec.replace(tested=ablated.spec)
         selection = replace(new, run=replace(new.run, spec=spec))

@@ -28,7 +28,7 @@ from millrace.campaign.table_formats import (
     unavailable,
 )
 from millrace.databases.table_formats import COMPRESSION, TableFormat
-from millrace.errors import Diagnostic, HostError, UserError, ValidationError, nearest_names
+from millrace.errors import Diagnostic, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -231,10 +231,7 @@ def work_directory(place: Path) -> Path:
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except OSError as error:
-        refused = paths.refusal(error)
-        if refused is not None:
-            raise refused from error
-        raise HostError(f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
+        raise paths.problem(error, f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
     return place
 
 

@@ -9,7 +9,7 @@ import click
 
 from millrace import __version__, paths
 from millrace.cli.console import discard, err, show_error
-from millrace.errors import HostError, Interrupted, MillraceError
+from millrace.errors import Interrupted, MillraceError
 
 # In the order of a user's work. Each is a module of this package that exports `command`.
 COMMANDS = {
@@ -88,7 +88,7 @@ def _exit_status() -> int:
         discard(sys.stdout)
     except OSError as error:
         where = error.filename or "standard output"
-        problem = paths.refusal(error) or HostError(f"{where}: {error.strerror}")
+        problem = paths.problem(error, f"{where}: {error.strerror}")
         show_error(problem)
         discard(sys.stdout)
         return problem.exit_status

@@ -5,10 +5,19 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 
-from millrace.databases.base import Family
+from millrace.databases.base import Family, Storage
 from millrace.errors import UserError, nearest
 
-__all__ = ["Family", "get", "is_volatile", "names", "option_forms", "programs", "says_disk_full"]
+__all__ = [
+    "Family",
+    "get",
+    "is_volatile",
+    "names",
+    "option_forms",
+    "programs",
+    "says_disk_full",
+    "storages",
+]
 
 _NO_SPACE = "no space left on device"
 
@@ -27,6 +36,11 @@ def is_volatile(engine: str) -> bool:
     """Return whether tables of an engine are empty after a restart, in some family."""
     families = _families().values()
     return any(engine.casefold() in family.snapshots.volatile_engines for family in families)
+
+
+def storages() -> tuple[Storage, ...]:
+    """Return the storage of each family."""
+    return tuple(family.storage for family in _families().values())
 
 
 def says_disk_full(text: str) -> bool:

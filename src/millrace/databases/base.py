@@ -187,7 +187,14 @@ class Storage(Protocol):
     """The buffer pool, sized by ``pool_option``, and the work that a server puts off."""
 
     @property
+    def engine(self) -> str:
+        """The engine of which this is true; others may do more of a write's work later."""
+
+    @property
     def pool_option(self) -> str: ...
+
+    @property
+    def default_pool_bytes(self) -> int: ...
 
     def table_bytes(self, volume: Volume) -> int:
         """Return the approximate size of tables on disk."""

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 
+from millrace import databases
 from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
@@ -22,6 +23,7 @@ from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
 from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
+from millrace.workloads.definition import Workload
 from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
@@ -31,9 +33,7 @@ _HINT = (
     "docs/design.md says what slices need; without --slices (or design), comparisons have them "
     "where they are valid"
 )
-_ENGINE, _LOCAL, _SOCKET = "innodb", "local", "socket"
-_MOST_TABLE_BYTES = 64 << 20
-_POOL = "innodb_buffer_pool_size"
+_LOCAL, _SOCKET = "local", "socket"
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
@@ -97,12 +97,7 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     if not workload.drives:
         yield from _loads(experiment, [workload.values(each) for each in values])
         return
-    if not workload.metrics["throughput"].primary:
-        yield Diagnostic(
-            "workload",
-            f"{workload.name} has another primary metric than throughput",
-            "a workload that is compared by its throughput",
-        )
+    yield from _other_metric(workload)
     for each in values:
         yield from _statements(experiment, workload.values(each))
     driven = [workload.client_settings(each) for each in values]
@@ -157,13 +152,7 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
             "a workload with one LOAD DATA, or with clients that are driven for a time",
         )
         return
-    primary = workload.metrics.get("throughput")
-    if primary is None or not primary.primary:
-        yield Diagnostic(
-            "workload",
-            f"{workload.name} has another primary metric than throughput",
-            "a workload that is compared by its throughput",
-        )
+    yield from _other_metric(workload)
     if _stops_servers(experiment):
         yield Diagnostic(
             f"factors.{FACTOR}",
@@ -184,23 +173,34 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
                 f'transport = "{_SOCKET}"',
             )
         yield from _compression(each)
-        engine = str(each.get("engine", _ENGINE))
-        if engine.lower() != _ENGINE:
+        engine = str(each.get("engine", _prompt_engine()))
+        if _defers_work(engine):
             yield Diagnostic(
                 "factors.engine",
                 f"{engine} may do some of the work of a load later, in the slices of other servers",
-                'engine = "InnoDB"',
+                f'engine = "{_prompt_engine()}"',
             )
             continue
-        most_bytes = min((_MOST_TABLE_BYTES, *(each // 2 for each in _buffer_pools(experiment))))
+        default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
+        most_bytes = min((default_bytes, *(each // 2 for each in _buffer_pools(experiment))))
         if data.table_bytes(int(each["rows"]), engine) > most_bytes:
             yield Diagnostic(
                 "parameters.rows",
                 f"the table is larger than {readable_size(most_bytes)}, half of the "
-                f"{'default' if most_bytes == _MOST_TABLE_BYTES else 'smallest'} buffer pool: a "
+                f"{'default' if most_bytes == default_bytes else 'smallest'} buffer pool: a "
                 "server would write it to the disk in the slices of the others",
                 f"rows = {most_bytes // data.table_bytes(1, engine):_} or fewer",
             )
+
+
+def _other_metric(workload: Workload) -> Iterator[Diagnostic]:
+    throughput = workload.metrics.get("throughput")
+    if throughput is None or not throughput.primary:
+        yield Diagnostic(
+            "workload",
+            f"{workload.name} has another primary metric than throughput",
+            "a workload that is compared by its throughput",
+        )
 
 
 def _compression(values: Values) -> Iterator[Diagnostic]:
@@ -214,12 +214,24 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
 
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
-    defined = (each.get("options", {}).get(_POOL) for each in experiment.configurations.values())
-    varied = (each.levels for each in experiment.factors if each.name == f"{OPTION}{_POOL}")
+    pools = {storage.pool_option for storage in databases.storages()}
+    options = [each.get("options", {}) for each in experiment.configurations.values()]
+    defined = [each[pool] for each in options for pool in pools & each.keys()]
+    names = {f"{OPTION}{pool}" for pool in pools}
+    varied = (each.levels for each in experiment.factors if each.name in names)
     for size in (*defined, *chain.from_iterable(varied)):
         if isinstance(size, int | str):
             with suppress(ValueError):  # it is no size for the server either
                 yield parse_size(str(size))
+
+
+def _prompt_engine() -> str:
+    return databases.storages()[0].engine
+
+
+def _defers_work(engine: object) -> bool:
+    prompt = {storage.engine.casefold() for storage in databases.storages()}
+    return str(engine).casefold() not in prompt
 
 
 def _stops_servers(experiment: Experiment) -> bool:
@@ -239,12 +251,12 @@ def _statements(experiment: Experiment, values: Values) -> Iterator[Diagnostic]:
             "columns: it falls into the slices of the others",
             "a test that reads, inserts rows or updates columns without an index",
         )
-    elif "simple write" in kinds and str(values.get("engine", _ENGINE)).lower() != _ENGINE:
+    elif "simple write" in kinds and _defers_work(values.get("engine", _prompt_engine())):
         yield Diagnostic(
             "factors.engine",
             f"{test} writes, and {values['engine']} may do some of that work later, such as "
             "merging its files, in the slices of other servers",
-            'engine = "InnoDB", or a test that reads',
+            f'engine = "{_prompt_engine()}", or a test that reads',
         )
     elif "simple write" in kinds and clients > 1:
         yield Diagnostic(

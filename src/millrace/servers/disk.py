@@ -24,11 +24,9 @@ def refusals_as_errors(purpose: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _REFUSALS:
             raise
-        refused = paths.refusal(error)
-        if refused is not None:
-            raise refused from error
         where = f" ({error.filename})" if error.filename else ""
-        raise HostError(
+        raise paths.problem(
+            error,
             f"{purpose} is not possible: {error.strerror}{where}",
             hint="free space or rights there, or name other directories with MILLRACE_CACHE and "
             "MILLRACE_STATE",

@@ -66,6 +66,12 @@ class StoreReader:
             *(() if seed is None else (runs.c.seed == seed,)),
         )
 
+    def imported(self, run_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the runs that came from a file: others wrote their experiments."""
+        query = select(runs.c.id).where(runs.c.imported_utc.is_not(None))
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query)) & frozenset(run_ids)
+
     def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
         """Return the runs of a workload that were measured on this host, the newest first."""
         return self._runs_where(

@@ -47,6 +47,7 @@ from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer, steps_of_role
 
 _WRITE_BACK_LIMIT_S = 600.0
+_LONGEST_REASON = 4000  # characters
 _OF_THE_HOST = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 )
@@ -230,5 +231,7 @@ def is_transient(
 def reason_of(cause: Exception) -> str:
     """Return the cause, with the hint where there is one."""
     text = str(cause) or type(cause).__name__
+    if len(text) > _LONGEST_REASON:  # a server may have said it
+        text = f"{text[:_LONGEST_REASON]}…"
     hint = cause.hint if isinstance(cause, MillraceError) else None
     return f"{text}; {hint}" if hint else text

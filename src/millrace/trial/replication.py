@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from millrace.databases.client import QUERY_LIMIT_S, Session
@@ -54,21 +54,17 @@ RunLoad = Callable[[OnEvent], LoadResult]
 """Run the load generator on the source; it calls the argument with each event."""
 
 
-@dataclass
 class ReplicatedLoad:
     """The measurement of a replica; ``on_event`` are the hooks of the measurement."""
 
-    measurement: MeasurementContext
-    on_event: OnEvent
-    emit: Emit
-
-    def __post_init__(self) -> None:
-        workload = self.measurement.spec.workload
-        self._source, self._replica = self.measurement.servers
+    def __init__(self, measurement: MeasurementContext, on_event: OnEvent, emit: Emit) -> None:
+        self.measurement, self.on_event, self.emit = measurement, on_event, emit
+        workload = measurement.spec.workload
+        self._source, self._replica = measurement.servers
         replication = self._source.client.family.replication
         assert replication is not None  # others are refused
         self._replication: Replication = replication
-        source, replica = (version_of(each.client.server) for each in self.measurement.servers)
+        source, replica = (version_of(each.client.server) for each in measurement.servers)
         self._settings = ReplicationSettings.model_validate(workload.values)
         self._by_gtid = replication.uses_gtids(source, replica, self._settings.gtid)
         self._workload = workload

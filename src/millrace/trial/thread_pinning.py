@@ -10,19 +10,17 @@ all clients in slices. Where the threads that serve are not as many as the clien
 threads, all stay where the kernel runs them.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 
 from millrace.collect.model import Target
 from millrace.collect.threads.thread_watch import require_processes
-from millrace.errors import TrialFailed
 from millrace.loadgen.events import Event, Mark
 from millrace.loadgen.spec import LoadSpec
 from millrace.trial.collection import target_of
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
-from millrace.trial.thread_placement import switches
+from millrace.trial.thread_placement import place, switches
 
 _PINGS_OF_ALL = 8_000  # of all clients together: a second or less
 _FEWEST_PINGS = 50
@@ -62,15 +60,8 @@ class ThreadPinning(MeasurementHook):
             return
         now = switches(self._processes)
         serving = serving_threads(self._before, now, self._clients, self._pings)
-        try:
-            for number, thread in enumerate(serving):
-                with suppress(ProcessLookupError):  # it has just ended
-                    os.sched_setaffinity(thread, {self._cpus[number % len(self._cpus)]})
-        except OSError as error:
-            raise TrialFailed(
-                f"the server's threads cannot be given CPUs: {error.strerror}",
-                hint='set the parameter colocate_client = "off", or run as root',
-            ) from error
+        for number, thread in enumerate(serving):
+            place(thread, {self._cpus[number % len(self._cpus)]})
 
 
 def serving_threads(

@@ -12,7 +12,7 @@ than of any other. A thread that they do not wake is replaced by another that wa
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
@@ -106,17 +106,10 @@ class Placement(MeasurementHook):
         """Let a thread run on the client's CPU, and all others elsewhere."""
         others = os.sched_getaffinity(0) - {self._cpu}
         placed: set[int] = set()
-        try:
-            while new := switches(self._processes).keys() - placed:
-                for thread in new:
-                    with suppress(ProcessLookupError):  # it has just ended
-                        os.sched_setaffinity(thread, {self._cpu} if thread == serving else others)
-                placed |= new  # threads of one that was not yet placed may have come meanwhile
-        except OSError as error:
-            raise TrialFailed(
-                f"the server's threads cannot be given CPUs: {error.strerror}",
-                hint='set the parameter colocate_client = "off", or run as root',
-            ) from error
+        while new := switches(self._processes).keys() - placed:
+            for thread in new:
+                place(thread, {self._cpu} if thread == serving else others)
+            placed |= new  # threads of one that was not yet placed may have come meanwhile
 
     def _waiting_thread(self) -> int | None:
         """Return the only thread, besides the refused, that waits for a client; None if unclear."""
@@ -181,6 +174,18 @@ def serves(
         return True
     others = most_switches > 2 * _FEWEST_SWITCHES or most_cpu_ns > 2 * _LEAST_CPU_NS
     return False if others else None
+
+
+def place(thread: int, cpus: Set[int]) -> None:
+    """Let a thread of a server run on these CPUs alone, unless it has just ended."""
+    try:
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cpus)
+    except OSError as error:
+        raise TrialFailed(
+            f"the server's threads cannot be given CPUs: {error.strerror}",
+            hint='set the parameter colocate_client = "off", or run as root',
+        ) from error
 
 
 def switches(processes: ServerProcesses) -> dict[int, int]:

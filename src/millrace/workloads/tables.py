@@ -64,6 +64,7 @@ class TableSet(Part):
         row_bytes = sum(
             max(_column_bytes(column, rows, values), widths.get(str(column["name"]), 0)) + 1
             for column in self.columns
+            if not column.get("hidden")
         )
         indexes = len(self.after_load) if isinstance(self.after_load, list) else 1
         return Volume(tables, rows, rows * row_bytes, rows * indexes)

@@ -213,6 +213,12 @@ def test_the_volume_of_tables() -> None:
     assert volume.data_bytes == 3_000 * (5 + 5 + 121)
     assert volume.index_entries == 3_000
     assert workload.data_bytes({"tables": 3, "table_size": 1_000}) == volume.data_bytes
+    definition = driving()
+    definition["tables"]["sbtest"]["columns"].append(
+        {"name": "row", "kind": "sequence", "hidden": True}
+    )
+    same = workloads.parse_workload(definition)
+    assert same.volume({"tables": 3, "table_size": 1_000}) == volume
 
 
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(0, 10**6))

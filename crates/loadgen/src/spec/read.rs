@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use workload::validation::ValidationError;
+use workload::validation::{ValidationError, nearest};
 
 /// Read the whole specification.
 pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, ValidationError> {
@@ -18,7 +18,7 @@ pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, ValidationError> {
         let message = error.inner().to_string();
         // Where the text is JSON, the key has a line of its own.
         if error.inner().is_data() {
-            return ValidationError::new(key, without_position(&message));
+            return mistake(&key, without_position(&message));
         }
         ValidationError::new(key, message)
     })?;
@@ -37,8 +37,24 @@ pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Valida
         };
         // The position is one within the part: it would mislead.
         let message = error.inner().to_string();
-        ValidationError::new(key, without_position(&message))
+        mistake(&key, without_position(&message))
     })
+}
+
+/// A part that was kept before it was read names its own key first. Where a name is unknown, the one that
+/// is meant may be among those that the message lists.
+fn mistake(key: &str, message: &str) -> ValidationError {
+    if let Some((inner, message)) = message.split_once(": ")
+        && !inner.contains(' ')
+    {
+        return mistake(&format!("{key}.{inner}"), message);
+    }
+    let mut names = message.split('`').skip(1).step_by(2);
+    let near = names.next().filter(|_| message.starts_with("unknown "));
+    match near.and_then(|unknown| nearest(unknown, names)) {
+        Some(near) => ValidationError::new(key, format!("{message}; did you mean `{near}`?")),
+        None => ValidationError::new(key, message),
+    }
 }
 
 fn without_position(message: &str) -> &str {

@@ -173,6 +173,10 @@ fn every_mistake_at_the_top_names_its_key() {
             |s| s["workload"]["generators"]["id"]["kind"] = json!("dice"),
             "workload.generators.id.kind: unknown variant `dice`",
         ),
+        (
+            |s| s["workload"]["generators"]["id"]["hihg"] = json!(1),
+            "workload.generators.id.hihg: unknown field `hihg`, expected one of `low`, `high`, ",
+        ),
     ]);
 }
 
@@ -215,6 +219,14 @@ fn every_mistake_in_a_phase_names_its_key() {
 fn what_is_not_json_is_refused() {
     assert!(Spec::parse("").unwrap_err().to_string().contains("EOF"));
     assert!(Spec::parse(&(good().to_string() + "x")).is_err());
+}
+
+#[test]
+fn an_unknown_name_says_which_is_meant() {
+    let mut spec = good();
+    spec["workload"]["generators"]["id"]["kind"] = json!("integr");
+    let message = parse(&spec).unwrap_err().to_string();
+    assert!(message.ends_with("; did you mean `integer`?"), "{message}");
 }
 
 #[test]

@@ -100,13 +100,13 @@ mod tests {
 
     use super::*;
     use datagen::TableRows;
-    use datagen::column::{Cycle, Integer, Source, Value};
+    use datagen::column::{Integer, Value};
     use workload::tables::ColumnName;
 
     fn statement() -> Statement {
         let column =
             |name: &str| ColumnName { name: name.to_owned(), binary: false, nullable: false };
-        let id = Value::Integer(Integer::of(Source::Row(Cycle::NONE)));
+        let id = Value::Integer(Integer::Row { first: 0, step: 1 });
         let word = Value::Constant { text: b"x".to_vec(), is_number: false };
         Statement::new(&Table {
             name: "t".to_owned(),

@@ -31,7 +31,8 @@ fn with_columns(columns: Json) -> Json {
 }
 
 fn planned(set: &Json, size: i64, seed: u64) -> Result<Vec<Table>, String> {
-    let definition = serde_json::from_value(json!({"tables": {"set": set}})).unwrap();
+    let definition = serde_json::from_value(json!({"tables": {"set": set}}))
+        .map_err(|mistake| mistake.to_string())?;
     let values: BTreeMap<String, Given> = serde_json::from_value(json!({
         "tables": 2, "table_size": size, "engine": "InnoDB",
     }))
@@ -187,15 +188,15 @@ fn mistakes_name_their_key() {
         ),
         (
             json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "text", "length": 1}]),
-            "tables.set.columns.b.kind: text is no kind of a column that holds or gives whole numbers",
+            "tables.set.columns.b.kind: is no kind of a column that holds or gives whole numbers",
         ),
         (
             json!([{"name": "a", "kind": "permutation", "low": 1, "high": 9}]),
-            "tables.set.columns.a.kind: permutation is no kind",
+            "tables.set.columns.a.kind: is no kind",
         ),
         (
             json!([{"name": "a", "kind": "integer", "low": 1, "high": 9, "count": 3}]),
-            "tables.set.columns.a.count: a column holds one value a row",
+            "tables.set.columns.a.count: is of parameters; a column holds one value a row",
         ),
         (
             json!([{"name": "a", "kind": "constant", "value": "it's"}]),
@@ -221,10 +222,7 @@ fn mistakes_name_their_key() {
             json!([{"name": "a", "kind": "integer", "low": 1, "high": 2, "per": "transaction"}]),
             "tables.set.columns.a.per: is of parameters",
         ),
-        (
-            json!([{"name": "a", "kind": "iteration"}]),
-            "tables.set.columns.a.kind: iteration is no kind",
-        ),
+        (json!([{"name": "a", "kind": "iteration"}]), "tables.set.columns.a.kind: is no kind"),
         (
             json!([{"name": "a", "kind": "sequence", "hidden": true}]),
             "tables.set.columns: there are none",
@@ -262,11 +260,11 @@ proptest! {
 
 fn children(fan_out: Json, once: bool) -> Json {
     let mut set = with_columns(json!([
-        {"name": "id", "kind": "parent", "every": 2},
-        {"name": "type", "kind": "parent", "first": 100, "cycle": 2},
-        {"name": "place", "kind": "child", "first": 0},
-        {"name": "other", "kind": "derived", "from": "id", "times": 10, "add": "place"},
-        {"name": "sum", "kind": "child", "first": 0, "add": "id"},
+        {"name": "parent", "kind": "parent", "hidden": true},
+        {"name": "id", "kind": "computed", "value": "parent / 2 + 1"},
+        {"name": "type", "kind": "computed", "value": "100 + parent % 2"},
+        {"name": "place", "kind": "child"},
+        {"name": "sum", "kind": "computed", "value": "id + place"},
         {"name": "all", "kind": "children"},
     ]));
     set["fan_out"] = fan_out;
@@ -284,9 +282,9 @@ fn rows_of_parents() {
         .collect();
     let mut parents = BTreeMap::new();
     for row in &rows {
-        let [id, kind, place, other, sum, all] = row[..] else { panic!("{row:?}") };
+        let [id, kind, place, sum, all] = row[..] else { panic!("{row:?}") };
         assert!((1..=500).contains(&id) && (100..=101).contains(&kind) && place < all);
-        assert_eq!((other, sum), (10 * id + place, id + place));
+        assert_eq!(sum, id + place);
         parents.entry((id, kind)).or_insert_with(Vec::new).push((place, all));
     }
     for places in parents.values() {
@@ -312,11 +310,41 @@ fn mistakes_of_fan_outs() {
 }
 
 #[test]
-fn numbers_of_rows_come_in_cycles() {
-    let columns =
-        json!([{"name": "n", "kind": "sequence", "first": 5, "step": 2, "every": 3, "cycle": 4}]);
-    let found: Vec<String> = made(columns).concat();
-    assert_eq!(found[..14].join(" "), "5 5 5 7 7 7 9 9 9 11 11 11 5 5");
+fn keys_are_those_of_the_kind() {
+    let mistake = |generator: &str| {
+        let mut column: Json = serde_json::from_str(generator).unwrap();
+        column["name"] = json!("a");
+        mistake(json!([column]))
+    };
+    for (column, expected) in [
+        (r#"{"low": 1, "high": 2}"#, "missing field `kind`"),
+        (r#"{"kind": 1}"#, "kind: expected a text"),
+        (
+            r#"{"kind": "sequense"}"#,
+            "kind: unknown variant `sequense`, expected one of `integer`, ",
+        ),
+        (
+            r#"{"lenght": 3, "kind": "text"}"#,
+            "lenght: unknown field `lenght`, expected one of `length`, ",
+        ),
+        (r#"{"kind": "integer", "low": 1}"#, "missing field `high`"),
+        (r#"{"kind": "children", "step": 2}"#, "step: unknown field `step`, there are no fields"),
+        (
+            r#"{"kind": "integer", "low": [1], "high": 2}"#,
+            "low: expected a number, arithmetic over values as text, or a choice by a value",
+        ),
+        (
+            r#"{"kind": "answer", "from": "s", "value": "row"}"#,
+            "value: unknown variant `row`, expected one of `rows`, ",
+        ),
+        (
+            r#"{"kind": "decimal", "low": 1, "high": 2, "segment": "client"}"#,
+            "tables.set.columns.a.segment: is of the kind integer",
+        ),
+    ] {
+        let found = mistake(column);
+        assert!(found.starts_with(expected), "{found}");
+    }
 }
 
 #[test]

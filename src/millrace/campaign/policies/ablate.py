@@ -27,6 +27,7 @@ from millrace.experiment.plan import expand, without_slices
 from millrace.levels import Level
 from millrace.model.run_spec import Ablates, Aligned, CampaignPart, FactorSpec
 from millrace.store.records import StoredRun, TreatmentRecord
+from millrace.store.store import Store
 
 _MOST = 3
 
@@ -128,6 +129,15 @@ def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
     if "option" in reasons:
         return "the server of B has no such option"
     return f"the server of B does not take {a}" if "value" in reasons else ""
+
+
+def refuse_imported(store: Store, run_id: str) -> None:
+    """Raise UserError for a run whose statements and settings another wrote: it could mean harm."""
+    if store.imported([run_id]):
+        raise UserError(
+            f"run {run_id} was imported: millrace executes no statements and settings of others",
+            hint="get its experiment file, read it, and measure it here with `millrace run FILE`",
+        )
 
 
 def ablation_plan(

@@ -101,9 +101,12 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
 def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
     """Return the runs that recorded the two points, as far as they still exist.
 
-    Where none does, return the newest run of the same environment and configurations.
+    Where none does, return the newest run of the same environment and configurations. Imported runs
+    do not count.
     """
-    there = {run.id for run in store.list_runs()}
+    known = {run.id for run in store.list_runs()}
+    # An imported run's statements and settings are another's, who may mean harm.
+    there = known - store.imported(known)
     wanted = dict.fromkeys([builds.before.run_id, builds.after.run_id])
     found = [run_id for run_id in wanted if run_id in there]
     if not found:
@@ -111,7 +114,8 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
         found = [each.run_id for each in of_state if each.run_id in there][-1:]
     if not found:
         raise UserError(
-            f"{store.path}: no run of this series is left, and no experiment to repeat",
+            f"{store.path}: no run of this series is left that was measured here, so there is no "
+            "experiment to repeat",
             hint="keep a run of a history, or compare both builds in a file of your own",
         )
     return [store.load_run(run_id, observations_too=True) for run_id in found]

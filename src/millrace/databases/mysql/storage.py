@@ -117,7 +117,9 @@ class InnodbStorage:
     query: str  # its last column is a text
     figures: Mapping[str, re.Pattern[str]]  # of that text, with one group
     overrides: tuple[FlushOverride, ...]  # reverted in reverse order
+    engine: str = "InnoDB"
     pool_option: str = "innodb_buffer_pool_size"
+    default_pool_bytes: int = 128 << 20
 
     def table_bytes(self, volume: Volume) -> int:
         indexes_bytes = volume.index_entries * _INDEX_ENTRY_BYTES

@@ -228,7 +228,8 @@ def _require_definition(session: Session, server: str, wanted: TableFormat) -> N
     if asked not in definition or not is_compressed:
         raise TrialFailed(
             f"{server} makes other tables than {_words(wanted)}: "
-            f"{shown_line(definition.rpartition(')')[2].strip())}, row format {row_format}"
+            f"{shown_line(definition.rpartition(')')[2].strip())}, row format "
+            f"{shown_line(str(row_format))}"
         )
 
 

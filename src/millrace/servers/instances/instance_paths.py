@@ -10,7 +10,6 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.databases.lifecycle import Initialisation
-from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, ownership
 from millrace.servers.instances.closing import give, open_without_links
@@ -54,10 +53,8 @@ def make_directories(
             path.mkdir(mode=0o700)
             give(path, runs_as.uid)
     except OSError as error:
-        refused = paths.refusal(error)
-        if refused is not None:
-            raise refused from error
-        raise HostError(
+        raise paths.problem(
+            error,
             f"{error.filename}: cannot be made for an instance of {server.name}: {error.strerror}",
             hint="free space or get the right to write there, "
             "or name another place with MILLRACE_WORK",

@@ -295,10 +295,8 @@ def _write(record: OwnershipRecord) -> None:
         refuse_shared(file.parent, "MILLRACE_STATE")
         atomic_file.write_text(file, json.dumps(asdict(record), indent=1))
     except OSError as error:
-        refused = paths.refusal(error)
-        if refused is not None:
-            raise refused from error
-        raise HostError(
+        raise paths.problem(
+            error,
             f"{file}: the record of an instance cannot be written: {error.strerror}",
             hint="free space there, or name another place with MILLRACE_STATE",
         ) from error

@@ -50,7 +50,8 @@ fn definition() -> Json {
 }
 
 fn compile(definition: Json, protocol: Protocol) -> Result<Program, String> {
-    let definition: Definition = serde_json::from_value(definition).unwrap();
+    let definition: Definition =
+        serde_json::from_value(definition).map_err(|mistake| mistake.to_string())?;
     let values = BTreeMap::from([("factor".to_owned(), crate::definition::Value::Integer(2))]);
     Program::compile(&definition, &values, &BTreeMap::new(), "order", 1, protocol, 1)
         .map_err(|mistake| mistake.to_string())
@@ -223,12 +224,12 @@ fn mistakes_name_their_key() {
             json!({"kind": "answer", "from": "list", "value": "rows", "scale": 1}),
             "generators.found.scale: is of a column",
         ),
-        ("/generators/name/as", json!("words"), r#"generators.name.as: "words" is not known"#),
+        ("/generators/name/as", json!("words"), "as: unknown variant `words`, expected `text`"),
         ("/generators/word/words", json!([]), "generators.word.words: there are none"),
         (
             "/generators/line",
             json!({"kind": "iteration", "per": "iteration"}),
-            "generators.line.per: has no meaning",
+            "per: unknown field `per`, there are no fields",
         ),
         ("/generators/any", json!({"kind": "sequence"}), ""),
         (
