@@ -181,7 +181,8 @@ def _adjusted(
         if comparison.candidate_id != treatment.id or estimate is None:
             continue
         ours, theirs = metrics[name], base.metrics[name]
-        if [trial.block for trial in ours.trials] != [trial.block for trial in theirs.trials]:
+        blocks = [[trial.block for trial in each.trials] for each in (ours, theirs)]
+        if blocks[0] != blocks[1] and not (ours.zeros or theirs.zeros):
             metrics[name] = replace(ours, level=theirs.level * estimate.ratio)
     return replace(treatment, metrics=metrics)
 

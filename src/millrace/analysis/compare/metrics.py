@@ -31,6 +31,11 @@ class Metric(MetricDefinition):
         denominator = sum(measured[name] for name in self.denominator) if self.denominator else 1.0
         return numerator / denominator if numerator > 0 and denominator > 0 else None
 
+    def is_zero(self, attempt: StoredAttempt) -> bool:
+        """Return whether the value is a measured amount of 0, as a lag may be; no rate is one."""
+        named = self.numerator and not self.denominator
+        return bool(named) and all(attempt.measured.get(name) == 0 for name in self.numerator)
+
 
 def read_metrics(workload: WorkloadDefinition) -> tuple[Metric, ...]:
     """Return a workload's metrics, the primary one first, else in its own order."""

@@ -34,13 +34,15 @@ class MetricSummary:
 
     ``level`` is the value that reports show: the geometric mean of the trials. Where base and
     candidate do not have the same blocks, the candidate's is the base's times the ratio, so that no
-    value falls where its ratio rises.
+    value falls where its ratio rises. ``trials`` lacks the ``zeros`` trials with an amount of 0,
+    which no ratio can take; where there are any, the level is the mean of all trials.
     """
 
     metric: Metric
     summary: Summary
     trials: tuple[SingleTrial, ...]
     level: float
+    zeros: int = 0
 
 
 @dataclass(frozen=True)

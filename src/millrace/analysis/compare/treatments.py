@@ -162,7 +162,9 @@ def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | Non
     if not trials:
         return None
     summary = summarise([trial.value for trial in trials])
-    return MetricSummary(metric, summary, trials, summary.geometric_mean)
+    zeros = sum(metric.is_zero(attempt) for _, attempt in finished)
+    level = summary.mean * summary.n / (summary.n + zeros) if zeros else summary.geometric_mean
+    return MetricSummary(metric, summary, trials, level, zeros)
 
 
 def _step_times(attempts: Iterable[StoredAttempt]) -> dict[str, float]:

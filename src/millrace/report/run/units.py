@@ -82,4 +82,4 @@ def _summary(found: MetricSummary, metric: Metric, factor: float) -> MetricSumma
     }
     summary: Summary = replace(found.summary, **values)
     trials = tuple(replace(trial, value=trial.value * factor) for trial in found.trials)
-    return MetricSummary(metric, summary, trials, found.level * factor)
+    return MetricSummary(metric, summary, trials, found.level * factor, found.zeros)
