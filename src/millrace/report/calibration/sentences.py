@@ -109,9 +109,12 @@ def _effect(estimate: RatioEstimate | None) -> str:
 
 
 def head_line(analysis: RunAnalysis) -> str | None:
-    """Quote the calibration of the report's host in a line; None where it has none to quote."""
+    """Quote the calibration of the report's host in a line; None where it has none to quote.
+
+    Trials that filled a disk show what servers do, no speed.
+    """
     calibrations = analysis.calibrations
-    if calibrations is None:
+    if calibrations is None or any(each.full_disk for each in analysis.treatments):
         return None
     design, command = "", "`millrace calibrate FILE`"
     if analysis.run.design.concurrent:

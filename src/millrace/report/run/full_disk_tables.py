@@ -129,7 +129,8 @@ def _trouble(fact: FullDiskFact) -> str:
             return f"no answer, {after} of writing"
         case "end":
             return f"it crashed {after}"
-    return f"none in {latency_text(fact.trouble_s)} of writing; {bytes_text(fact.free_bytes)} left"
+    left = bytes_text(fact.free_bytes)
+    return f"none in {latency_text(fact.trouble_s)} of writing, with {left} left"
 
 
 def _while_full(fact: FullDiskFact) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.instance_facts import FullDiskFact
+from millrace.report.calibration.sentences import head_line
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.full_disk_tables import full_disk_tables, outcome
 from millrace.report.run.schema import ReportDocument
@@ -118,7 +120,7 @@ def test_details_of_a_server_without_trouble() -> None:
     of_others = {"trouble": None, "trouble_s": 20.5, "free_bytes": 70_000_000}
     _, details = full_disk_tables(analysis(**of_others, reads=0, reads_answered=0))
     row = details.sections[0].rows[3]
-    assert row.cells[1:3] == ("none in 20.5 s of writing; 70.0 MB left", "it was not full")
+    assert row.cells[1:3] == ("none in 20.5 s of writing, with 70.0 MB left", "it was not full")
 
 
 def test_details_of_a_server_that_hangs_and_does_not_start() -> None:
@@ -135,6 +137,10 @@ def test_details_of_a_server_that_hangs_and_does_not_start() -> None:
         "no commit within 90 s", "had to be killed; does not start: corrupt",
         "cannot be read",
     )  # fmt: skip
+
+
+def test_no_calibration_is_asked_for() -> None:
+    assert head_line(replace(analysis(), calibrations=())) is None
 
 
 @pytest.mark.parametrize("output_format", [name for name in FORMATS if name not in ("csv", "json")])
