@@ -292,6 +292,15 @@ class RunSpec(CampaignPart):
         """The number of transactions of each trial; 0 where trials ended by time."""
         return int(self.parameters.get("operations") or 0)
 
+    def ends_by_operations(self, levels: Mapping[str, Level]) -> bool:
+        """Return whether a treatment's trials end by a number, the run's or that of its test."""
+        workload = self.workload.to_json()
+        test = str(self.chosen(levels).get("test", workload.get("default_test")))
+        tests = workload.get("tests")
+        definition = tests.get(test) if isinstance(tests, dict) else None
+        values = definition.get("values") if isinstance(definition, dict) else None
+        return bool(self.operations or (isinstance(values, dict) and values.get("operations")))
+
     def whole_numbers(self) -> dict[str, int]:
         """Return parameters and levels that are whole numbers, each with its largest."""
         counts = [table.count for table in (self.workload.tables or {}).values()]

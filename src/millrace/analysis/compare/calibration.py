@@ -112,6 +112,9 @@ class _Trials:
         self.failed: dict[str, int] = {}
         self.stopped: dict[str, list[float]] = {}
         self._operations = spec.operations
+        self._by_operations = {
+            each.id: spec.ends_by_operations(each.levels) for each in stored.treatments
+        }
         self._work: dict[str, dict[int, TrialWork]] = {}
         self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
         last = stored.last_attempts()
@@ -135,7 +138,7 @@ class _Trials:
         if (work := trial_work(trial, attempt)) is not None:
             self._work.setdefault(of, {})[trial.block] = work
         self._steadiness.setdefault(of, {})[trial.block] = assess_trial(
-            trial, attempt, margin=self.asked.margin, operations=self._operations
+            trial, attempt, margin=self.asked.margin, by_operations=self._by_operations[of]
         )
         measured = {each.name: each.value for each in attempt.measurements}
         if measured.get(SLOWDOWN_WINDOW_S):

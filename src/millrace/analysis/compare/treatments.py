@@ -128,7 +128,10 @@ def _analyse(
         driven=conditions.drive_conditions(measured, run),
         latencies=latencies.by_name(measured),
         steadiness=steadiness(
-            finished, margin=rules.margin, operations=rules.operations, looks=rules.looks
+            finished,
+            margin=rules.margin,
+            by_operations=run.spec.ends_by_operations(treatment.levels),
+            looks=rules.looks,
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),

@@ -92,22 +92,22 @@ def steadiness(
     finished: Sequence[tuple[TrialRecord, StoredAttempt]],
     *,
     margin: float,
-    operations: int,
+    by_operations: bool,
     looks: Looks = "once",
 ) -> tuple[TrialSteadiness, ...]:
-    """Assess a treatment's finished trials; ``operations`` is 0 where trials end by time."""
+    """Assess a treatment's finished trials, which end ``by_operations`` or by time."""
     found = [
-        assess_trial(trial, attempt, margin=margin, operations=operations)
+        assess_trial(trial, attempt, margin=margin, by_operations=by_operations)
         for trial, attempt in finished
     ]
     return assess_trials(found, margin=margin, looks=looks)
 
 
 def assess_trial(
-    trial: TrialRecord, attempt: StoredAttempt, *, margin: float, operations: int
+    trial: TrialRecord, attempt: StoredAttempt, *, margin: float, by_operations: bool
 ) -> TrialSteadiness:
     """Assess one finished trial; the arguments are those of ``steadiness``."""
-    found = _judged(_bare(trial, attempt, operations), attempt, margin)
+    found = _judged(_bare(trial, attempt, by_operations=by_operations), attempt, margin)
     found = replace(found, checks=(*found.checks, *host_checks(attempt.facts.host_time)))
     return _with_state(found) if _is_disturbed(found) else found
 
@@ -136,14 +136,18 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
         attempt = last.get(trial.id)
         if attempt is not None and attempt.outcome == "finished" and trial.purpose == "measure":
             finished.setdefault(trial.treatment_id, []).append((trial, attempt))
-    asked = stored.run.spec.operations
+    spec, levels = stored.run.spec, {each.id: each.levels for each in stored.treatments}
     return {
-        treatment: steadiness(trials, margin=stored.run.margin, operations=asked)
+        treatment: steadiness(
+            trials,
+            margin=stored.run.margin,
+            by_operations=spec.ends_by_operations(levels[treatment]),
+        )
         for treatment, trials in finished.items()
     }
 
 
-def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialSteadiness:
+def _bare(trial: TrialRecord, attempt: StoredAttempt, *, by_operations: bool) -> TrialSteadiness:
     measured = attempt.measured
     phase = _drive_event(attempt)
     drives = measurements.TRANSACTIONS in measured
@@ -153,7 +157,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, operations: int) -> TrialS
     return TrialSteadiness(
         trial_id=trial.id,
         block=trial.block,
-        state="not recorded" if drives and not operations else "does not apply",
+        state="not recorded" if drives and not by_operations else "does not apply",
         figure=figure if drives else "none",
         trend=Trend("too short to tell"),
         checks=(),

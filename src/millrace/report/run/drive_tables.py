@@ -109,7 +109,9 @@ def steady_table(analysis: RunAnalysis) -> Table | None:
 
 def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
     known: tuple[State, ...] = ("steady", "unsteady", "too short to tell")
-    recorded = [trial for trial in treatment.steadiness if trial.state in known]
+    recorded = [
+        trial for trial in treatment.steadiness if trial.state in known or trial.slowest is not None
+    ]
     if not recorded:
         return None
     states = Counter(trial.state for trial in recorded)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.steady.steadiness import TrialSteadiness
+from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
 from millrace.model.observations import Observations
 from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import study
@@ -155,6 +155,18 @@ def test_equal_work_and_loads_have_no_steady_state() -> None:
     assert (by_work.state, by_work.is_judged) == ("does not apply", False)
     load = compare_run(study()).treatments[0].steadiness[0]
     assert (load.state, load.figure) == ("does not apply", "none")
+
+
+def test_a_test_that_ends_by_its_own_number_has_no_steady_state() -> None:
+    stored = run([*seconds(1.0), *seconds(0.2)])
+    workload = stored.run.spec.workload.to_json()
+    workload["tests"] = {"point-query": {"values": {"operations": "{rows} / 100"}}}
+    spec = stored.run.spec.replace(workload=workload)
+    by_test = replace(stored, run=replace(stored.run, spec=spec))
+    assert first(stored).state == "unsteady"
+    assert first(by_test).state == "does not apply"
+    (of_treatment,) = by_treatment(by_test).values()
+    assert {each.state for each in of_treatment} == {"does not apply"}
 
 
 def test_an_older_run_without_series_is_not_judged() -> None:
