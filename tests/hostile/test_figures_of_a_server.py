@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from millrace import databases
 from millrace.campaign import attempts
+from millrace.store import loops
 from millrace.store.records import AttemptResult, MeasurementRecord, StoredAttempt
 from millrace.store.store import Store
+from millrace.trial import sizes as measured_sizes
 from millrace.trial.data_directory import DATABASE
-from millrace.trial.sizes import sizes
+from millrace.trial.sizes import directory_bytes, sizes
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 
@@ -59,3 +62,25 @@ def test_tables_may_have_any_name(tmp_path: Path) -> None:
     read = stored_and_read(tmp_path, replace(result(), measurements=tuple(found)))
     assert read.outcome == "finished"
     assert len(read.measurements) == len(found)
+
+
+def test_files_without_blocks_of_any_length_are_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest = SimpleNamespace(st_size=2**63 - 1, st_blocks=2**54)
+    files = [(tmp_path / DATABASE / f"t{n}.ibd", longest) for n in range(40)]
+    monkeypatch.setattr(measured_sizes, "_files", lambda _data_dir: iter(files))
+    monkeypatch.setattr(measured_sizes, "close_tree", lambda _data_dir: None)
+    found = directory_bytes(tmp_path)
+    loop = loops.LoopFigures(
+        loop=1,
+        transactions=1,
+        errors=0,
+        duration_s=1.0,
+        apparent_bytes=found.apparent,
+        allocated_bytes=found.allocated,
+    )
+    assert loops.parse(loops.as_lines([loop])) == (loop,)
+    of_trial = sizes(tmp_path, databases.get("mysql").snapshots, rows=5)
+    read = stored_and_read(tmp_path, replace(result(), measurements=tuple(of_trial)))
+    assert read.outcome == "finished"

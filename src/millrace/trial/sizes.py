@@ -15,6 +15,7 @@ from millrace.servers.snapshots import manifest
 from millrace.store.records import MeasurementRecord
 from millrace.trial.data_directory import DATABASE
 
+_MOST_BYTES = 1 << 62  # a server can make a few files without blocks that are longer together
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system's are
 _TRIES = 10
 _MOST_TABLES = 32  # that are measured one by one, too
@@ -98,5 +99,6 @@ def _files(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _with(files: FileBytes, status: os.stat_result) -> FileBytes:
     return FileBytes(
-        files.apparent + status.st_size, files.allocated + status.st_blocks * _BLOCK_BYTES
+        min(files.apparent + status.st_size, _MOST_BYTES),
+        min(files.allocated + status.st_blocks * _BLOCK_BYTES, _MOST_BYTES),
     )
