@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.explain.explanation import explain
 from millrace.model import measurements
 from millrace.report.run.html import as_html
-from millrace.store import checked
+from millrace.store import checked, loops
 from millrace.store.checked import NotARecord
 from millrace.store.records import MeasurementRecord
 from tests.unit.analysis.observations import A, B
@@ -60,3 +61,25 @@ def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None
     checked.stored_run(replace(run, attempts=attempts))
     (found,) = explain(replace(run, attempts=attempts), factor="server", base=A, candidate=B)
     assert not found.a.trials
+
+
+@pytest.mark.parametrize("duration_s", [0.0, 5e-324, 1e-20, 1e20])
+def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
+    run = QueryRun().build()
+    made = [
+        loops.LoopFigures(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
+        for n in (1, 2)
+    ]
+    figures = loops.parse(loops.as_lines(made))
+    attempts = tuple(replace(each, loops=figures) for each in run.attempts)
+    page = as_html(compare_run(replace(run, attempts=attempts)))
+    section = page.partition('id="loops"')[2].partition("</section>")[0]
+    assert section
+    assert not {"inf", "nan"} & set(section.replace('"', " ").replace(",", " ").split())
+
+
+@pytest.mark.parametrize("name", ["transactions", "errors", "apparent_bytes", "allocated_bytes"])
+def test_loops_of_negative_figures_are_refused(name: str) -> None:
+    figures = {"loop": 1, "transactions": 1, "errors": 0, "duration_s": 1.0, name: -1}
+    with pytest.raises(ValueError, match=name):
+        loops.parse(json.dumps(figures).encode())

@@ -1,6 +1,9 @@
 """Read the figures of a trial's loops: JSON lines that the trial wrote, one a loop."""
 
 from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field
 
 from millrace import safe_json
 from millrace.model.documents import Count, Document, Items
@@ -9,12 +12,14 @@ KIND = "loops"
 _MOST_LINES = 100_000
 _OF_A_LINE = safe_json.Limits(largest=2**64 - 1)
 
+_Whole = Annotated[int, Field(ge=0)]
+
 
 class LoopOperation(Document):
     """A transaction of the workload in a loop; ``encoded`` is a histogram of service times."""
 
     name: str
-    count: int
+    count: _Whole
     sum_s: Count
     encoded: str
 
@@ -28,12 +33,12 @@ class LoopFigures(Document):
     """
 
     loop: int
-    transactions: int
-    errors: int
+    transactions: _Whole
+    errors: _Whole
     duration_s: Count
     restarted_cold: bool = False
-    apparent_bytes: int | None = None
-    allocated_bytes: int | None = None
+    apparent_bytes: _Whole | None = None
+    allocated_bytes: _Whole | None = None
     operations: Items[LoopOperation] = ()
 
 

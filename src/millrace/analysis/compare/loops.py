@@ -7,6 +7,8 @@ from statistics import fmean
 from millrace.analysis.compare.latencies import Latency, by_name
 from millrace.store.records import HistogramRecord, StoredAttempt
 
+_SHORTEST_S = 1e-6  # of a loop that clients can have driven
+
 
 @dataclass(frozen=True)
 class LoopSummary:
@@ -47,7 +49,8 @@ def _summary(trials: Sequence[StoredAttempt], loop: int, *, is_shown: bool) -> L
         loop=loop,
         trials=len(loops),
         throughput=fmean(
-            each.transactions / each.duration_s if each.duration_s else 0.0 for each in loops
+            each.transactions / each.duration_s if each.duration_s >= _SHORTEST_S else 0.0
+            for each in loops
         ),
         restarted_cold=sum(each.restarted_cold for each in loops),
         apparent_bytes=_mean(each.apparent_bytes for each in loops),
