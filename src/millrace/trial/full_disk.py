@@ -42,7 +42,8 @@ from millrace.trial.steps import Step
 from millrace.trial.trial_server import TrialContext
 
 _POLL_S = 0.02
-_SILENCE_S = 5.0  # that counts as trouble
+_SILENCE_S = 5.0  # that counts as trouble where no space is left
+_SLOW_S = 60.0  # the same where there is some: a slow host alone may stall for seconds
 _NOTHING_BYTES = 1 << 20  # what is as good as no space
 _PROBE_EVERY_S = 1.0
 _PROBE_LIMIT_S = 3
@@ -179,7 +180,9 @@ class FullDisk:
             return "end"
         if (error := self._client.first_error) is not None:
             return "end" if error.is_lost and self._ends_within(_SILENCE_S) else "error"
-        return "silence" if self._client.waiting_s > _SILENCE_S else None
+        is_full = self.filesystem.free_bytes < _NOTHING_BYTES
+        patience_s = _SILENCE_S if is_full else _SLOW_S
+        return "silence" if self._client.waiting_s > patience_s else None
 
     def _ends_within(self, limit_s: float) -> bool:
         """Return whether the server ends; it writes where it crashed first."""
