@@ -127,7 +127,7 @@ class CpuIdlePolicy:
             and "auto" in (self.disable_idle_states, self.busy_poll)
         ):
             what, n_cpus = "clients" if self.busy_poll else "connections", len(self.cpus)
-            yield f"{what} = {self.most_clients} leaves none of the {n_cpus} CPUs to spare"
+            yield f"{self.most_clients} {what} leave none of the {n_cpus} CPUs to spare"
         for name in ("disable_idle_states", "busy_poll", "colocate_client"):
             if (setting := getattr(self, name)) in ("on", "off"):
                 yield f'the experiment says {name} = "{setting}"'

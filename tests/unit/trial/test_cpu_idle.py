@@ -47,7 +47,7 @@ def test_many_clients_leave_no_cpu_to_spare() -> None:
         False,
         None,
     )
-    assert "clients = 8 leaves none of the 2 CPUs to spare" in chosen.reason
+    assert "8 clients leave none of the 2 CPUs to spare" in chosen.reason
 
 
 def test_cpus_that_wake_at_once_are_left_alone() -> None:
