@@ -214,12 +214,13 @@ def refuse_missed_rates(result: events.LoadResult) -> None:
 
     One transaction of each client may be due and not begun when the measured part ends.
     """
-    for group in (group for driven in result.drives for group in driven.background_clients):
+    groups = ((drive, group) for drive in result.drives for group in drive.background_clients)
+    for drive, group in groups:
         due, done = group.pacing.scheduled, _done(group)
         if group.pacing.kind == "open" and done < _KEPT_RATE * due - group.clients:
             raise TrialFailed(
-                f"the background clients of {group.test} missed their rate: {done:,} of {due:,} "
-                f"transactions that were due were done ({done / due:.0%})",
+                f"in {drive.test}, the background clients of {group.test} missed their rate: "
+                f"{done:,} of {due:,} transactions that were due were done ({done / due:.0%})",
                 hint="the figures of such a step compare with nothing; a lower rate, or a faster "
                 "host",
                 step=KEEP_RATE,

@@ -25,7 +25,11 @@ FEW = {
     "linkbench": ("--set=nodes=2000", "--set=max_links=200"),
     "tpcc-like": ("--set=warehouses=1",),
 }
-WITH_OTHERS_BESIDE = {f"{kind}{rate}" for kind in ("qp", "qr") for rate in (100, 500, 1000)}
+WITH_BACKGROUND_CLIENTS = [f"{kind}{rate}" for kind in ("qp", "qr") for rate in (100, 500, 1000)]
+ENDS = {
+    **dict.fromkeys(WITH_BACKGROUND_CLIENTS, ("--time=1", "--threads=2")),
+    "l.x": ("--events=1", "--threads=1"),  # indexes that a client can create only once
+}
 
 
 @pytest.fixture(scope="module", params=["mysql-8.0.12", "mariadb-10.11.19"])
@@ -135,8 +139,8 @@ def test_every_test_that_is_listed_runs(instance: Instance) -> None:
         prepared = bench(instance, "prepare", *tables)
         assert prepared.returncode == 0, prepared.stderr
         for name in names:
-            end = "--time=1" if name in WITH_OTHERS_BESIDE else "--events=4"
-            run = bench(instance, f"--workload={workload}/{name}", end, "--threads=2", *few)
+            ends = ENDS.get(name, ("--events=4", "--threads=2"))
+            run = bench(instance, f"--workload={workload}/{name}", *ends, *few)
             assert run.returncode == 0, (name, run.stderr)
             assert "\nErrors" not in run.stdout, (name, run.stdout)
         cleaned = bench(instance, "cleanup", *tables)
