@@ -227,6 +227,14 @@ _FILES_ALLOCATED_BYTES = _measured(
     "{table}_files_allocated_bytes", "bytes", "lower", "A table's files, without holes."
 )
 
+NEED_NO_STEADY_STATE = frozenset(
+    (
+        MAINTENANCE_S, MAINTENANCE_STATEMENTS, MAINTENANCE_OWN_S, FILE_REMOVAL_S,
+        DROP_S, DROP_REMOVAL_S, DROP_OWN_S, *SIZES, TABLE_ROWS,
+    )
+)  # fmt: skip
+"""Figures of single statements and files, which compare also where clients were not steady."""
+
 BYTES_PER_ROW = "bytes_per_row"
 """The metric of what the tables take on the disk, where an experiment has compressed ones."""
 

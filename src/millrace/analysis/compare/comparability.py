@@ -5,8 +5,8 @@ where unequal work or missing steadiness is shown for any look.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
 from millrace.analysis.steady.policy import lasts, unsteady_sides
@@ -35,6 +35,11 @@ class Comparability:
     unequal: str
     unsteady: str
     permanently: Incomparability | None
+
+    def without_steadiness(self) -> Self:
+        """Return the same for what does not depend on steady trials."""
+        permanently = None if self.permanently == "unsteady" else self.permanently
+        return replace(self, unsteady="", permanently=permanently)
 
     @property
     def reason(self) -> str:

@@ -62,7 +62,8 @@ def _compare(
     *,
     first_failures: Mapping[str, Failure],
 ) -> Comparison:
-    base, candidate, names, refused = pair.base, pair.candidate, pair.names, pair.refused
+    base, candidate, names = pair.base, pair.candidate, pair.names
+    refused = pair.refused if metric.needs_steady_state else pair.refused.without_steadiness()
     pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
     own_failure = _failure(candidate, names[1], first_failures)

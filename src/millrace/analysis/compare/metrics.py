@@ -1,6 +1,7 @@
 """The metrics of a workload, as its definition says, and a trial's value of them."""
 
 from millrace.analysis.compare import latencies
+from millrace.model.measurements import NEED_NO_STEADY_STATE
 from millrace.model.run_spec import MetricDefinition, WorkloadDefinition
 from millrace.model.trials import Purpose
 from millrace.store.records import StoredAttempt, StoredRun
@@ -10,6 +11,13 @@ class Metric(MetricDefinition):
     """A figure; ``direction`` is the better one, and an empty ``denominator`` stands for 1."""
 
     name: str
+
+    @property
+    def needs_steady_state(self) -> bool:
+        """Return whether the value depends on how steady the clients were."""
+        return not self.numerator or not NEED_NO_STEADY_STATE.issuperset(
+            (*self.numerator, *self.denominator)
+        )
 
     def value(self, attempt: StoredAttempt) -> float | None:
         """Return the value in ``unit``; None where a measurement is missing or not positive.

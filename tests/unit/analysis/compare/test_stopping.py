@@ -15,7 +15,8 @@ from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import run_status
-from millrace.model.run_spec import Design
+from millrace.model.measurements import DROP_S, DROP_TIME
+from millrace.model.run_spec import Design, MetricDefinition
 from millrace.stats.ratio import Looks
 from millrace.store.records import PAIR_FAILED, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
@@ -146,7 +147,10 @@ def unsteady_run(blocks: int) -> StoredRun:
         fall = 0.2 * np.arange(30) / 30 * (levels["server"] == SLOW)
         return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)
 
-    run = QueryRun((BASE, SLOW), ("point-query",), (8,), blocks, series=series)
+    def drop_s(levels: Levels, block: int) -> Mapping[str, float]:
+        return {DROP_S: (6.0 if levels["server"] == SLOW else 0.3) * (1 + 0.01 * block)}
+
+    run = QueryRun((BASE, SLOW), ("point-query",), (8,), blocks, series=series, also=drop_s)
     return designed(run.build(), SEQUENTIAL)
 
 
@@ -155,6 +159,21 @@ def test_too_many_unsteady_trials_refuse_a_verdict_at_once_and_end_it_later() ->
         stored = unsteady_run(blocks)
         assert {c.verdict for c in compare_run(stored).comparisons()} == {"inconclusive"}
         assert states(seen(stored)) == {SLOW: state}
+
+
+def test_single_statements_need_no_steady_clients() -> None:
+    stored = unsteady_run(6)
+    metric = MetricDefinition(title="DROP", unit="s", direction="lower", numerator=(DROP_S,))
+    workload = stored.run.spec.workload
+    workload = workload.model_copy(update={"metrics": {**workload.metrics, DROP_TIME: metric}})
+    spec = stored.run.spec.model_copy(update={"workload": workload})
+    analysis = compare_run(replace(stored, run=replace(stored.run, spec=spec)))
+    (group,) = analysis.groups
+    found = {each.metric.name: each for each in group.comparisons}
+    assert len(found) > 1
+    dropped = found.pop(DROP_TIME)
+    assert (dropped.verdict, dropped.unsteady) == ("regression", "")
+    assert all(each.verdict == "inconclusive" and each.unsteady for each in found.values())
 
 
 def test_the_limit_of_blocks_ends_a_run() -> None:
