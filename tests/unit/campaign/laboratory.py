@@ -202,7 +202,7 @@ def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
 def inputs_of(plan: Plan) -> RunInput:
     """Return inputs of trials that no server runs."""
     checked = SimpleNamespace(metrics={})
-    work = SimpleNamespace(reads_a_file=False, connections=None, checked=checked)
+    work = SimpleNamespace(reads_a_file=False, connections=None, loops=1, checked=checked)
     treatments = {each.id: PreparedTreatment((), cast(Any, work)) for each in plan.treatments}
     return RunInput(treatments, None, None)
 
