@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -365,22 +365,24 @@ def keep(stored: StoredRun, path: Path) -> None:
     """Write ``stored`` to a results store at ``path``, the way the runner does."""
     with Store.open(path) as store:
         store.begin_run(stored.run, stored.treatments, stored.trials)
-        for attempt in stored.attempts:
-            claimed = store.claim(
-                attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _owner: False
-            )
-            assert claimed is not None
-            assert attempt.outcome is not None
-            result = AttemptResult(
-                outcome=attempt.outcome,
-                steps=attempt.steps,
-                instances=attempt.instances,
-                measurements=attempt.measurements,
-                failed_step=attempt.failed_step,
-                reason=attempt.reason,
-                log_tail=attempt.log_tail,
-            )
-            store.finish(claimed, result, attempt.ended_utc or attempt.started_utc)
+        for utc, ended in groupby(stored.attempts, lambda each: each.ended_utc or each.started_utc):
+            store.finish_attempts([_claimed(store, each) for each in ended], utc)
+
+
+def _claimed(store: Store, attempt: StoredAttempt) -> tuple[int, AttemptResult]:
+    """Begin an attempt, and return its id with its result."""
+    claimed = store.claim(attempt.trial_id, OWNER, attempt.started_utc, is_alive=lambda _: False)
+    assert claimed is not None
+    assert attempt.outcome is not None
+    return claimed, AttemptResult(
+        outcome=attempt.outcome,
+        steps=attempt.steps,
+        instances=attempt.instances,
+        measurements=attempt.measurements,
+        failed_step=attempt.failed_step,
+        reason=attempt.reason,
+        log_tail=attempt.log_tail,
+    )
 
 
 def study(blocks: int = 3) -> StoredRun:

@@ -55,7 +55,7 @@ def fresh(template: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(runs(), st.lists(results(), min_size=1, max_size=2))
 def test_anything_comes_back_as_it_was_stored_and_from_an_export(
     template: Path, what: Begun, ended_results: list[AttemptResult]
