@@ -108,6 +108,7 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
     let expected = [
         "bulk-insert",
         "drop-table",
+        "full-disk",
         "insert-benchmark",
         "insert-methods",
         "linkbench",
