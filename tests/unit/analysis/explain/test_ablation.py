@@ -20,7 +20,13 @@ from millrace.analysis.explain.ablation import (
 from millrace.model.run_spec import Ablates, Aligned, Direction
 from millrace.report.explanation.ablation import sentences
 from millrace.stats.mean import MeanEstimate
-from millrace.store.records import MeasurementRecord, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import (
+    MeasurementRecord,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+    TrialRecord,
+)
 from tests.unit.analysis.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
@@ -76,7 +82,9 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
     run = begun().run
     spec = run.spec.replace(workload={"name": "w", "metrics": {"rate": metric}}, tested=TEST)
     run = replace(run, spec=spec)
-    return StoredRun(run, (), tuple(trials), tuple(attempts))
+    names = dict.fromkeys(trial.treatment_id for trial in trials)
+    treatments = tuple(TreatmentRecord(name, at, {}, {}) for at, name in enumerate(names))
+    return StoredRun(run, treatments, tuple(trials), tuple(attempts))
 
 
 def shares(blocks: Blocks, *, better: Direction = "higher") -> Ablation:
