@@ -33,13 +33,11 @@ def shortened(experiment: Experiment) -> tuple[Experiment, ...]:
     if experiment.max_time_s is None or not experiment.checked_workload.drives:
         return (experiment,)
     tests = _tests(experiment)
-    counts = range(len(tests.levels), 0, -1) if tests is not None else ()
-    fewer = (_with_tests(experiment, count) for count in counts)
-    found = next(
-        (each for each in fewer if _fits(_variants(each)[-1], FEWEST_BLOCKS)),
-        experiment if tests is None else _with_tests(experiment, 1),
-    )
-    return _variants(found)
+    fewer = [experiment]
+    if tests is not None:
+        fewer = [_with_tests(experiment, count) for count in range(len(tests.levels), 0, -1)]
+    variants = map(_variants, fewer)
+    return next((each for each in variants if _fits(each[-1], FEWEST_BLOCKS)), _variants(fewer[-1]))
 
 
 def fitted(experiment: Experiment) -> Experiment:

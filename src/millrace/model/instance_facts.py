@@ -83,7 +83,7 @@ class HostTimeFact(OpenDocument):
 
 
 class FullDiskFact(OpenDocument):
-    """What a server did while its disk was full, and afterwards.
+    """The behaviour of a server while its disk was full, and afterwards.
 
     Its first trouble was an error (``error``, with ``error_code``), no answer (``silence``), or its
     end (``end``); None: the client could write on. It came after ``trouble_s`` of writing, with

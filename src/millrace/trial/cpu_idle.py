@@ -24,7 +24,6 @@ faster by a tenth or more until the round ends.
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from millrace.errors import MillraceError
 from millrace.loadgen import cpu_idle
@@ -33,8 +32,7 @@ from millrace.loadgen.events import DriveResult
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.store.records import StoredRun
 from millrace.trial.resolved_workload import ResolvedWorkload
-
-Setting = Literal["auto", "on", "off"]
+from millrace.workloads.settings import Switch
 
 # A quick server answers a client in about 30 microseconds: less than this is less than a tenth.
 WORTH_AVOIDING_US = 3.0
@@ -64,9 +62,9 @@ class CpuIdleSettings:
 class CpuIdlePolicy:
     """The experiment's parameters and the measured latencies, which decide for a run's trials."""
 
-    disable_idle_states: Setting
-    busy_poll: Setting | None  # None, like the next one, where no client is driven
-    colocate_client: Setting | None
+    disable_idle_states: Switch
+    busy_poll: Switch | None  # None, like the next one, where no client is driven
+    colocate_client: Switch | None
     idle_us: float | None
     awake_us: float | None
     cpus: tuple[int, ...]  # that this process may use
@@ -141,7 +139,7 @@ class CpuIdlePolicy:
         )
 
 
-def _decided(setting: Setting | None, *, automatic: bool) -> bool:
+def _decided(setting: Switch | None, *, automatic: bool) -> bool:
     return automatic if setting == "auto" else setting == "on"
 
 

@@ -21,10 +21,12 @@ from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.scheduler import Rules
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
-from millrace.experiment.read import Overrides
+from millrace.experiment.plan import expand
+from millrace.experiment.read import Overrides, read
+from millrace.experiment.validation import ValidationContext
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
-from millrace.servers import added
+from millrace.servers import added, configurations, install
 from millrace.store.records import (
     PAIR_FAILED,
     AttemptResult,
@@ -197,6 +199,20 @@ def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("MILLRACE_STATE", str(directory / "state"))
     patch.setenv("MILLRACE_CACHE", str(directory / "cache"))
     added.add_attached("theirs", "mysql", "mysql://someone@127.0.0.1:1/")
+
+
+def plan_of(directory: Path, text: str) -> Plan:
+    """Return the plan of an experiment with servers of the catalogue, or with ``theirs``."""
+    path = directory / "experiment.toml"
+    path.write_text(text, encoding="utf-8")
+    context = ValidationContext(
+        servers=[row.name for row in install.list_servers()],
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+        check_option=configurations.check_varied_option,
+        attached=("theirs",),
+    )
+    return expand(read(path, scale=None, context=context), seed=1)
 
 
 def inputs_of(plan: Plan) -> RunInput:

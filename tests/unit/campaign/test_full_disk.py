@@ -12,14 +12,11 @@ from millrace.app.execution import Caller
 from millrace.campaign import full_disk
 from millrace.errors import PermanentHostError, Unavailable, UserError, ValidationError
 from millrace.experiment.model import Plan
-from millrace.experiment.plan import chosen, expand
-from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
+from millrace.experiment.plan import chosen
 from millrace.levels import Level
 from millrace.model.roles import SERVER
-from millrace.servers import configurations, install
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.campaign.laboratory import attach_a_server
+from tests.unit.campaign.laboratory import attach_a_server, plan_of
 from tests.unit.servers.installed import installed
 
 FILE = """
@@ -41,16 +38,7 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def plan(directory: Path, server: str = "mysql-5.7.22", more: str = "") -> Plan:
-    path = directory / "full.toml"
-    path.write_text(FILE.format(server=server, more=more))
-    context = ValidationContext(
-        servers=[row.name for row in install.list_servers()],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        check_option=configurations.check_varied_option,
-        attached=("theirs",),
-    )
-    return expand(read(path, scale=None, context=context), seed=1)
+    return plan_of(directory, FILE.format(server=server, more=more))
 
 
 def test_the_disk_of_an_attached_server_cannot_be_filled(tmp_path: Path) -> None:

@@ -9,11 +9,7 @@ import pytest
 from millrace.campaign.replication import refuse_impossible
 from millrace.errors import ValidationError
 from millrace.experiment.model import Plan
-from millrace.experiment.plan import expand
-from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
-from millrace.servers import configurations, install
-from tests.unit.campaign.laboratory import attach_a_server
+from tests.unit.campaign.laboratory import attach_a_server, plan_of
 
 FILE = """
 name = "pairs"
@@ -36,16 +32,7 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def plan(directory: Path, source: str, replica: str, gtid: str) -> Plan:
-    path = directory / "pairs.toml"
-    path.write_text(FILE.format(source=source, replica=replica, gtid=gtid))
-    context = ValidationContext(
-        servers=[row.name for row in install.list_servers()],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        check_option=configurations.check_varied_option,
-        attached=("theirs",),
-    )
-    return expand(read(path, scale=None, context=context), seed=1)
+    return plan_of(directory, FILE.format(source=source, replica=replica, gtid=gtid))
 
 
 def test_a_newer_replica_of_the_same_family_is_possible(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.loadgen.cpu_idle import IdleLatency
-from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, Setting, slowest
+from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, slowest
+from millrace.workloads.settings import Switch
 
 SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most_clients=1)
 SHARING = replace(SLEEPY, colocate_client="auto")
@@ -143,8 +144,8 @@ latencies = st.floats(0.1, 1e4)
     st.booleans(),
 )
 def test_settings_hold_and_nothing_is_taken_from_a_server(
-    disable_idle_states: Setting,
-    busy_poll: Setting,
+    disable_idle_states: Switch,
+    busy_poll: Switch,
     idle: float,
     awake: float,
     clients: int,
@@ -180,7 +181,7 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])
-def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Setting) -> None:
+def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Switch) -> None:
     reason = replace(SLEEPY, disable_idle_states=setting, most_clients=8).settings(8).reason
     assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic

@@ -164,7 +164,7 @@ class LoopPart(Part):
 
 
 class FullDiskPart(Part):
-    """What a server did while its disk was full, and what was left of the rows: of one trial.
+    """The behaviour of a server while its disk was full, and the rows that were left, of one trial.
 
     `trouble` is the first one: `error`, `silence` or `end`; null: it could write on. Rows are null
     where `unreadable` says why. docs/full-disk.md explains each key.

@@ -104,7 +104,7 @@ class Instance(ServerClient):
 
     @property
     def ended(self) -> str | None:
-        """How the server's process has ended; None while it runs, or where there is none."""
+        """The end of the server's process in words; None while it runs, or where there is none."""
         status = None if self._process is None else self._process.poll()
         return None if status is None else ending(status)
 
