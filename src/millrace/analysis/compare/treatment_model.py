@@ -131,6 +131,11 @@ class TreatmentAnalysis:
     def open(self) -> int:
         return self.planned - self.finished - self.failed
 
+    @property
+    def unsteady_trials(self) -> tuple[TrialSteadiness, ...]:
+        """Return the trials that were not steady while they were measured."""
+        return tuple(trial for trial in self.steadiness if trial.state == "unsteady")
+
     def by_block(self, metric: str) -> dict[int, float]:
         """Return the values of the finished trials in the metric of this name, by block."""
         found = self.metrics.get(metric)

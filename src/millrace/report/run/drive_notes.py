@@ -9,7 +9,6 @@ from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.policy import counted_text, reasons
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.report.common.formatting import counted, percent_text, seconds_text
-from millrace.report.run.drive_tables import unsteady_trials
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
 BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
@@ -57,7 +56,7 @@ def _about_refused(
 def steady_warnings(analysis: RunAnalysis) -> Iterator[str]:
     """Yield refused verdicts, and trials that were not steady, a sentence each."""
     yield from _about_refused(analysis, lambda c: c.unsteady, "too many trials were not steady")
-    found = [(t, unsteady) for t in analysis.treatments if (unsteady := unsteady_trials(t))]
+    found = [(t, unsteady) for t in analysis.treatments if (unsteady := t.unsteady_trials)]
     for treatment, unsteady in found[:SHOWN]:
         judged = sum(trial.is_judged for trial in treatment.steadiness)
         were = "was" if len(unsteady) == 1 else "were"

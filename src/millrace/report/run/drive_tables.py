@@ -8,7 +8,7 @@ from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.steady.policy import reasons
-from millrace.analysis.steady.steadiness import State, TrialSteadiness
+from millrace.analysis.steady.steadiness import State
 from millrace.levels import factor_text, level_value
 from millrace.model.run_spec import Of
 from millrace.report.common.formatting import (
@@ -124,13 +124,8 @@ def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
         f"{median(own):.1f}" if own else MISSING,
         f"{median(found):.1f}" if found else MISSING,
         count_text(min(slowest)) if slowest else MISSING,
-        "; ".join(reasons(unsteady_trials(treatment))) or MISSING,
+        "; ".join(reasons(treatment.unsteady_trials)) or MISSING,
     )
-
-
-def unsteady_trials(treatment: TreatmentAnalysis) -> Sequence[TrialSteadiness]:
-    """Return the trials that were not steady while they were measured."""
-    return [trial for trial in treatment.steadiness if trial.state == "unsteady"]
 
 
 def _cost(treatment: TreatmentAnalysis, name: str) -> float | None:

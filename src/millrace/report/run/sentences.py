@@ -10,6 +10,7 @@ from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
+from millrace.report.run.no_verdict import lacks_verdict, why
 from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
@@ -65,14 +66,25 @@ def answer(analysis: RunAnalysis) -> str:
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     """Name each comparison: first those that say something for certain, then the others."""
-    open_ = [each for each in comparisons if each.undecided]
-    parts = [_brief(each, analysis) for each in comparisons if not each.undecided]
-    first = listed(parts) if parts else "nothing is beyond doubt yet"
-    doubtful = "; ".join(_brief(each, analysis) for each in open_)
-    compared = f"Compared with {analysis.base_text}, {first}"
-    if not open_:
-        return f"{compared}."
-    return f"{compared}. Not beyond doubt: {doubtful}." if parts else f"{compared}: {doubtful}."
+    without = [each for each in comparisons if each.estimate is not None and lacks_verdict(each)]
+    others = [each for each in comparisons if each not in without]
+    parts = [_brief(each, analysis) for each in others if not each.undecided]
+    doubtful = "; ".join(_brief(each, analysis) for each in others if each.undecided)
+    said = [f"{listed(parts)}."] if parts else []
+    if doubtful:
+        lead = "Not beyond doubt" if parts else "nothing is beyond doubt yet"
+        said.append(f"{lead}: {doubtful}.")
+    if without:
+        said.append(_without_verdict(without, analysis))
+    return f"Compared with {analysis.base_text}, {' '.join(said)}"
+
+
+def _without_verdict(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
+    """Name comparisons that have an estimate, but no verdict, and why in short."""
+    names = listed([_name(each, analysis) for each in comparisons])
+    have = "has" if len(comparisons) == 1 else "have"
+    lost = [_lost(each) for each in comparisons]
+    return f"{names} {have} no verdict: {why(comparisons, analysis)}{''.join(dict.fromkeys(lost))}."
 
 
 def _in_other_metrics(analysis: RunAnalysis) -> str:
@@ -201,17 +213,20 @@ def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f" ({' · '.join(shown)})" if shown else ""
 
 
+def _name(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return the candidate as sentences name it: ``mysql-5.7.22 (wmf)``."""
+    return f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
+
+
 def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s (regression)``."""
-    name = f"{level_text(analysis.factor, comparison.candidate)}{held_text(comparison, analysis)}"
+    name = _name(comparison, analysis)
     if comparison.only_base_failed:
         return f"{name} has nothing to be compared with (the base failed)"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     if comparison.undecided:
         return undecided.brief(name, comparison, comparison.estimate, analysis)
-    if comparison.verdict in (None, "inconclusive"):
-        return f"{name} has no verdict ({first_line(comparison.reason)})"
     said = f"{verdict_text(comparison)}{_lost(comparison)}"
     if cause := causes.cause_name(comparison, analysis):
         said = f"{said}; {cause}"
@@ -228,6 +243,8 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         f"Of {len(comparisons)} comparisons with {analysis.base_text}: "
         f"{listed(_counted(comparisons, analysis))}."
     )
+    if without := [each for each in comparisons if lacks_verdict(each)]:
+        text = f"{text} No verdict: {why(without, analysis)}."
     if named := causes.causes_counted(comparisons, analysis):
         text = f"{text} First causes named: {named}."
     fewer = sum(bool(c.lost) for c in comparisons if c.verdict != "failed")
@@ -239,7 +256,7 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
     """Count the comparisons of each verdict; of differences, name the largest."""
     parts = []
     for verdict, (one, several) in COUNTED.items():
-        of_verdict = [c for c in comparisons if verdict_text(c) == verdict]
+        of_verdict = [c for c in comparisons if _counted_as(c) == verdict]
         if not of_verdict:
             continue
         part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
@@ -251,10 +268,15 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
     return parts
 
 
+def _counted_as(comparison: Comparison) -> str:
+    return "no verdict" if lacks_verdict(comparison) else verdict_text(comparison)
+
+
 def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     ratios = [each.estimate.ratio if each.estimate else 1.0 for each in comparisons]
     ratio = max(ratios, key=lambda each: max(each, 1 / each))
     largest = comparisons[ratios.index(ratio)]
-    name = f"{level_text(analysis.factor, largest.candidate)}{held_text(largest, analysis)}"
     cause = causes.cause_name(largest, analysis)
-    return f"{name} {effect(ratio, largest.metric)}{f', {cause}' if cause else ''}"
+    return (
+        f"{_name(largest, analysis)} {effect(ratio, largest.metric)}{f', {cause}' if cause else ''}"
+    )

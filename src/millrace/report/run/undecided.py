@@ -15,6 +15,7 @@ from millrace.stats.sequential import FEWEST_BLOCKS
 
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 _SMALLEST_P = 0.001
+_CHANCE = 0.5  # a p-value from here on shows nothing but chance
 _RESERVE = 1.1  # times the expected time: a block must fit in it whole
 _TIMES = ("s", "ms", "µs")
 
@@ -27,11 +28,10 @@ def unit_of_evidence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
     """Return a comparison as the answer names it, its look before any figure."""
-    parts = (
-        _doubt(comparison, analysis),
-        _steps(comparison, analysis),
-        cause_name(comparison, analysis),
-    )
+    # A p-value is against no difference, and says nothing about one that is too small to matter.
+    doubt = _doubt(comparison, analysis) if comparison.is_beyond(analysis.margin) else ""
+    step = _steps(comparison, analysis, " like these")
+    parts = (doubt, step, cause_name(comparison, analysis))
     details = filter(None, parts)
     return f"{name}, {_looks(comparison, estimate, analysis)} ({'; '.join(details)})"
 
@@ -128,10 +128,16 @@ def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysi
 
 
 def _doubt(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return text such as ``p 0.03 alone, 0.34 among 5 comparisons``."""
+    """Return text such as ``p 0.03 alone, 0.34 among 5 comparisons``, ``within chance so far``.
+
+    A p-value for any number of looks is 1 until there are enough blocks to say anything. Next to
+    the few more blocks that would settle the comparison, it would read like a proof of chance.
+    """
     estimate = comparison.estimate
     if estimate is None or estimate.p_value is None:
         return ""
+    if estimate.p_value >= _CHANCE:
+        return "within chance so far"
     of_metric = analysis.comparisons(comparison.metric)
     family = sum(each.adjusted_p is not None for each in of_metric)
     alone = f"p {_p_text(estimate.p_value)}"
@@ -140,12 +146,12 @@ def _doubt(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f"{alone} alone, {_p_text(comparison.adjusted_p)} among {family} comparisons"
 
 
-def _steps(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return text such as ``3 more blocks would settle it``."""
+def _steps(comparison: Comparison, analysis: RunAnalysis, like: str = "") -> str:
+    """Return text such as ``3 more blocks like these would settle it``."""
     more, unit = _reachable(comparison), unit_of_evidence(comparison, analysis)
     if more is None:
-        return f"more than {MANY_BLOCKS} more {unit}s would be needed to settle it"
-    return f"{counted(more, f'more {unit}')} would settle it"
+        return f"more than {MANY_BLOCKS} more {unit}s{like} would be needed to settle it"
+    return f"{counted(more, f'more {unit}')}{like} would settle it"
 
 
 def _for_the_margin(comparison: Comparison, analysis: RunAnalysis) -> str:

@@ -74,7 +74,7 @@ def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, s
         reported = sentence(comparison, analysis)
         assert "inconclusive, unequal work: " in reported
         assert "are needed" not in reported, "more blocks would not help"
-    assert " has no verdict (unequal work: " in answer(analysis), "and no figure"
+    assert f" has no verdict: unequal work, 2.83 % {said}, " in answer(analysis), "and no ratio"
 
 
 def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:

@@ -48,8 +48,29 @@ def test_a_difference_in_every_block_is_told_as_such_with_both_numbers_of_blocks
 def test_the_answer_withdraws_no_figure_that_it_led_with() -> None:
     assert answer(analysis((8.0, 5.0, 5.5))) == (
         "Compared with mysql-5.6.24, nothing is beyond doubt yet: mysql-8.0.33, slower in every "
-        "block, by 33.8 % (p 0.11; 5 more blocks would settle it)."
+        "block, by 33.8 % (p 0.11; 5 more blocks like these would settle it)."
     )
+
+
+def test_no_p_value_of_chance_stands_next_to_the_blocks_that_would_settle_it() -> None:
+    """A p-value for any number of looks is 1 after three blocks of even this difference."""
+    found = analysis((8.0, 5.0, 5.5), design=Design(kind="sequential", blocks=40))
+    (comparison,) = found.comparisons()
+    assert comparison.estimate is not None
+    assert comparison.estimate.p_value == 1
+    assert answer(found).endswith(
+        "slower in every block, by 33.8 % (within chance so far; 5 more blocks like these would "
+        "settle it)."
+    )
+    assert "not yet beyond doubt (within chance so far)." in only_sentence(found)
+
+
+def test_a_p_value_says_nothing_about_a_difference_inside_the_margin() -> None:
+    found = analysis((4.1, 4.0, 4.0))
+    text = answer(found)
+    assert "no difference beyond 2 % so far, and none excluded: " in text
+    assert text.endswith(" more blocks like these would settle it).")
+    assert "(p " not in text
 
 
 def test_what_is_certain_comes_first_in_the_answer() -> None:
