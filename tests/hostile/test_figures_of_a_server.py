@@ -72,7 +72,7 @@ def test_files_without_blocks_of_any_length_are_figures(
     monkeypatch.setattr(measured_sizes, "_files", lambda _data_dir: iter(files))
     monkeypatch.setattr(measured_sizes, "close_tree", lambda _data_dir: None)
     found = directory_bytes(tmp_path)
-    loop = loops.LoopFigures(
+    loop = loops.LoopRecord(
         loop=1,
         transactions=1,
         errors=0,

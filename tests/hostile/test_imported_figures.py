@@ -67,7 +67,7 @@ def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None
 def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
     run = QueryRun().build()
     made = [
-        loops.LoopFigures(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
+        loops.LoopRecord(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
         for n in (1, 2)
     ]
     figures = loops.parse(loops.as_lines(made))

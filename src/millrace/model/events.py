@@ -124,9 +124,10 @@ class IntervalEnded:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopEnded:
-    """A loop of several is over, by its number from 1; ``trial`` is set as in ``StepBegan``.
+    """A loop of several is over, by its number from 1: ``trial`` emits it, ``cli`` shows it.
 
-    Before one that ``restarted_cold`` the server started again on the files of a stopped trial.
+    ``trial`` is set as in ``StepBegan``. Before a loop that ``restarted_cold`` the server started
+    again on the files of a stopped trial.
     """
 
     loop: int

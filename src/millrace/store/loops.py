@@ -24,8 +24,8 @@ class LoopOperation(Document):
     encoded: str
 
 
-class LoopFigures(Document):
-    """A loop of a trial, by its number from 1.
+class LoopRecord(Document):
+    """A loop of one trial, by its number from 1: ``trial`` writes it, ``analysis`` reads it.
 
     The bytes are those of the data directory when it ended, their length and without holes; None
     where the server is an attached one. Before a loop that ``restarted_cold``, the server started
@@ -42,19 +42,19 @@ class LoopFigures(Document):
     operations: Items[LoopOperation] = ()
 
 
-def parse(content: bytes) -> tuple[LoopFigures, ...]:
+def parse(content: bytes) -> tuple[LoopRecord, ...]:
     """Return the loops in a file's bytes; raise ValueError for invalid ones, or none in a row."""
     lines = content.splitlines()
     if len(lines) > _MOST_LINES:
         raise ValueError(f"more than {_MOST_LINES:,} lines")
     found = tuple(
-        LoopFigures.model_validate(safe_json.parse_object(line, _OF_A_LINE)) for line in lines
+        LoopRecord.model_validate(safe_json.parse_object(line, _OF_A_LINE)) for line in lines
     )
     if any(each.loop != number for number, each in enumerate(found, start=1)):
         raise ValueError("loops are not numbered in a row")
     return found
 
 
-def as_lines(loops: Iterable[LoopFigures]) -> bytes:
+def as_lines(loops: Iterable[LoopRecord]) -> bytes:
     """Return loops as the bytes of a file."""
     return "".join(f"{each.model_dump_json()}\n" for each in loops).encode()

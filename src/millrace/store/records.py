@@ -22,7 +22,7 @@ from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
 from millrace.store.lag import LagSample
-from millrace.store.loops import LoopFigures
+from millrace.store.loops import LoopRecord
 
 PAIR_FAILED = "pair_failed"
 """The step of a trial that is left out because another one failed: of its round, or, in earlier
@@ -271,7 +271,7 @@ class StoredAttempt:
     series: tuple[Mapping[str, Any], ...] = ()
     observations: Observations = field(default_factory=Observations)
     lag: tuple[LagSample, ...] = ()
-    loops: tuple[LoopFigures, ...] = ()
+    loops: tuple[LoopRecord, ...] = ()
     limits: Annotated[SteadyLimits, Field(exclude=True)] = field(
         default=SteadyLimits(), compare=False
     )

@@ -1,7 +1,7 @@
 """Drive the clients of a trial in loops: each goes on with the tables that the last one left.
 
 The last loop is the trial's measurement like any other's, with collectors and the seconds of its
-clients. Those before it make the tables age, and yield what ``LoopFigures`` have. Their server runs
+clients. Those before it make the tables age, and each yields a ``LoopRecord``. Their server runs
 from loop to loop. Where millrace ends before the trial does, its data directory is kept
 (``snapshots/kept_data``); the next attempt recovers it, and begins with the loop that had no end.
 """
@@ -14,7 +14,7 @@ from millrace.model import measurements as names
 from millrace.model.events import LoopEnded
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots.kept_data import KeptData
-from millrace.store.loops import KIND, LoopFigures, LoopOperation, as_lines, parse
+from millrace.store.loops import KIND, LoopOperation, LoopRecord, as_lines, parse
 from millrace.trial.hooks import LiveServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.sizes import directory_bytes
@@ -97,10 +97,10 @@ class Loops:
             )
         )
 
-    def _figures(self, number: int, outputs: TrialOutputs) -> LoopFigures:
+    def _figures(self, number: int, outputs: TrialOutputs) -> LoopRecord:
         measured = {each.name: each.value for each in outputs.measurements}
         files = None if self._instance is None else directory_bytes(self._instance.data_dir)
-        return LoopFigures(
+        return LoopRecord(
             loop=number,
             transactions=int(measured[names.TRANSACTIONS]),
             errors=int(measured[names.ERRORS]),
@@ -117,7 +117,7 @@ class Loops:
             ),
         )
 
-    def _keep_figures(self) -> tuple[LoopFigures, ...]:
+    def _keep_figures(self) -> tuple[LoopRecord, ...]:
         """Make the figures a file of the attempt, and return them."""
         content = self.kept.progress()
         self.trial.outputs.artefacts.append((KIND, self.server.role, content))

@@ -61,12 +61,12 @@ class ResolvedWorkload:
 
     @cached_property
     def client_settings(self) -> ClientSettings:
-        """How clients are driven."""
+        """The values by which clients are driven."""
         return ClientSettings.model_validate(self.values)
 
     @cached_property
     def load_settings(self) -> LoadSettings:
-        """How the tables are loaded."""
+        """The values by which the tables are loaded."""
         return LoadSettings.model_validate(self.table_values)
 
     @property

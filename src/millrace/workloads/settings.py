@@ -22,7 +22,7 @@ class _Settings(BaseModel):
 
 
 class LoadSettings(_Settings):
-    """How tables are loaded, and what happens until clients begin."""
+    """Values by which tables are loaded, until clients begin."""
 
     data_seed: int
     load_method: LoadMethod
@@ -34,7 +34,7 @@ class LoadSettings(_Settings):
 
 
 class ClientSettings(_Settings):
-    """How clients are driven, and on what. Times are in seconds, ``rate`` in transactions/s."""
+    """Values by which clients are driven. Times are in seconds, ``rate`` in transactions/s."""
 
     test: str
     clients: int
@@ -57,7 +57,7 @@ class ClientSettings(_Settings):
 
 
 class ReplicationSettings(_Settings):
-    """How a replica follows its source."""
+    """Values by which a replica follows its source."""
 
     attach: Literal["after_load", "before_load"]
     log_format: Literal["row", "statement"]

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import Unavailable
-from millrace.host.limited_filesystem import require_limited_filesystem
 from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place
-from tests.unit.host.test_limited_filesystem import is_freed
+from tests.loop_devices import is_freed, skip_without_loop_devices
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 
@@ -35,10 +33,7 @@ full_s = 1
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    try:
-        require_limited_filesystem(tmp_path)
-    except Unavailable as reason:
-        pytest.skip(reason.message)
+    skip_without_loop_devices(tmp_path)
     place = Place(tmp_path)
     (tmp_path / "full.toml").write_text(FILE, encoding="utf-8")
     return place

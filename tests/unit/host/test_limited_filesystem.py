@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from io import FileIO
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from millrace.errors import Unavailable
 from millrace.host import limited_filesystem as module
 from millrace.host.limited_filesystem import limited_filesystem, require_limited_filesystem
+from tests.loop_devices import is_freed, skip_without_loop_devices, uses_loop_device
 
 SIZE = 32 << 20
 MB = 1 << 20
@@ -23,33 +23,10 @@ MB = 1 << 20
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    try:
-        require_limited_filesystem(tmp_path)
-    except Unavailable as reason:
-        pytest.skip(reason.message)
+    skip_without_loop_devices(tmp_path)
     directory = tmp_path / "data"
     directory.mkdir()
     return directory
-
-
-def uses_loop_device(image: Path) -> bool:
-    """Return whether a loop device has the file, also a removed one."""
-    listed = Path("/sys/block").glob("loop*/loop/backing_file")
-    names = []
-    for file in listed:
-        try:
-            names.append(file.read_text(encoding="utf-8").strip())
-        except OSError:  # freed meanwhile
-            continue
-    return any(name.removesuffix(" (deleted)") == str(image) for name in names)
-
-
-def is_freed(image: Path) -> bool:
-    """Return whether the device is free, or soon is: the kernel frees it a little later."""
-    until_s = time.monotonic() + 10
-    while uses_loop_device(image) and time.monotonic() < until_s:
-        time.sleep(0.01)
-    return not uses_loop_device(image)
 
 
 def fill(directory: Path) -> int:

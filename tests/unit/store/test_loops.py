@@ -6,12 +6,12 @@ import pytest
 
 from millrace.store import loops
 from millrace.store.attempt_files import CHECKS
-from millrace.store.loops import LoopFigures, LoopOperation
+from millrace.store.loops import LoopOperation, LoopRecord
 
 
-def figures(loop: int, *, cold: bool = False) -> LoopFigures:
+def figures(loop: int, *, cold: bool = False) -> LoopRecord:
     operation = LoopOperation(name="add_node", count=7, sum_s=0.5, encoded="HIST")
-    return LoopFigures(
+    return LoopRecord(
         loop=loop,
         transactions=100 * loop,
         errors=0,

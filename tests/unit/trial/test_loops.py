@@ -41,7 +41,7 @@ def spec(place: Path, script: Script | None = None) -> TrialSpec:
     return TrialSpec("test/1", (server,), workload, collectors=("waits",), loops=N)
 
 
-def figures(result: AttemptResult) -> tuple[stored.LoopFigures, ...]:
+def figures(result: AttemptResult) -> tuple[stored.LoopRecord, ...]:
     (content,) = [content for kind, _, content in result.artefacts if kind == stored.KIND]
     return stored.parse(content)
 

@@ -11,8 +11,8 @@ _SHORTEST_S = 1e-6  # of a loop that clients can have driven
 
 
 @dataclass(frozen=True)
-class LoopSummary:
-    """A loop over a treatment's finished trials: the means of its figures.
+class LoopMeans:
+    """The means of a loop over a treatment's finished trials, for ``report``.
 
     ``restarted_cold`` is in how many of the ``trials`` the server started again before it. The
     bytes are those of the data directory at its end, None for attached servers. ``latencies`` are
@@ -28,7 +28,7 @@ class LoopSummary:
     latencies: tuple[Latency, ...] = ()
 
 
-def loop_summaries(finished: Sequence[StoredAttempt]) -> tuple[LoopSummary, ...]:
+def loop_means(finished: Sequence[StoredAttempt]) -> tuple[LoopMeans, ...]:
     """Return the loops that all finished trials have; none where these had one loop each."""
     trials = [attempt for attempt in finished if attempt.loops]
     most = min((len(attempt.loops) for attempt in trials), default=0)
@@ -43,9 +43,9 @@ def shown(most: int) -> tuple[int, ...]:
     return tuple(sorted({*powers, most // 2, most} - {0}))
 
 
-def _summary(trials: Sequence[StoredAttempt], loop: int, *, is_shown: bool) -> LoopSummary:
+def _summary(trials: Sequence[StoredAttempt], loop: int, *, is_shown: bool) -> LoopMeans:
     loops = [attempt.loops[loop - 1] for attempt in trials]
-    return LoopSummary(
+    return LoopMeans(
         loop=loop,
         trials=len(loops),
         throughput=fmean(

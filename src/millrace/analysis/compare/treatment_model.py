@@ -7,7 +7,7 @@ from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.equal_work import TrialWork
 from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.loops import LoopSummary
+from millrace.analysis.compare.loops import LoopMeans
 from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.steady.steadiness import TrialSteadiness
@@ -124,7 +124,7 @@ class TreatmentAnalysis:
     table_rows: float | None = None
     maintenance: MaintenanceFigures | None = None
     background_clients: tuple[BackgroundFigures, ...] = ()
-    loops: tuple[LoopSummary, ...] = ()
+    loops: tuple[LoopMeans, ...] = ()
     full_disk: tuple[FullDiskFact, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ from statistics import fmean
 from millrace.analysis.compare import conditions, latencies
 from millrace.analysis.compare.background_clients import background_figures
 from millrace.analysis.compare.equal_work import ComparabilityRules, trial_work
-from millrace.analysis.compare.loops import loop_summaries
+from millrace.analysis.compare.loops import loop_means
 from millrace.analysis.compare.maintenance import maintenance_figures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import (
@@ -143,7 +143,7 @@ def _analyse(
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
         lag=_lag(measured[-1]) if measured else (),
         table_rows=_table_rows(measured),
-        loops=loop_summaries(measured),
+        loops=loop_means(measured),
     )
 
 

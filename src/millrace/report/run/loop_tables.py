@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from millrace.analysis.compare.loops import LoopSummary, shown
+from millrace.analysis.compare.loops import LoopMeans, shown
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.published import PublishedStudy, published_comparison
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
@@ -69,7 +69,7 @@ def _hours_table(study: PublishedStudy) -> Table:
 
 
 def _cells(
-    treatment: TreatmentAnalysis, numbers: Sequence[int], text: Callable[[LoopSummary], str]
+    treatment: TreatmentAnalysis, numbers: Sequence[int], text: Callable[[LoopMeans], str]
 ) -> Sequence[str] | None:
     if not treatment.loops:
         return None
@@ -77,7 +77,7 @@ def _cells(
     return [known_text(by_number.get(number), text) for number in numbers]
 
 
-def _throughput_text(loop: LoopSummary) -> str:
+def _throughput_text(loop: LoopMeans) -> str:
     return f"{grouped_text(loop.throughput)}{COLD_SIGN if loop.restarted_cold else ''}"
 
 

@@ -15,7 +15,7 @@ from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json
 from millrace.report.run.loop_tables import loop_charts, loop_tables
 from millrace.report.run.markdown import as_markdown
-from millrace.store.loops import LoopFigures, LoopOperation
+from millrace.store.loops import LoopOperation, LoopRecord
 from tests.unit.analysis.query_runs import QueryRun
 from tests.unit.stats.hdr import FINE, encoded
 
@@ -29,8 +29,8 @@ def in_loops(number: int = 24, *, cold: int | None = None) -> RunAnalysis:
     """Return a run whose throughput falls by 1 a loop; one loop of one trial was restarted cold."""
     stored = SMALL.build()
 
-    def figures(loop: int, attempt: int) -> LoopFigures:
-        return LoopFigures(
+    def figures(loop: int, attempt: int) -> LoopRecord:
+        return LoopRecord(
             loop=loop,
             transactions=2 * (1000 - loop) + 2 * (attempt % 2),
             errors=0,
