@@ -31,6 +31,9 @@ SMALL = Limits()
 """For a document of one record: a lock, a manifest, an answer of a program."""
 
 
+_OF_A_LINE = Limits(largest=2**64 - 1)
+
+
 class JsonRefused(ValueError):
     """An error for text that is not JSON or exceeds a limit; the message says which."""
 
@@ -51,6 +54,17 @@ def parse(content: bytes | str, limits: Limits = SMALL) -> Any:
         raise JsonRefused(str(error)) from None
     _check(value, limits)
     return value
+
+
+def parse_lines(content: bytes, most: int) -> tuple[dict[str, Any], ...]:
+    """Return the JSON object of each line; raise ValueError for other lines and more than ``most``.
+
+    Whole numbers may have 64 bits, as counters of servers have.
+    """
+    lines = content.splitlines()
+    if len(lines) > most:
+        raise ValueError(f"more than {most:,} lines")
+    return tuple(parse_object(line, _OF_A_LINE) for line in lines)
 
 
 def parse_object(content: bytes | str, limits: Limits = SMALL) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from millrace import databases
 from millrace.campaign import attempts
+from millrace.model.documents import as_lines
 from millrace.store import loops
 from millrace.store.records import AttemptResult, MeasurementRecord, StoredAttempt
 from millrace.store.store import Store
@@ -80,7 +81,7 @@ def test_files_without_blocks_of_any_length_are_figures(
         apparent_bytes=found.apparent,
         allocated_bytes=found.allocated,
     )
-    assert loops.parse(loops.as_lines([loop])) == (loop,)
+    assert loops.parse(as_lines([loop])) == (loop,)
     of_trial = sizes(tmp_path, databases.get("mysql").snapshots, rows=5)
     read = stored_and_read(tmp_path, replace(result(), measurements=tuple(of_trial)))
     assert read.outcome == "finished"

@@ -10,6 +10,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.explain.explanation import explain
 from millrace.model import measurements
+from millrace.model.documents import as_lines
 from millrace.report.run.html import as_html
 from millrace.store import checked, loops
 from millrace.store.checked import NotARecord
@@ -70,7 +71,7 @@ def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
         loops.LoopRecord(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
         for n in (1, 2)
     ]
-    figures = loops.parse(loops.as_lines(made))
+    figures = loops.parse(as_lines(made))
     attempts = tuple(replace(each, loops=figures) for each in run.attempts)
     page = as_html(compare_run(replace(run, attempts=attempts)))
     section = page.partition('id="loops"')[2].partition("</section>")[0]

@@ -73,7 +73,7 @@ def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
     stored = fake.run()
     monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
     experiment = read(place / "fakes.toml", scale=None, context=fake.context())
-    estimate = Estimate(8, 80.0, 60.0, 1.0, 0, "", 0, 0)
+    estimate = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
 
     def visible(**changes: Any) -> forecast.VisibleChanges | None:
         plan = expand(replace(experiment, **changes), seed=1)

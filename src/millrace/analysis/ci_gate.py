@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.history.series_verdicts import AnalyzedSeries
 
@@ -57,7 +57,7 @@ def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[Gate
     verdicts = []
     for each in comparisons:
         not_significant = each.adjusted_p is not None and each.adjusted_p > alpha
-        is_difference = each.verdict in ("regression", "improvement")
+        is_difference = each.verdict in DIFFERENCES
         if each.verdict == "regression" and not not_significant:
             verdicts.append(GatedVerdict("regression", each.candidate))
         elif each.verdict == "inconclusive" or (is_difference and not_significant):

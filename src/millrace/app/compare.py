@@ -12,7 +12,7 @@ from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
 from millrace.importers.units import Better
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.stats.change_points import Sensitivity
 
 

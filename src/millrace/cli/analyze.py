@@ -20,7 +20,7 @@ from millrace.cli.options import Finite, OrderedGroup, Percent, sensitivity_opti
 from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Better, Measure
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.common.formatting import counted
 from millrace.report.common.output_files import PAIRS, write_text
 from millrace.report.common.terminal_table import STYLES, show_table

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.errors import Diagnostic, nearest, nearest_names
+from millrace.experiment.toml_positions import joined
 
 Table = Mapping[str, Any]
 """A table of a TOML file as it was parsed: a user can have written any value."""
@@ -87,9 +88,9 @@ class Diagnostics:
             if key in names:
                 continue
             near = nearest(key, names)
-            self.add(_join(where, key), "unknown key", f"one of {', '.join(names)}", near)
+            self.add(joined(where, key), "unknown key", f"one of {', '.join(names)}", near)
             if near and near not in meant and isinstance(value, dict) == (near in tables):
-                self.alias_place(_join(where, key), _join(where, near))
+                self.alias_place(joined(where, key), joined(where, near))
                 meant[near] = value
         return meant
 
@@ -144,10 +145,6 @@ class Diagnostics:
     def _is_of_spelling(self, diagnostic: Diagnostic) -> bool:
         """Return whether a diagnostic only reports a misspelt key with a checked value."""
         return diagnostic.nearest is not None and diagnostic.where in self._written.values()
-
-
-def _join(where: str, key: str) -> str:
-    return f"{where}.{key}" if where else key
 
 
 def _within(place: str, outer: str) -> bool:

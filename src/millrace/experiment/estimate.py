@@ -65,7 +65,6 @@ class Estimate:
     ``peak_disk_bytes``.
     """
 
-    n_trials: int
     time_s: float
     least_time_s: float
     measured_share: float
@@ -101,7 +100,6 @@ def estimate(
     largest, peak_bytes = _peak(plan, values, needs)
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
-        n_trials=len(plan.trials),
         time_s=once_s + trials_s(plan.trials, times, measured_count_s),
         least_time_s=once_s + trials_s(_fewest(plan), times, measured_count_s),
         measured_share=known / len(plan.trials),

@@ -11,11 +11,11 @@ comes before each other once: in block b that of the SHA-256 of
 """
 
 import itertools
-import json
 from collections.abc import Collection, Iterable, Iterator
 
 from millrace.experiment.model import PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
+from millrace.model.documents import canonical
 
 FixedFactors = frozenset[tuple[str, Level]]
 
@@ -35,8 +35,7 @@ def groups_of(treatments: Iterable[Treatment], compared: Collection[str]) -> lis
 
 def group_place(treatment: Treatment, compared: Collection[str], seed: str, block: int) -> bytes:
     """Return the sort key of a treatment's group in a block."""
-    fixed = dict(fixed_factors(treatment, compared))
-    written = json.dumps(fixed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    written = canonical(dict(fixed_factors(treatment, compared)))
     return sort_key(f"{seed}:{block}:{written}:group")
 
 

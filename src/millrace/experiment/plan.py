@@ -17,8 +17,6 @@ ones unchanged. Blocks of profiled trials come after all others and use the seed
 their own (see millrace.experiment.rounds).
 """
 
-import hashlib
-import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +29,7 @@ from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level, without_clients
+from millrace.model.documents import short_digest
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
@@ -147,7 +146,7 @@ def digest(experiment: Experiment) -> str:
     It is the same for every seed, order and number of blocks. It finds the runs that may be
     resumed; millrace.campaign.resume checks whether their levels are the same.
     """
-    return _id(
+    return short_digest(
         {
             "format": _FORMAT,
             "name": experiment.name,
@@ -168,7 +167,9 @@ def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Level]:
 
 def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
     """Return the id of a trial of a plan with the digest ``identity``."""
-    return _id([identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])])
+    return short_digest(
+        [identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])]
+    )
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
         "resolved": resolved,
         "configurations": _definitions(experiment, resolved),
     }
-    return Treatment(_id(identity), named, resolved)
+    return Treatment(short_digest(identity), named, resolved)
 
 
 def _definitions(
@@ -239,8 +240,3 @@ def _block_order(
                 group.treatments, key=lambda each: trial_place(each.id, seed, block)
             ):
                 yield treatment, None
-
-
-def _id(identity: object) -> str:
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -60,7 +60,7 @@ class _Reader:
         place = ""
         keys = self._keys()
         for index, key in enumerate(keys):
-            place = _join(place, key)
+            place = joined(place, key)
             self._note(place)
             last = index == len(keys) - 1
             if last and brackets == 2:
@@ -73,7 +73,7 @@ class _Reader:
     def _assignment(self, table: str) -> None:
         place, start = table, self.position
         for key in self._keys():
-            place = _join(place, key)
+            place = joined(place, key)
             self._note(place, start)
         self.position += 1  # the equals sign
         self._value(place)
@@ -120,5 +120,6 @@ class _Reader:
         self.lines.setdefault(place, self.text.count("\n", 0, at) + 1)
 
 
-def _join(place: str, key: str) -> str:
+def joined(place: str, key: str) -> str:
+    """Return the place of a key of the table at ``place``."""
     return f"{place}.{key}" if place else key

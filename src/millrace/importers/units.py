@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from millrace.importers.csv_reader import Sheet
+from millrace.model.measurements import Direction
 
-Direction = Literal["higher", "lower"]
 Basis = Literal["option", "file", "unit", "assumed"]
 
 COLUMNS = ("unit", "direction")

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ValidationError, model_validator
 
-from millrace.model.documents import Count, Document, Items, Number
+from millrace.model.documents import Count, Document, Items, Number, Whole
 from millrace.model.measurements import Part
 
 
@@ -22,8 +22,6 @@ def _by_code(value: object) -> object:
 
 ByCode = Annotated[Mapping[int, Number], BeforeValidator(_by_code)]
 """Numbers by the server's error code, which JSON writes as text."""
-
-Whole = Annotated[int, Field(ge=0)]
 
 
 class Start(Document):

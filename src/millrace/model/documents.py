@@ -5,7 +5,10 @@ A class names the keys that millrace reads, with types and limits, which are che
 so.
 """
 
+import hashlib
+import json
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Self, TypeVar
 
@@ -38,8 +41,19 @@ Instant = Annotated[str, Field(min_length=20, max_length=32), AfterValidator(ins
 Number = Annotated[int | float, BeforeValidator(_number)]
 Count = Annotated[int | float, BeforeValidator(_number), Field(ge=0)]
 Positive = Annotated[int | float, BeforeValidator(_number), Field(gt=0)]
+Whole = Annotated[int, Field(ge=0)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_items)]
 """A list of the document, as a tuple."""
+
+
+def canonical(value: object) -> str:
+    """Return plain data as JSON text, which does not depend on the order of keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def short_digest(value: object) -> str:
+    """Return 12 hexadecimal digits that identify plain data."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:12]
 
 
 class Accrued:
@@ -78,3 +92,8 @@ class OpenDocument(Document):
     """A document that keeps the keys which are not named here, for those who know them."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def as_lines(documents: Iterable[Document]) -> bytes:
+    """Return documents as the bytes of a file of JSON lines."""
+    return "".join(f"{each.model_dump_json()}\n" for each in documents).encode()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Better = Literal["higher", "lower"]
+Direction = Literal["higher", "lower"]
 
 Part = Literal["before", "during", "after"]
 PARTS: tuple[Part, ...] = ("before", "during", "after")
@@ -22,7 +22,7 @@ class Measurement:
 
     name: str
     unit: str
-    better: Better | None
+    better: Direction | None
     meaning: str
 
     def is_named(self, name: str) -> bool:
@@ -35,13 +35,13 @@ class Measurement:
 _LIST: list[Measurement] = []
 
 
-def _measured(name: str, unit: str, better: Better | None, meaning: str) -> str:
+def _measured(name: str, unit: str, better: Direction | None, meaning: str) -> str:
     _LIST.append(Measurement(name, unit, better, meaning))
     return name
 
 
 def _of_phase(
-    ending: str, unit: str, meaning: str, *, better: Better = "lower"
+    ending: str, unit: str, meaning: str, *, better: Direction = "lower"
 ) -> Callable[[str], str]:
     """Add a measurement of any phase, and return the function from a phase to its name."""
     _measured(f"{{phase}}{ending}", unit, better, meaning)

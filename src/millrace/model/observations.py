@@ -157,6 +157,12 @@ class Waits(Section):
     events: Items[TimedEvent] | None = None
 
 
+DIGEST_COUNTS = (
+    "rows_examined", "rows_sent", "rows_affected", "tmp_tables", "tmp_disk_tables",
+    "no_index_used", "sort_rows", "errors",
+)  # fmt: skip
+
+
 class Digest(Document):
     """The executions of a statement without its values; None for an uncounted figure.
 

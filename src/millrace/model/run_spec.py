@@ -17,7 +17,7 @@ from millrace.model.documents import (
     Number,
     OpenDocument,
 )
-from millrace.model.measurements import current_name
+from millrace.model.measurements import Direction, current_name
 from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.renamed_keys import read_parameters, read_workload
 from millrace.model.roles import SERVER
@@ -28,7 +28,6 @@ _MOST_CLIENTS = 1_000_000
 
 Of = Literal["transaction", "statement", "before", "during", "after", "background"]
 Time = Literal["service", "response"]
-Direction = Literal["higher", "lower"]
 _MeasurementName = Annotated[str, AfterValidator(current_name)]
 
 
@@ -294,12 +293,16 @@ class RunSpec(CampaignPart):
 
     def ends_by_operations(self, levels: Mapping[str, Level]) -> bool:
         """Return whether a treatment's trials end by a number, the run's or that of its test."""
+        values = self.definition_of_test(levels).get("values")
+        return bool(self.operations or (isinstance(values, dict) and values.get("operations")))
+
+    def definition_of_test(self, levels: Mapping[str, Level]) -> dict[str, Any]:
+        """Return the definition of a treatment's test; empty where the workload has none."""
         workload = self.workload.to_json()
         test = str(self.chosen(levels).get("test", workload.get("default_test")))
         tests = workload.get("tests")
         definition = tests.get(test) if isinstance(tests, dict) else None
-        values = definition.get("values") if isinstance(definition, dict) else None
-        return bool(self.operations or (isinstance(values, dict) and values.get("operations")))
+        return definition if isinstance(definition, dict) else {}
 
     def whole_numbers(self) -> dict[str, int]:
         """Return parameters and levels that are whole numbers, each with its largest."""

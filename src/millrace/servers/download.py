@@ -83,8 +83,7 @@ def download(
 
 def require_served(url: str) -> None:
     """Query whether an address has a file, without download. Raise NotServed, HostError."""
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
+    _require_http(url)
     request = urllib.request.Request(url, method="HEAD")  # noqa: S310
     try:
         with open_address(request, timeout_s=_TIMEOUT_S, is_verified=True):
@@ -96,6 +95,11 @@ def require_served(url: str) -> None:
         raise problem(f"the server says {error.code} {error.reason}") from error
     except (OSError, http.client.HTTPException) as error:
         raise HostError(f"no answer: {error}") from error
+
+
+def _require_http(url: str) -> None:
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
 
 
 def verify(file: Path, sha256: str | None, what: str) -> str:
@@ -118,8 +122,7 @@ def _transfer(
     if have > most_bytes:
         part.unlink()
         have = 0
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"{without_secrets(url)}: only http and https addresses can be downloaded")
+    _require_http(url)
     request = urllib.request.Request(  # noqa: S310
         url, headers={"Range": f"bytes={have}-"} if have else {}
     )

@@ -9,7 +9,7 @@ known and therefore normal: a lower bound for the width of every interval and fo
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +141,12 @@ def _p_values(
     spread = errors > 0
     found[spread] = 2 * distribution(-np.abs(means[spread] / errors[spread]))
     return found
+
+
+def complete_sum(values: Iterable[float | None]) -> float | None:
+    """Return the sum of values; None where one of them is not known."""
+    known = list(values)
+    return None if None in known else sum(filter(None, known))
 
 
 def welch_p(a: Sequence[float], b: Sequence[float]) -> float:

@@ -185,9 +185,9 @@ class Staged:
             names = (self.directory / _ADOPTED).read_text(encoding="ascii").split()
         except (OSError, ValueError):
             return set()
-        return {name for name in names if _SHA256.fullmatch(name)}
+        return {name for name in names if SHA256.fullmatch(name)}
 
 
 # The system's errors for a stored file that is missing, or is no longer a file.
 _OF_DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")

@@ -13,15 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from millrace import safe_json
 from millrace.errors import HostError, UserError
+from millrace.model.documents import Whole
 from millrace.store import checked
 from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
-from millrace.store.artefacts import Staged
+from millrace.store.artefacts import SHA256, Staged
 from millrace.store.attempt_files import CHECKS
 from millrace.store.checked import OF_A_FILE, NotARecord, duplicates
 from millrace.store.history_records import HistoryPart
@@ -34,19 +32,16 @@ _RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
 _LONGEST_RUN_ID_BYTES = 200
 _NO_RUN_ID = "latest"  # `latest`, the newest run, for every command
 _CLOCKS_DIFFER = timedelta(days=1)  # at most, between the measuring host and this one
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
 _OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, text_chars=8 << 20)
 _OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
-_Size = Annotated[int, Field(ge=0)]
-
 
 @dataclass(frozen=True)
 class _ArtefactEntry:
     sha256: str
-    size_bytes: _Size
+    size_bytes: Whole
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ def _manifest(archive: Archive) -> _Manifest:
     except NotARecord as error:
         raise wrong(path, f"its {MANIFEST} is wrong: {error}") from error
     for entry in manifest.artefacts:
-        if not _SHA256.fullmatch(entry.sha256):
+        if not SHA256.fullmatch(entry.sha256):
             raise wrong(path, f"its {MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
     return manifest
 

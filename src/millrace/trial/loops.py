@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from millrace.loadgen.spec import LoadSpec
 from millrace.model import measurements as names
+from millrace.model.documents import as_lines
 from millrace.model.events import LoopEnded
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots.kept_data import KeptData
-from millrace.store.loops import KIND, LoopOperation, LoopRecord, as_lines, parse
+from millrace.store.loops import KIND, LoopOperation, LoopRecord, parse
 from millrace.trial.hooks import LiveServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.sizes import directory_bytes

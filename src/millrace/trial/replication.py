@@ -32,13 +32,14 @@ from millrace.loadgen.events import (
     PhaseResult,
 )
 from millrace.model import measurements as names
+from millrace.model.documents import as_lines
 from millrace.model.events import StepBegan
 from millrace.model.phases import COMPARE_TABLES, DRIVE, LOADING
 from millrace.model.roles import REPLICA
 from millrace.model.servers import version_of
 from millrace.servers.instances.instance import Instance
 from millrace.shown_text import shown_line
-from millrace.store.lag import KIND, as_lines
+from millrace.store.lag import KIND
 from millrace.trial import lag, measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases

@@ -99,7 +99,7 @@ def carried(
 ) -> Carried:
     """Measure trials by ``speed`` from now on, as on a host of their own."""
     stand_in = Carried(speed, ends_after)
-    estimate = Estimate(1, 1.0, 1.0, 0.0, 0, "", 1, 0)
+    estimate = Estimate(1.0, 1.0, 0.0, 0, "", 1, 0)
     monkeypatch.setattr(attempts, "execute_claimed", stand_in.execute_claimed)
     monkeypatch.setattr(attempts, "utc_now", lambda: "2026-01-05T10:00:03Z")
     monkeypatch.setattr(preparation, "run_input", given_inputs)

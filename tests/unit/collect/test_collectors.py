@@ -13,11 +13,10 @@ from millrace.collect import thread_usage
 from millrace.collect.collectors import CollectorFactory, Edge, Window, agreed, collecting
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.databases.mysql import wait_statistics
 from millrace.errors import DatabaseError, Unavailable
 from millrace.loadgen.events import Event, Mark
 from millrace.model.documents import Document
-from millrace.model.observations import Digest, Threads, ThreadUsage, Usage
+from millrace.model.observations import DIGEST_COUNTS, Digest, Threads, ThreadUsage, Usage
 from millrace.model.sampled_threads import SampledThread, States
 from tests.unit.loadgen.made_events import interval, mark
 from tests.unit.loadgen.made_events import phase_ended as ended
@@ -345,7 +344,7 @@ def test_a_figure_that_a_collector_forgot_is_a_defect(target: Target) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "names"), [(Usage, thread_usage._COUNTED), (Digest, wait_statistics._COUNTS)]
+    ("record", "names"), [(Usage, thread_usage._COUNTED), (Digest, DIGEST_COUNTS)]
 )
 def test_figures_that_collectors_pass_by_name_are_recorded(
     record: type[Document], names: Sequence[str]

@@ -11,7 +11,7 @@ import pytest
 from millrace import databases, workloads
 from millrace.campaign.inputs import configuration_of
 from millrace.errors import Diagnostic, ValidationError
-from millrace.experiment.estimate import Needs, estimate
+from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
@@ -228,16 +228,15 @@ def test_a_scale_varies_options_and_tests_too(tmp_path: Path) -> None:
 
 
 def test_the_estimate_knows_tables_and_times(tmp_path: Path) -> None:
-    def at(**parameters: Any) -> Any:
+    def at(**parameters: Any) -> tuple[Estimate, int]:
         lines = [f"{name} = {value}" for name, value in parameters.items()]
         plan = expand(read_text(tmp_path, with_lines("[parameters]", *lines)), seed=1)
         table_bytes = databases.get("mysql").storage.table_bytes
         none = Needs(0, binary_log=False, table_bytes=table_bytes)
         needs = {each.id: [none] for each in plan.treatments}
-        return estimate(plan, needs=needs, host_free_bytes=0)
+        return estimate(plan, needs=needs, host_free_bytes=0), len(plan.trials)
 
-    small, large, longer = at(), at(table_size=1_000_000), at(time_s=60)
-    trials = small.n_trials
+    (small, trials), (large, _), (longer, _) = at(), at(table_size=1_000_000), at(time_s=60)
     assert longer.time_s - small.time_s == pytest.approx(trials * 30)
     assert large.time_s > small.time_s
     # 2 tables; 119 characters of c, id and k, and what InnoDB and an index add.

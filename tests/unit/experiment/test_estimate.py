@@ -43,7 +43,6 @@ def test_the_peak_is_the_treatment_that_needs_most() -> None:
     rows = 46_741_126
     assert found.peak_disk_bytes == GB + rows * (125 + UNDO_ROW_BYTES) + 2 * rows * 79
     assert "wmf" in found.peak_treatment
-    assert found.n_trials == 90
     assert found.fits
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millrace.model.documents import as_lines
 from millrace.store import lag
 from millrace.store.attempt_files import CHECKS
 from millrace.store.lag import LagSample
@@ -22,7 +23,7 @@ def sample(t_s: float, lag_s: float | None) -> LagSample:
 
 def test_samples_are_read_as_they_were_written() -> None:
     samples = (sample(0.0, None), sample(0.25, 0.0), sample(0.5, 0.25))
-    assert lag.parse(lag.as_lines(samples)) == samples
+    assert lag.parse(as_lines(samples)) == samples
 
 
 @pytest.mark.parametrize("content", [b"{}\n", b"no JSON\n", b'{"t_s": -1}\n'])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from millrace.model.documents import as_lines
 from millrace.store import loops
 from millrace.store.attempt_files import CHECKS
 from millrace.store.loops import LoopOperation, LoopRecord
@@ -25,12 +26,12 @@ def figures(loop: int, *, cold: bool = False) -> LoopRecord:
 
 def test_loops_are_read_as_they_were_written() -> None:
     written = (figures(1), figures(2, cold=True))
-    assert loops.parse(loops.as_lines(written)) == written
+    assert loops.parse(as_lines(written)) == written
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"{}\n", b"no JSON\n", loops.as_lines([figures(2)]), loops.as_lines([figures(1)] * 2)],
+    [b"{}\n", b"no JSON\n", as_lines([figures(2)]), as_lines([figures(1)] * 2)],
 )
 def test_other_files_are_refused_also_in_imported_runs(content: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):

@@ -16,8 +16,8 @@ from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
-from millrace.model.measurements import INSTRUCTIONS
-from millrace.model.run_spec import Bisects, Direction
+from millrace.model.measurements import INSTRUCTIONS, Direction
+from millrace.model.run_spec import Bisects
 from millrace.stats.bisection import FIRST_RUNS, next_step, posterior
 from millrace.stats.bisection_model import (
     Found,

@@ -29,8 +29,8 @@ from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
-from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
-from millrace.model.run_spec import Calibrates, Direction
+from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S, Direction
+from millrace.model.run_spec import Calibrates
 from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.model import DIFFERENCES, Verdict
 from millrace.levels import Level
-from millrace.model.run_spec import Calibrates, Direction
+from millrace.model.measurements import Direction
+from millrace.model.run_spec import Calibrates
 from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.stats.ratio import RatioEstimate
 from millrace.store.records import RunRecord
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks for which the smallest detectable change is reported."""
-FALSE: tuple[Verdict, ...] = ("regression", "improvement")
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class GroupCalibration:
     @property
     def false(self) -> int:
         """Return the number of A/A verdicts that call a difference."""
-        return sum(each.verdict in FALSE for each in self.verdicts)
+        return sum(each.verdict in DIFFERENCES for each in self.verdicts)
 
     @property
     def refused(self) -> int:

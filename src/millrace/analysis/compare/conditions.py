@@ -8,6 +8,7 @@ from statistics import fmean
 
 from millrace.model import measurements
 from millrace.model.phases import MeasuredPhases
+from millrace.stats.mean import complete_sum
 from millrace.stats.ratio import Looks
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
@@ -121,9 +122,7 @@ def _saved(driven: Sequence[StoredAttempt]) -> float | None:
 
 def _sum(attempts: Sequence[StoredAttempt], *names: str) -> float | None:
     """Return the sum of measurements that every attempt has; None where one lacks any."""
-    values = [attempt.measured.get(name) for attempt in attempts for name in names]
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
+    return complete_sum(attempt.measured.get(name) for attempt in attempts for name in names)
 
 
 def _ratio(numerator: float | None, denominator: float | None) -> float | None:

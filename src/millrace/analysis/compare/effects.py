@@ -21,6 +21,7 @@ from functools import cached_property
 from math import log
 
 from millrace.analysis.compare.model import (
+    DIFFERENCES,
     Comparison,
     Dependence,
     LevelsEffect,
@@ -160,7 +161,7 @@ def _levels_effect(
     at: effects.AtLevels, factors: tuple[str, ...], table: _Table, margin: float, alpha: float
 ) -> LevelsEffect:
     verdict = table.verdict(at.here, margin)
-    if verdict in ("regression", "improvement") and not at.seen:
+    if verdict in DIFFERENCES and not at.seen:
         verdict = "inconclusive"
     return LevelsEffect(
         levels={

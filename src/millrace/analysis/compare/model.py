@@ -18,6 +18,7 @@ from millrace.stats.ratio import Looks, RatioEstimate
 from millrace.store.records import RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
+DIFFERENCES: tuple[Verdict, ...] = ("regression", "improvement")
 ComparisonState = Literal["decided", "failing", "unequal", "unsteady", "open"]
 Ending = Literal["closed", "blocks", "time"]
 
@@ -71,7 +72,7 @@ class Comparison:
         """Return whether a difference does not survive the correction for their number."""
         if self.estimate is None or self.adjusted_p is None:
             return False
-        is_difference = self.verdict in ("regression", "improvement")
+        is_difference = self.verdict in DIFFERENCES
         return is_difference and self.adjusted_p > 1 - self.estimate.confidence
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import Power, decide, power
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS
 

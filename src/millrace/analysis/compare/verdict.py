@@ -10,7 +10,7 @@ logarithm, 1 / (1 + m) to 1 + m, so that rows/s and seconds of the same trials a
 from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.stats.power import blocks_to_decide, minimum_detectable_ratio
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS

@@ -82,11 +82,8 @@ def caveats(explanation: Explanation) -> Caveats:
 
 def _has_background_clients(explanation: Explanation) -> bool:
     """Return whether other clients worked while those of the test were measured."""
-    workload = explanation.run.spec.workload.to_json()
-    test = str(explanation.fixed_factors.get("test", workload.get("default_test")))
-    tests = workload.get("tests")
-    definition = tests.get(test) if isinstance(tests, dict) else None
-    return isinstance(definition, dict) and bool(definition.get("background_clients"))
+    definition = explanation.run.spec.definition_of_test(explanation.fixed_factors)
+    return bool(definition.get("background_clients"))
 
 
 def _sides(explanation: Explanation) -> tuple[tuple[Side, SideExplanation], ...]:

@@ -25,6 +25,7 @@ from millrace.model.observations import (
 from millrace.model.phases import MeasuredPhases
 from millrace.model.roles import MEASURED
 from millrace.model.run_spec import WorkloadDefinition
+from millrace.stats.mean import complete_sum
 from millrace.store.records import StoredAttempt, StoredRun, TreatmentRecord
 
 _OF_WAITS = ("digests", "stages")  # sections that ``waits`` reads in the same go
@@ -68,9 +69,9 @@ def loaders(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | 
 
 
 def _tables(workload: WorkloadDefinition, chosen: Mapping[str, Level]) -> int | None:
-    counts = [_count(table.count, chosen) for table in (workload.tables or {}).values()]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    tables = (workload.tables or {}).values()
+    known = complete_sum(_count(table.count, chosen) for table in tables)
+    return None if known is None else int(known)
 
 
 def _count(written: int | str | None, chosen: Mapping[str, Level]) -> int | None:
@@ -175,11 +176,10 @@ def _work(
     attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
 ) -> Work | None:
     measured = attempt.measured
-    cpu = [
+    client_cpu_s = complete_sum(
         measured.get(name)
         for name in (measurements.LOAD_GENERATOR_USER_S, measurements.LOAD_GENERATOR_SYSTEM_S)
-    ]
-    client_cpu_s = None if None in cpu else sum(filter(None, cpu))
+    )
     duration_s = sum(measured.get(name, 0.0) for name in phases.durations)
     elapsed_s = measured.get(measurements.ROUND_S, duration_s)
     if min(duration_s, elapsed_s) <= 0:

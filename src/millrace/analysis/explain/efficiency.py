@@ -25,7 +25,7 @@ from millrace.analysis.explain.observations import (
 from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.model import measurements
 from millrace.model.roles import MEASURED
-from millrace.stats.mean import MeanEstimate, mean_estimate
+from millrace.stats.mean import MeanEstimate, complete_sum, mean_estimate
 from millrace.stats.multiple_tests import holm_marks
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 
@@ -144,9 +144,9 @@ def _background_s(observed: Observed) -> float | None:
     """Sum the CPU time of all threads that serve neither a client nor millrace."""
     if observed.foreground is None:
         return None
-    others = [usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER]
-    known = [cpu_s for cpu_s in others if cpu_s is not None]
-    return sum(known) if len(known) == len(others) else None
+    return complete_sum(
+        usage.cpu_s for kind, usage in observed.background.items() if kind != OBSERVER
+    )
 
 
 def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | None:
@@ -157,11 +157,10 @@ def server_cpu_s(trial: ObservedTrial, *, user_only: bool = False) -> float | No
         return seen_s
     measured = {m.name: m.value for m in trial.attempt.measurements if m.role in MEASURED}
     kinds = ("user",) if user_only else ("user", "system")
-    times = [measured.get(f"server_{kind}_s") for kind in kinds]
-    known = [value for value in times if value is not None]
-    if len(known) < len(times):
+    used_s = complete_sum(measured.get(f"server_{kind}_s") for kind in kinds)
+    if used_s is None:
         return None
-    return sum(known) * trial.observed.operations / trial.observed.work.operations
+    return used_s * trial.observed.operations / trial.observed.work.operations
 
 
 def _server_us(trial: ObservedTrial) -> float | None:
@@ -170,9 +169,9 @@ def _server_us(trial: ObservedTrial) -> float | None:
 
 
 def _rows_examined(observed: Observed) -> float | None:
-    examined = [digest.rows_examined for digest in observed.digests]
-    known = [value for value in examined if value is not None]
-    return sum(known) if known and len(known) == len(examined) else None
+    return (
+        complete_sum(each.rows_examined for each in observed.digests) if observed.digests else None
+    )
 
 
 def _pool_reads(trial: ObservedTrial) -> float | None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 from millrace.analysis.explain.observations import FOREGROUND, Place, StatementStates, States, Work
 from millrace.model.observations import Missing, Observations, ThreadUsage, Usage
 from millrace.model.sampled_threads import CountedState, SampledThread, SchedEvents, ScheduledThread
+from millrace.stats.mean import complete_sum
 
 OTHER_SESSIONS = "other sessions"
 _POOL = "pool"
@@ -82,13 +83,12 @@ def statements(observed: Observations) -> StatementStates | None:
 
 def usage(threads: Sequence[ThreadUsage]) -> Usage:
     """Return the sum over ``threads``; None where one of them lacks a figure."""
-
-    def total(name: str) -> float | None:
-        values = [getattr(thread, name) for thread in threads]
-        known = [value for value in values if value is not None]
-        return sum(known) if len(known) == len(values) else None
-
-    return Usage(**{name: total(name) for name in Usage.model_fields})
+    return Usage(
+        **{
+            name: complete_sum(getattr(thread, name) for thread in threads)
+            for name in Usage.model_fields
+        }
+    )
 
 
 def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
-from millrace.model.observations import Digest, TimedEvent
+from millrace.model.observations import DIGEST_COUNTS, Digest, TimedEvent
+from millrace.stats.mean import complete_sum
 
 LARGEST = 10
 
@@ -27,11 +28,6 @@ _OF_SESSIONS = (
     "cond_done", "cond_commit", "commit_cond", "cond_wait_status", "cond_wait_commit",
     "cond_group_commit", "cond_prepare_ordered", "cond_queue_busy", "cond_prep_xids",
     "thr_var::suspend", "thread_var::suspend", "wait_for_commit",
-)  # fmt: skip
-
-_COUNTED = (
-    "rows_examined", "rows_sent", "rows_affected", "tmp_tables", "tmp_disk_tables",
-    "no_index_used", "sort_rows", "errors",
 )  # fmt: skip
 
 
@@ -230,9 +226,8 @@ def _digest(found: Sequence[tuple[Observed, Digest]], trials: int) -> DigestSide
     executions = sum(digest.count or 0 for _, digest in found)
 
     def of_execution(name: str) -> float | None:
-        values = [getattr(digest, name) for _, digest in found]
-        known = [float(value) for value in values if value is not None]
-        return sum(known) / executions if len(known) == len(values) else None
+        total = complete_sum(getattr(digest, name) for _, digest in found)
+        return None if total is None else total / executions
 
     def us(name: str) -> float | None:
         seconds = of_execution(name)
@@ -243,7 +238,7 @@ def _digest(found: Sequence[tuple[Observed, Digest]], trials: int) -> DigestSide
         us=us("wait_s") or 0.0,
         lock_us=us("lock_s"),
         cpu_us=us("cpu_s"),
-        **{name: of_execution(name) for name in _COUNTED},
+        **{name: of_execution(name) for name in DIGEST_COUNTS},
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from millrace.analysis.compare.model import Verdict
+from millrace.analysis.compare.model import DIFFERENCES, Verdict
 from millrace.analysis.compare.verdict import decide_interval
 from millrace.analysis.history.changes import range_of
 from millrace.analysis.history.segments import (
@@ -46,7 +46,7 @@ class ChangeView:
     @property
     def is_open(self) -> bool:
         """Return whether it is one that somebody has to look at."""
-        return self.change.state != "withdrawn" and self.verdict in ("regression", "improvement")
+        return self.change.state != "withdrawn" and self.verdict in DIFFERENCES
 
     @property
     def gain(self) -> float:

@@ -3,8 +3,6 @@
 Ratios to a build that never changes stay the same while the host changes.
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +13,7 @@ from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.errors import UserError
 from millrace.levels import Level, level_value, without_clients
+from millrace.model.documents import short_digest
 from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.roles import MEASURED
 from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord
@@ -104,7 +103,7 @@ def _counted(
         fixed = without_clients(of.fixed_factors)
         of_run = (of.experiment, of.digest, of.factor, of.reference, of.candidate)
         series = replace(
-            of, id=_digest([*of_run, fixed, INSTRUCTIONS]), fixed_factors=fixed,
+            of, id=short_digest([*of_run, fixed, INSTRUCTIONS]), fixed_factors=fixed,
             metric=INSTRUCTIONS, title="instructions per statement", unit="instructions",
             direction="lower",
         )  # fmt: skip
@@ -128,7 +127,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
     run, metric = analysis.run, comparison.metric
     of_run = (run.name, run.digest, analysis.factor, comparison.base, candidate)
     return SeriesRecord(
-        id=_digest([*of_run, dict(comparison.fixed_factors), metric.name]),
+        id=short_digest([*of_run, dict(comparison.fixed_factors), metric.name]),
         experiment=run.name,
         digest=run.digest,
         factor=analysis.factor,
@@ -182,7 +181,7 @@ def _state(
     facts |= _configurations(run, base)
     if not _is_configuration(analysis.factor):
         facts |= _configurations(run, candidate)
-    return StateRecord(_digest([run.host.id, facts]), run.host.id, facts)
+    return StateRecord(short_digest([run.host.id, facts]), run.host.id, facts)
 
 
 def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
@@ -209,7 +208,9 @@ def _page_cache(run: RunRecord, treatments: Iterable[TreatmentAnalysis]) -> dict
 
 def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
     return {
-        f"configuration {level}": _digest([each.to_json() for each in run.spec.layers(str(level))])
+        f"configuration {level}": short_digest(
+            [each.to_json() for each in run.spec.layers(str(level))]
+        )
         for factor, level in treatment.resolved.items()
         if _is_configuration(factor)
     }
@@ -217,8 +218,3 @@ def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, s
 
 def _is_configuration(factor: str) -> bool:
     return factor.rpartition(".")[2] == "configuration"
-
-
-def _digest(identity: object) -> str:
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

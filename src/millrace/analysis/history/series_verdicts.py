@@ -9,7 +9,7 @@ from typing import Literal
 
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import decide_interval
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.stats.change_points import FEWEST_TO_TELL, Sensitivity, change_points, follows_trend
 
 Outcome = Literal["moved", "not moved", "trend", "too few points"]

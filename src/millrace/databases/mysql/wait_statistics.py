@@ -22,7 +22,7 @@ from millrace.databases.monitoring import ServerTotals
 from millrace.databases.mysql import performance_schema, query
 from millrace.databases.mysql.observable import Observable
 from millrace.errors import Unavailable
-from millrace.model.observations import Digest, TimedEvent, Waits
+from millrace.model.observations import DIGEST_COUNTS, Digest, TimedEvent, Waits
 
 REST = "(prepared statements)"
 
@@ -36,13 +36,8 @@ _PICOSECONDS = 1e12
 _FEW = 0.01
 
 _TIMES = ("wait", "lock", "cpu")
-_COUNTS = (
-    "rows_examined", "rows_sent", "rows_affected", "tmp_tables", "tmp_disk_tables",
-    "no_index_used", "sort_rows", "errors",
-)  # fmt: skip
-
-_COUNTERS = ("count", *_TIMES, *_COUNTS)
-_UNCOUNTED = ("lock", *(name for name in _COUNTS if name not in ("rows_affected", "errors")))
+_COUNTERS = ("count", *_TIMES, *DIGEST_COUNTS)
+_UNCOUNTED = ("lock", *(name for name in DIGEST_COUNTS if name not in ("rows_affected", "errors")))
 
 Snapshot = Mapping[str, Mapping[Any, Row]]
 _Timed = TypeVar("_Timed", TimedEvent, Digest)
@@ -178,7 +173,7 @@ def _digest(row: Row, *, reports_cpu: bool) -> Digest:
         wait_s=row["wait"] / _PICOSECONDS,
         lock_s=None if row["lock"] is None else row["lock"] / _PICOSECONDS,
         cpu_s=None if row["cpu"] is None or not reports_cpu else row["cpu"] / _PICOSECONDS,
-        **{name: row[name] for name in ("count", *_COUNTS)},
+        **{name: row[name] for name in ("count", *DIGEST_COUNTS)},
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from millrace.analysis.compare.bisection import Bisection, change_found
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.bisection.sentences import answer, notes
 from millrace.report.common.json_parts import From, Part, TextOrNull, part
 from millrace.stats.bisection_model import Found, Next, NoChange

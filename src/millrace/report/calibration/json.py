@@ -7,7 +7,7 @@ from pydantic import Field
 from millrace.analysis.compare.calibration_model import Calibration, Noise
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.calibration.sentences import sentences
 from millrace.report.common.json_parts import From, Part, TextOrNull, part
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.history.overview import ChangeGroup, SeriesView
 from millrace.levels import Level
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.common.json_parts import From, Part, TextOrNull, document_text, part
 from millrace.report.history.tables import group_text
 from millrace.store.history_records import ChangeState, Remeasured, StateRecord

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.compare.model import Comparison, FirstCause, RunAnalysis
+from millrace.analysis.compare.model import DIFFERENCES, Comparison, FirstCause, RunAnalysis
 from millrace.levels import level_text
 from millrace.report.common.wording import listed
 
@@ -45,7 +45,7 @@ def _cause(comparison: Comparison, analysis: RunAnalysis) -> FirstCause | None:
         comparison.is_beyond(analysis.margin)
         or (comparison.estimate is not None and comparison.estimate.excludes_1)
     )
-    differs = looks_different or comparison.verdict in ("regression", "improvement")
+    differs = looks_different or comparison.verdict in DIFFERENCES
     # Explanations are of the time of an operation, not of a percentile or of CPU time.
     explained = [each.name for each in (analysis.headline, analysis.time) if each is not None]
     if not differs or comparison.metric.name not in explained:

@@ -5,19 +5,25 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.effects import main_terms
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Dependence, LevelsEffect, RunAnalysis, Term, Verdict
+from millrace.analysis.compare.model import (
+    DIFFERENCES,
+    Dependence,
+    LevelsEffect,
+    RunAnalysis,
+    Term,
+    Verdict,
+)
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.common.wording import listed
+from millrace.report.run.units import UNITS_OF_TIME
 from millrace.stats.effects import Effect
 
 TITLE = "What the difference depends on"
 _FEW = 3  # at most this many levels are named, each with its size
 _ANY_SIZE = 1.0  # what may be twice as fast or half as fast is not known at all
-_OF_SPEED = ("s", "ms", "µs")
-_DIFFERENT: tuple[Verdict, ...] = ("regression", "improvement")
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
     """Say that no factor is shown to matter: about the same everywhere, or unknown."""
     candidate = level_text(analysis.factor, dependence.candidate)
     word = _word(dependence.verdict, analysis.headline)
-    is_different = dependence.verdict in _DIFFERENT
+    is_different = dependence.verdict in DIFFERENCES
     is_everywhere = is_different and dependence.everywhere == dependence.verdict
     size = _size(dependence.overall)
     if dependence.verdict == "equivalent":
@@ -84,9 +90,9 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
 def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
     """Return text such as ``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; ...``."""
     candidate, margin = level_text(analysis.factor, dependence.candidate), analysis.margin
-    sides = {each: [at for at in term.at if at.verdict == each] for each in _DIFFERENT}
+    sides = {each: [at for at in term.at if at.verdict == each] for each in DIFFERENCES}
     sides = {verdict: at for verdict, at in sides.items() if at}
-    others = [at for at in term.at if at.verdict not in _DIFFERENT]
+    others = [at for at in term.at if at.verdict not in DIFFERENCES]
     if not sides:
         ends = sorted(term.at, key=lambda at: at.here.ratio)
         low, high = (f"{_change(at.here)} {where(at.levels)}" for at in (ends[0], ends[-1]))
@@ -137,7 +143,7 @@ def where(levels: Mapping[str, Level]) -> str:
 
 
 def _word(verdict: Verdict, metric: Metric) -> str:
-    is_speed = metric.unit.endswith("/s") or metric.unit in _OF_SPEED
+    is_speed = metric.unit.endswith("/s") or metric.unit in UNITS_OF_TIME
     worse, better = ("slower", "faster") if is_speed else ("worse", "better")
     return worse if verdict == "regression" else better
 

@@ -6,7 +6,7 @@ from millrace.analysis.compare.latencies import Latency
 from millrace.analysis.compare.maintenance import MaintenanceFigures, PartFigures
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.levels import factor_text, level_value
+from millrace.levels import factor_text
 from millrace.report.common.formatting import (
     MISSING,
     grouped_text,
@@ -14,8 +14,8 @@ from millrace.report.common.formatting import (
     latency_text,
     percent_text,
 )
-from millrace.report.common.tables import Column, Row, Section, Table, text_columns
-from millrace.report.run.tables import sections_of
+from millrace.report.common.tables import Column, Table, text_columns
+from millrace.report.run.tables import sections_of, sections_of_rows
 
 _PERCENTS = (50, 99)
 
@@ -64,15 +64,11 @@ def _parts_table(analysis: RunAnalysis) -> Table:
         Column("longest"),
         Column("count", drop=1),
     )
-    sections = (
-        Section(group.label, tuple(row for each in group.treatments for row in _part_rows(each)))
-        for group in analysis.groups
-    )
-    shown = tuple(section for section in sections if section.rows)
-    return Table("Clients before, during and after maintenance", columns, shown)
+    title = "Clients before, during and after maintenance"
+    return Table(title, columns, sections_of_rows(analysis, _part_rows))
 
 
-def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Row]:
+def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
     if treatment.maintenance is None:
         return
     before = treatment.maintenance.parts[0].throughput
@@ -80,8 +76,7 @@ def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Row]:
         latency = _latency(treatment, figures)
         throughput = figures.throughput
         share = throughput / before if throughput is not None and before else None
-        cells = (
-            level_value(treatment.level),
+        yield (
             figures.part,
             known_text(throughput, grouped_text),
             known_text(share, percent_text),
@@ -89,7 +84,6 @@ def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Row]:
             latency_text(latency.maximum_s) if latency else MISSING,
             f"{figures.transactions:,.0f}",
         )
-        yield Row(cells, is_base=treatment.is_base)
 
 
 def _latency(treatment: TreatmentAnalysis, figures: PartFigures) -> Latency | None:

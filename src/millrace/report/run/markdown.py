@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
 from millrace.analysis.compare.published import published_comparison
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
@@ -116,7 +116,7 @@ def _cell(cell: Cell) -> str:
     if cell.verdict is None:
         return _plain(cell.text)
     text = f"{GLYPHS[cell.verdict]} {cell.text}"
-    if cell.verdict in ("regression", "improvement"):
+    if cell.verdict in DIFFERENCES:
         text = f"{GLYPHS[cell.verdict]} **{cell.text}**"
     return f"{text}<br><sub>{cell.interval}</sub>" if cell.interval else text
 

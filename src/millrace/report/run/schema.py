@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from millrace.analysis.compare import model
 from millrace.levels import Level
-from millrace.model.run_spec import Direction
+from millrace.model.measurements import Direction
 from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull
 from millrace.report.run.treatment_schema import TreatmentPart
 from millrace.stats.ratio import Looks

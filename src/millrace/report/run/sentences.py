@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import Comparison, RunAnalysis
+from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.report.common.formatting import counted, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
@@ -15,7 +15,6 @@ from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2
-_DIFFERENCES = ("regression", "improvement")
 
 # How comparisons of each verdict are counted: one, and several.
 COUNTED = {
@@ -105,7 +104,7 @@ def _not_in_headline(metric: Metric, analysis: RunAnalysis) -> list[Comparison]:
     return [
         each
         for each in analysis.comparisons(metric)
-        if verdict_text(each) in _DIFFERENCES
+        if verdict_text(each) in DIFFERENCES
         and not _shows(headline[each.base_id, each.candidate_id], each, analysis.margin)
     ]
 
@@ -169,7 +168,7 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
     text += f"{measured}: {verdict_text(comparison)}"
-    if comparison.verdict in _DIFFERENCES:
+    if comparison.verdict in DIFFERENCES:
         return f"{text}{_lost(comparison)}."
     return f"{text}, {comparison.reason}."
 
@@ -260,7 +259,7 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
         if not of_verdict:
             continue
         part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
-        if verdict in _DIFFERENCES:
+        if verdict in DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
         elif (nearest := undecided.clearest(of_verdict, analysis.margin)) is not None:
             part += f" (clearest: {_brief(nearest, analysis)})"

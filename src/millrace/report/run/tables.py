@@ -1,6 +1,6 @@
 """The tables of a run: results, ratios, published figures, sizes, steps, trials, servers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
@@ -35,13 +35,25 @@ def sections_of(
     analysis: RunAnalysis, cells: Callable[[TreatmentAnalysis], Sequence[str] | None]
 ) -> tuple[Section, ...]:
     """Return a section a group, with a row for each treatment that has any cells."""
+
+    def rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
+        if (found := cells(treatment)) is not None:
+            yield found
+
+    return sections_of_rows(analysis, rows)
+
+
+def sections_of_rows(
+    analysis: RunAnalysis, rows: Callable[[TreatmentAnalysis], Iterable[Sequence[str]]]
+) -> tuple[Section, ...]:
+    """Return a section a group, with the rows of each treatment behind its level."""
     sections = (
         Section(
             group.label,
             tuple(
-                Row((level_value(treatment.level), *found), is_base=treatment.is_base)
+                Row((level_value(treatment.level), *cells), is_base=treatment.is_base)
                 for treatment in group.treatments
-                if (found := cells(treatment)) is not None
+                for cells in rows(treatment)
             ),
         )
         for group in analysis.groups

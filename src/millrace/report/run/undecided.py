@@ -10,6 +10,7 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import counted, percent_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
+from millrace.report.run.units import UNITS_OF_TIME
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS
 
@@ -17,7 +18,6 @@ MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 _SMALLEST_P = 0.001
 _CHANCE = 0.5  # a p-value from here on shows nothing but chance
 _RESERVE = 1.1  # times the expected time: a block must fit in it whole
-_TIMES = ("s", "ms", "µs")
 
 
 def unit_of_evidence(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -198,7 +198,7 @@ def _adding(analysis: RunAnalysis, more: int) -> str:
 def _direction(ratio: float, metric: Metric) -> str:
     if metric.unit.endswith("/s"):
         return "faster" if ratio > 1 else "slower"
-    if metric.unit in _TIMES:
+    if metric.unit in UNITS_OF_TIME:
         return "longer" if ratio > 1 else "shorter"
     return "higher" if ratio > 1 else "lower"
 

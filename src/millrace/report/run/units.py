@@ -12,6 +12,7 @@ from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAn
 from millrace.stats.spread import Summary
 
 _UNITS = (("µs", 1e6, 1e-3), ("ms", 1e3, 1.0))  # unit, how many make a second, for less than
+UNITS_OF_TIME = ("s", "ms", "µs")
 _OF_ONE = (("transactions",), ("replicated_transactions",), ("rows",))  # denominators
 
 _VALUES = (

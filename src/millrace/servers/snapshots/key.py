@@ -17,6 +17,7 @@ from typing import Any
 
 from millrace import __version__, databases
 from millrace.databases.base import Options
+from millrace.model.documents import canonical
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
@@ -33,8 +34,7 @@ class SnapshotKey:
     @property
     def digest(self) -> str:
         """The SHA-256 of all parts, in hex."""
-        text = json.dumps(self.parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(canonical(self.parts).encode()).hexdigest()
 
     @property
     def name(self) -> str:

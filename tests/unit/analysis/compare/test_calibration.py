@@ -19,8 +19,9 @@ from millrace.analysis.compare.calibration import (
     noise_of,
     sequential_verdicts,
 )
-from millrace.analysis.compare.calibration_model import FALSE, Calibration, Pair
+from millrace.analysis.compare.calibration_model import Calibration, Pair
 from millrace.analysis.compare.comparability import Comparability
+from millrace.analysis.compare.model import DIFFERENCES
 from millrace.model.run_spec import Calibrates
 from millrace.report.calibration.json import as_json
 from millrace.report.calibration.sentences import (
@@ -87,7 +88,7 @@ def test_false_verdicts_are_as_rare_as_is_claimed() -> None:
     verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=0.001, most=16)
     assert len(verdicts) >= 200
     excluding = sum(each.excludes_1 for each in verdicts)
-    assert sum(each.verdict in FALSE for each in verdicts) <= excluding < 18
+    assert sum(each.verdict in DIFFERENCES for each in verdicts) <= excluding < 18
     above = sum(each.estimate.ratio > 1 for each in verdicts)
     assert 72 < above < 128  # four standard deviations from a half
 
@@ -168,7 +169,7 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
         for drift in (math.exp(-each.block / 230),)
     ]
     verdicts, _ = sequential_verdicts(drifting, direction="higher", margin=MARGIN, most=16)
-    assert sum(each.verdict in FALSE for each in verdicts) <= 1
+    assert sum(each.verdict in DIFFERENCES for each in verdicts) <= 1
     noise = noise_of(drifting)
     assert noise is not None
     assert noise.log_sd < 0.012 < 0.15 < noise.trials_cv
@@ -177,7 +178,7 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
         for n, (a, b) in enumerate(zip(drifting[:80], drifting[80:], strict=True))
     ]
     wrong, _ = sequential_verdicts(apart, direction="higher", margin=MARGIN, most=16)
-    assert sum(each.verdict in FALSE for each in wrong) > len(wrong) / 2
+    assert sum(each.verdict in DIFFERENCES for each in wrong) > len(wrong) / 2
 
 
 def test_what_is_refused_is_neither_false_nor_found_and_ends_when_it_is_for_good() -> None:

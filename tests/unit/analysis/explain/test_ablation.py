@@ -17,7 +17,8 @@ from millrace.analysis.explain.ablation import (
     Recovery,
     ablation,
 )
-from millrace.model.run_spec import Ablates, Aligned, Direction
+from millrace.model.measurements import Direction
+from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.ablation import sentences
 from millrace.stats.mean import MeanEstimate
 from millrace.store.records import (
