@@ -18,7 +18,8 @@ able to reach them.
 
 A path from a variable is checked at each use: a path that neither is a directory nor can become one
 is a user error. All directories but work are also checked for write access of other users, because
-millrace runs and trusts the files in them (see ``shared_directories``).
+millrace runs and trusts the files in them (see ``shared_directories``). Work is checked before its
+use; it may be one like /tmp, since nobody else knows the names of instances in advance.
 """
 
 import errno

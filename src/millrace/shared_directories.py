@@ -14,31 +14,35 @@ _MOST_LINKS = 40  # in one path, the kernel's own limit
 _ROOT = 0
 
 
-def refuse_shared(place: Path, variable: str) -> None:
-    """Raise HostError for a directory in which another user could replace millrace's files.
+def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False) -> None:
+    """Raise HostError for a directory in which another user could plant or replace files.
 
     Where millrace is root, this includes all parent directories: a user who can rename one of them
-    could make root write elsewhere. An ordinary user's servers run as that user, so that there is
-    nothing to gain. Where ``place`` does not exist yet, root must not create it where another user
-    could be faster. No link on the way may be replaceable by another user. ``variable`` is the
-    environment variable that names another place.
+    could make root write elsewhere. Where ``place`` does not exist yet, root must not create it
+    where another user could be faster. No link on the way may be replaceable by another user.
+
+    A sticky directory such as /tmp lets nobody replace files, but lets everybody plant one whose
+    name is known. So it can be a parent, and ``place`` itself only where it ``has_secret_names``.
+    ``variable`` is the environment variable that names another place.
     """
     _refuse_links_of_others(place, variable)
     is_root = os.geteuid() == 0
     resolved = place.resolve()
     if not is_root and not resolved.exists():
         return
+    may_be_sticky = has_secret_names or not resolved.exists()
     while not resolved.exists():
         resolved = resolved.parent
     for directory in (resolved, *resolved.parents) if is_root else (resolved,):
         status = directory.stat()
-        if is_root and status.st_uid != 0:
+        if not _is_of_us(status):
             problem = f"the user with the number {status.st_uid}, who owns it,"
-            mend = f"chown root {shlex.quote(str(directory))}"
-        elif may_others_write(status) and not status.st_mode & stat.S_ISVTX:
+            mend = f"chown {'root' if is_root else os.geteuid()} {shlex.quote(str(directory))}"
+        elif may_others_write(status) and not (may_be_sticky and status.st_mode & stat.S_ISVTX):
             problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
             mend = f"chmod go-w {shlex.quote(str(directory))}"
         else:
+            may_be_sticky = True
             continue
         raise HostError(
             f"{directory}: {problem} could replace millrace's files there",
@@ -77,23 +81,40 @@ def is_own(status: os.stat_result) -> bool:
     return is_plain and not may_others_write(status)
 
 
+def is_closed(status: os.stat_result) -> bool:
+    """Return whether only this process's user and root can add files to a directory."""
+    return _is_of_us(status) and not may_others_write(status)
+
+
 def may_others_write(status: os.stat_result) -> bool:
     """Return whether a mode lets others write; to root, a group counts as others."""
     others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
     return bool(status.st_mode & others)
 
 
-def _refuse_links_of_others(place: Path, variable: str) -> None:
-    """Raise HostError where a path leads over a link of another user in a directory open to all."""
+def link_of_others(path: Path) -> tuple[Path, int] | None:
+    """Return a link on the way, and its owner: another user's in a directory open to others."""
     with contextlib.suppress(OSError):  # the rest of the path does not exist yet
-        for entry, status in on_the_way(place.absolute()):
-            is_others = stat.S_ISLNK(status.st_mode) and status.st_uid not in (_ROOT, os.geteuid())
+        for entry, status in on_the_way(path.absolute()):
+            is_others = stat.S_ISLNK(status.st_mode) and not _is_of_us(status)
             if is_others and may_others_write(entry.parent.lstat()):
-                raise HostError(
-                    f"{entry}: the user with the number {status.st_uid}, whose link this is, could "
-                    "have millrace's files lie anywhere",
-                    hint=f"remove it, or name another place with {variable}",
-                )
+                return entry, status.st_uid
+    return None
+
+
+def _is_of_us(status: os.stat_result) -> bool:
+    return status.st_uid in (_ROOT, os.geteuid())
+
+
+def _refuse_links_of_others(place: Path, variable: str) -> None:
+    found = link_of_others(place)
+    if found is not None:
+        link, owner = found
+        raise HostError(
+            f"{link}: the user with the number {owner}, whose link this is, could have millrace's "
+            "files lie anywhere",
+            hint=f"remove it, or name another place with {variable}",
+        )
 
 
 def _parts(path: Path) -> list[str]:

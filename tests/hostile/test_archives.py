@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from elftools.common.exceptions import ELFError
 
-from millrace.errors import MillraceError
+from millrace import databases
+from millrace.databases.mysql.packaging import MysqlPackaging
+from millrace.databases.packaging import Located
+from millrace.errors import MillraceError, TrialFailed, UserError
 from millrace.host import elf
+from millrace.host.read_as_user import read_as_user
 from millrace.model.servers import Artefact, InstalledServer
 from millrace.servers import added, install
 from millrace.servers.sources import fetch
 from millrace.servers.unpack import Unusable, unpack
+from tests.unit.databases.test_families import SCRIPTS, site
 from tests.unit.servers import small_servers
 
 
@@ -139,3 +146,53 @@ def test_what_was_hashed_is_what_is_unpacked(
 
 def packed(tree: Path, directory: Path) -> str:
     return str(small_servers.tarball(tree, directory / "vendor.tar.gz"))
+
+
+def test_a_build_of_another_user_changes_no_file_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner can let the program lead to any file once millrace has found it."""
+    tree = small_servers.tree(tmp_path / "build")
+    victim = tmp_path / "shadow"
+    victim.write_text("root's")
+    victim.chmod(0o600)
+    locate = MysqlPackaging.locate
+
+    def locate_and_replace(packaging: MysqlPackaging, directory: Path) -> Located:
+        located = locate(packaging, directory)
+        located.program.unlink()
+        located.program.symlink_to(victim)
+        return located
+
+    monkeypatch.setattr(MysqlPackaging, "locate", locate_and_replace)
+    with pytest.raises(UserError, match="bin/mysqld may not be executed") as caught:
+        added.add_directory("mine", "mysql", tree)
+    assert "chmod +x" in (caught.value.hint or "")
+    assert victim.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read files of others")
+def test_a_build_of_another_user_is_fed_no_file_that_only_root_may_read(tmp_path: Path) -> None:
+    where = replace(site(tmp_path, "mysql-5.6.24"), uid=60_950)
+    for parent in tmp_path.parents[:-1]:
+        if parent.stat().st_mode & 0o001 == 0:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    lifecycle = databases.get("mysql").lifecycle
+    assert SCRIPTS[0].encode() in lifecycle.initialisation(where, ()).stdin
+    victim = tmp_path / "shadow"
+    victim.write_text("root's")
+    victim.chmod(0o600)
+    script = where.server.share_dir / SCRIPTS[0]
+    script.unlink()
+    script.symlink_to(victim)
+    with pytest.raises(TrialFailed, match="the user 60950 cannot read it"):
+        lifecycle.initialisation(where, ())
+
+
+@pytest.mark.parametrize("uid", [None, 60_950])
+def test_a_script_without_end_is_refused(tmp_path: Path, uid: int | None) -> None:
+    if uid is not None and os.geteuid() != 0:
+        pytest.skip("only root may become another user")
+    with pytest.raises(ValueError, match="larger than 10 bytes"):
+        read_as_user(Path("/dev/zero"), uid, limit_bytes=10)

@@ -166,7 +166,6 @@ def test_an_account_that_others_can_have_written_is_none(
     directory = tmp_path / "work" / ID
     directory.mkdir(parents=True)
     file = planted(state, directory)
-    (state / "instances").chmod(0o1777)
     match how:
         case "owned":
             os.chown(file, OTHER_USER, 0)

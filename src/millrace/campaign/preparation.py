@@ -40,6 +40,7 @@ from millrace.model.roles import MEASURED
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
+from millrace.shared_directories import refuse_shared
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from millrace.trial import cpu_idle
@@ -232,6 +233,7 @@ def work_directory(place: Path) -> Path:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except OSError as error:
         raise paths.problem(error, f"{place}: {error.strerror}", hint=_OTHER_PLACE) from error
+    refuse_shared(place, "MILLRACE_WORK", has_secret_names=True)
     return place
 
 

@@ -14,8 +14,9 @@ class Site:
     """The location of one instance, from which its family writes command lines.
 
     The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
-    ``user_argument`` is the user to name where the server must run as root. ``password`` is the
-    password of every account. The server listens at ``port`` where ``by_tcp``.
+    ``uid`` is the number of the server's user, None where that is millrace's. ``user_argument`` is
+    the user to name where the server must run as root. ``password`` is the password of every
+    account. The server listens at ``port`` where ``by_tcp``.
     """
 
     server: InstalledServer
@@ -29,6 +30,7 @@ class Site:
     user_argument: str | None
     password: str = field(repr=False)
     by_tcp: bool = True
+    uid: int | None = None
 
 
 @dataclass(frozen=True)

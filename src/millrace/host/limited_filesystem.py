@@ -10,6 +10,7 @@ import fcntl
 import os
 import struct
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,13 +89,11 @@ def limited_filesystem(
 
 def require_limited_filesystem(work_dir: Path) -> None:
     """Make and remove a small one below ``work_dir``. Raise Unavailable with the reason."""
-    directory = work_dir / f".limited-{os.getpid()}"
-    directory.mkdir(mode=0o700)
-    try:
-        with limited_filesystem(directory.with_suffix(".image"), directory, _PROBE_BYTES):
+    with tempfile.TemporaryDirectory(prefix=".limited-", dir=work_dir) as name:
+        directory = Path(name, "mounted")
+        directory.mkdir(mode=0o700)
+        with limited_filesystem(Path(name, "image"), directory, _PROBE_BYTES):
             pass
-    finally:
-        directory.rmdir()
 
 
 def _make_image(image: Path, size_bytes: int) -> None:

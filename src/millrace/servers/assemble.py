@@ -7,6 +7,7 @@ when it is complete and its program has answered, so that every server under its
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -100,8 +101,7 @@ def finish(
     cannot run here, naming the missing library.
     """
     located = databases.get(request.family).packaging.locate(tree)
-    if not os.access(located.program, os.X_OK):
-        located.program.chmod(0o755)
+    _require_executable(located.program, place)
     bundled = _bundle_libraries(place, located, request.name, packages, on_event)
     directories = (place / "lib", *bundled.bundled_dirs)
     layout = Layout(
@@ -128,6 +128,22 @@ def finish(
     manifest.write(made, place)
     manifest.read(place)  # an unreadable manifest would stop every later command
     return made
+
+
+def _require_executable(program: Path, place: Path) -> None:
+    """Make an unpacked program executable, as a zip without modes leaves it.
+
+    Raise UserError for one that is used in place: it may be another user's, whose link could lead
+    to any file of the host.
+    """
+    if os.access(program, os.X_OK):
+        return
+    if not program.is_relative_to(place.resolve()):
+        raise UserError(
+            f"{program} may not be executed",
+            hint=f"build it completely, or as its owner: chmod +x {shlex.quote(str(program))}",
+        )
+    program.chmod(0o755)
 
 
 def assemble(

@@ -50,6 +50,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
         raise UserError(
             f"{path}: is a directory, not a results store", hint="name a file with --store PATH"
         )
+    private.refuse_open_directory(path)
     if not exists:
         if read_only or not create:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Close the files of a results store to other users.
+"""Close the files of a results store to other users, and refuse directories open to them.
 
 A user who can open a file of an SQLite database for reading can lock it, and so end another user's
 run. SQLite gives its write-ahead log and its index the permissions of the database.
@@ -9,9 +9,25 @@ import os
 import stat
 from pathlib import Path
 
+from millrace.errors import UserError
+
 _OF_SQLITE = ("", "-wal", "-shm", "-journal")
 _DIRECTORIES = (".artefacts", ".events")
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def refuse_open_directory(path: Path) -> None:
+    """Raise UserError where every user may add files to the directory of a store.
+
+    SQLite takes a journal beside the file for its own, and replaces the content by the journal's.
+    """
+    for directory in {path.parent, Path(os.path.realpath(path)).parent}:
+        with contextlib.suppress(OSError):  # it is made later, or refused
+            if directory.stat().st_mode & stat.S_IWOTH:
+                raise UserError(
+                    f"{path}: every user of this host could change a results store in {directory}",
+                    hint=f"move it to a directory of your own, or chmod o-w {directory}",
+                )
 
 
 def make_file(path: Path) -> None:

@@ -19,7 +19,10 @@ from millrace.databases.base import version_key
 from millrace.databases.lifecycle import Initialisation, Site
 from millrace.databases.mysql import options
 from millrace.errors import TrialFailed
+from millrace.host.read_as_user import read_as_user
 from millrace.model.servers import InstalledServer, Option
+
+_SCRIPT_LIMIT_BYTES = 64 << 20
 
 
 class _Data(BaseModel):
@@ -114,7 +117,7 @@ class MysqlLifecycle:
         )
         if entry.method == "initialize":
             return Initialisation(arguments=arguments, init_file=accounts.encode())
-        scripts = [path.read_bytes() for path in _scripts(entry, site.server)]
+        scripts = [_content(path, site) for path in _scripts(entry, site.server)]
         statements = [f"{statement};\n".encode() for statement in entry.first]
         return Initialisation(
             arguments=arguments,
@@ -138,6 +141,19 @@ def _entry_for(
 ) -> InitialisationEntry:
     version = version_key(server.version)
     return [entry for entry in entries if version_key(entry.since) <= version][-1]
+
+
+def _content(script: Path, site: Site) -> bytes:
+    """Return a script as the server's user reads it: the build may be another user's."""
+    try:
+        return read_as_user(script, site.uid, limit_bytes=_SCRIPT_LIMIT_BYTES)
+    except (OSError, ValueError) as error:
+        raise TrialFailed(
+            f"{site.server.name}: a script of its build, which is needed to make a data "
+            f"directory, cannot be read: {error}",
+            hint="let every user read the build, or run millrace as the build's owner",
+            step="initialise",
+        ) from error
 
 
 def _scripts(entry: InitialisationEntry, server: InstalledServer) -> list[Path]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
+from millrace.shared_directories import link_of_others
 from millrace.shown_text import shown
 
 _HEAD_BYTES = 4096
@@ -81,6 +82,14 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
     """Raise UserError where ``path``, named by ``option``, lacks a directory or is another file."""
     if _is_stream(path):
         return
+    found = link_of_others(path)
+    if found is not None:
+        link, owner = found
+        raise UserError(
+            f"cannot write {_asked(option)} {path}: {link} is a link of the user with the number "
+            f"{owner}, who could have it replace any file",
+            hint=f"remove the link, or name a file in a directory of your own with {option}",
+        )
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise UserError(

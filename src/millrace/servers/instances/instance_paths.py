@@ -40,7 +40,7 @@ def make_directories(
     directory = directories[0]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        refuse_shared(directory.parent, "MILLRACE_WORK")
+        refuse_shared(directory.parent, "MILLRACE_WORK", has_secret_names=True)
         for path in directories:
             path.mkdir(mode=0o700)
             if uid is not None:

@@ -76,6 +76,7 @@ def create(
             user_argument=runs_as.argument,
             password=secrets.token_hex(16),
             by_tcp=by_tcp,
+            uid=runs_as.uid,
         )
         instance = Instance(site, options, runs_as=runs_as, record=record, log=log)
         undo.callback(instance.leave)

@@ -28,7 +28,7 @@ from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_kept
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.create_restore import NotKept, refuse_file
-from millrace.shared_directories import is_own, may_others_write
+from millrace.shared_directories import is_own, may_others_write, refuse_shared
 
 _MOST_FILES = 200_000
 
@@ -80,6 +80,7 @@ class KeptData:
                 f"{error.strerror}",
                 hint="free space there, or name another place with MILLRACE_WORK",
             ) from error
+        _root()  # check that no other user created it first
         _append(self.directory / _TRIAL, self.trial)
         if instance is not None:
             _append(self.directory / _PASSWORD, instance.password)
@@ -157,7 +158,13 @@ _TRIAL, _PASSWORD, _PROGRESS = "trial", "password", "progress"
 
 
 def _root() -> Path:
-    return paths.work_dir() / KEPT
+    """Return the directory of all, which may not exist yet. Raise HostError where it is not safe.
+
+    Its name is known: where every user may write to the work directory, anybody can plant it.
+    """
+    root = paths.work_dir() / KEPT
+    refuse_shared(root, "MILLRACE_WORK")
+    return root
 
 
 def _trial_of(directory: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from millrace.errors import HostError, NotServed
 from millrace.model.events import DownloadMoved, OnEvent
 from millrace.servers.instances.signals import signals_held
+from millrace.shared_directories import is_closed
 
 _PACKAGE_OF = {
     "mvn": "maven",
@@ -39,6 +40,20 @@ def require(program: str, purpose: str) -> str:
     return path
 
 
+def directory_of_settings() -> Path:
+    """Return the directory that clients run in, where they find the settings of a project.
+
+    mvn and npm read ``.mvn`` and ``.npmrc`` there and in its parents, and these settings can run
+    programs. So it is this process's own directory only where no other user can have left settings.
+    """
+    try:
+        here = Path.cwd()
+        is_safe = all(is_closed(each.stat()) for each in (here, *here.parents))
+    except OSError:  # it was removed, or may not be seen
+        return Path("/")
+    return here if is_safe else Path("/")
+
+
 def run(
     command: Sequence[str],
     *,
@@ -46,7 +61,9 @@ def run(
     watch: Callable[[], None] = lambda: None,
     directory: Path | None = None,
 ) -> str:
-    """Run a client in a directory and return its stdout, calling ``watch`` a few times a second.
+    """Run a client and return its stdout, calling ``watch`` a few times a second.
+
+    It runs in ``directory``, by default in that of settings.
 
     Raise HostError with the client's own words when it is missing or fails, NotServed where they
     say that the package does not exist. End the client when this process is interrupted.
@@ -62,7 +79,7 @@ def run(
                     stdout=stdout,
                     stderr=stderr,
                     env={**os.environ, "LC_ALL": "C.UTF-8"},
-                    cwd=directory,
+                    cwd=directory or directory_of_settings(),
                 )
             _wait(client, watch)
         finally:

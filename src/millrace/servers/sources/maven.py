@@ -32,7 +32,7 @@ _HOME = re.compile(r"^Maven home: (.+)$", re.MULTILINE)
 def address(coordinate: Maven) -> str | None:
     """Return the artefact's URL; None where only ``mvn`` can fetch it. Raise HostError."""
     user_home = _user_home()
-    if has_other_settings(Path.cwd(), user_home):
+    if has_other_settings(clients.directory_of_settings(), user_home):
         return None
     home = _HOME.search(clients.run(["mvn", "--version"], purpose=f"to download {coordinate}"))
     if home is None:

@@ -1,0 +1,148 @@
+"""Test that nothing is used that other users can plant in directories like /tmp."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from millrace import paths
+from millrace.campaign.preparation import work_directory
+from millrace.errors import HostError, UserError
+from millrace.report.common import output_files
+from millrace.servers.snapshots import kept_data
+from millrace.servers.snapshots.kept_data import KeptData
+from millrace.servers.sources import clients, maven
+from millrace.store.store import Store
+
+OTHER_USER = 60_950
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for another user")
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Return a directory like /tmp, to which every user may add files."""
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
+
+
+@only_root
+@pytest.mark.parametrize("below", ["", "project/of/root"])
+def test_package_clients_find_no_settings_of_another_user(
+    below: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``.mvn/jvm.config`` in any parent makes mvn load a library, with the user's rights."""
+    here = shared / below
+    here.mkdir(parents=True, exist_ok=True)
+    (shared / ".mvn").mkdir()
+    os.chown(shared / ".mvn", OTHER_USER, OTHER_USER)
+    monkeypatch.chdir(here)
+    assert clients.run(["pwd"], purpose="to test") == "/\n"
+    assert not maven.has_other_settings(clients.directory_of_settings(), shared)
+    shared.chmod(0o755)
+    os.chown(shared, OTHER_USER, 0)
+    assert clients.run(["pwd"], purpose="to test") == "/\n"
+    os.chown(shared, 0, 0)
+    closed = all(each.stat().st_mode & 0o022 == 0 for each in here.parents)
+    assert clients.run(["pwd"], purpose="to test") == (f"{here}\n" if closed else "/\n")
+
+
+def test_clients_run_in_the_root_where_their_directory_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert clients.run(["pwd"], purpose="to test") == "/\n"
+
+
+@only_root
+@pytest.mark.parametrize("variable", ["CACHE", "STATE", "SNAPSHOTS"])
+def test_everybody_may_plant_files_in_a_sticky_directory(
+    variable: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"MILLRACE_{variable}", str(shared))
+    with pytest.raises(HostError, match=f"{shared}: every user of this host"):
+        getattr(paths, f"{variable.lower()}_dir")()
+    monkeypatch.setenv(f"MILLRACE_{variable}", str(shared / "mine"))
+    assert getattr(paths, f"{variable.lower()}_dir")() == shared / "mine"
+
+
+@only_root
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_an_ordinary_user_uses_no_directory_of_another_one(
+    mode: int, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers run as that user, so their programs could be anything."""
+    cache = shared / "cache"
+    cache.mkdir()
+    cache.chmod(mode)
+    os.chown(cache, OTHER_USER, OTHER_USER)
+    monkeypatch.setenv("MILLRACE_CACHE", str(cache))
+    monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER + 1)
+    with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
+        paths.cache_dir()
+    assert f"chown {OTHER_USER + 1} " in (caught.value.hint or "")
+    monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)
+    with contextlib.nullcontext() if mode == 0o755 else pytest.raises(HostError, match="every"):
+        assert paths.cache_dir() == cache
+
+
+@only_root
+def test_kept_data_is_in_no_directory_of_another_user(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is known, so anybody could make it first, and let names in it lead elsewhere."""
+    monkeypatch.setenv("MILLRACE_WORK", str(shared))
+    KeptData.of("run/trial").begin(None)
+    KeptData.of("run/trial").remove()
+    (shared / "kept").mkdir()
+    os.chown(shared / "kept", OTHER_USER, OTHER_USER)
+    for look in (lambda: KeptData.of("run/trial"), kept_data.all_kept):
+        with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
+            look()
+    assert list((shared / "kept").iterdir()) == []
+
+
+def test_a_work_directory_that_others_can_change_is_refused_before_it_is_used(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    work.chmod(0o777)
+    with pytest.raises(HostError, match="could replace millrace's files"):
+        work_directory(work)
+    work.chmod(0o1777)
+    assert work_directory(work) == work
+
+
+def test_no_store_is_where_every_user_may_add_a_journal(shared: Path) -> None:
+    for create in (True, False):
+        with pytest.raises(UserError, match="every user of this host could change"):
+            Store.open(shared / "results.sqlite", create=create)
+    assert list(shared.iterdir()) == []
+    (shared / "mine").mkdir()
+    Store.open(shared / "mine/results.sqlite", create=True).close()
+    link = shared.parent / "link.sqlite"
+    link.symlink_to(shared / "results.sqlite")
+    with pytest.raises(UserError, match=f"in {shared}"):
+        Store.open(link, create=True)
+
+
+@only_root
+def test_no_file_is_written_through_a_link_of_another_user(shared: Path) -> None:
+    """The kernel refuses to follow it (fs.protected_symlinks), but not a path without it."""
+    link, elsewhere = shared / "report.html", shared.parent / "elsewhere"
+    link.symlink_to(elsewhere)
+    os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    with pytest.raises(UserError, match=f"{link} is a link of the user with the number"):
+        output_files.write_text(link, "<html>", output_files.PAGE)
+    assert not elsewhere.exists()
+    os.chown(link, 0, 0, follow_symlinks=False)
+    output_files.write_text(link, "<html>", output_files.PAGE)
+    assert elsewhere.read_text() == "<html>"
