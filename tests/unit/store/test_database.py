@@ -251,7 +251,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "small"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1M", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", "size=1M,mode=755", "tmpfs", str(place)],
         capture_output=True,
         check=False,
     )
