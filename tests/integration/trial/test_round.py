@@ -151,9 +151,11 @@ def test_each_server_has_its_time_and_its_own_figures(server_of: ServerOf) -> No
     assert [result.outcome for result in results] == ["finished"] * 3, results
     slices = {figure(result, "slices") for result in results}
     assert len(slices) == 1  # whole groups have as many of each
+    own_s = [figure(result, "measure_duration_s") for result in results]
+    # A third each, but slices end with their last answers, which a busy host delays.
+    assert max(own_s) < 0.75 * figure(results[0], "round_s")
+    assert min(own_s) > 0.5  # the last group that begins may be cut off
     for result in results:
-        # Slices end with their last answers, and the last group that begins may be cut off.
-        assert 0.5 < figure(result, "measure_duration_s") < 1.5
         assert figure(result, "measure_trimmed_s") > 0
         assert figure(result, "transactions") > 0
         assert figure(result, "server_user_s") > 0
