@@ -66,12 +66,18 @@ def explain_run(path: Path, run: str, selection: Selection) -> ExplainedRun:
     """Explain a run of the store at ``path``, with the results of its ablations.
 
     ``run`` is an id, its beginning, or ``latest``; an ablation stands for the run that it tested.
-    Nothing is measured. Raise UserError for levels that do not exist, or without observations.
+    Nothing is measured. Raise UserError for levels that do not exist, or without observations or
+    finished trials.
     """
     with Store.open(path, read_only=True) as store:
         stored = store.load_run(_run_to_explain(store, run).id, observations_too=True)
         ablations = ablations_of(store, stored.run.id)
     found = explain_levels(stored, selection)
+    if not any(attempt.outcome == "finished" for attempt in stored.attempts):
+        raise UserError(
+            f"no trial of run {stored.run.id} has finished: there is nothing to explain yet",
+            hint="finish the run first: the command that began it resumes where it stopped",
+        )
     if not any(map(is_observed, found)):
         raise UserError(
             f"run {stored.run.id} holds no observations: only its speed was measured",
