@@ -24,10 +24,9 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from millrace.errors import UserError
 from millrace.store.artefacts import Artefacts, written_atomically
+from millrace.store.checked import adapter
 from millrace.store.history_records import HistoryPart
 from millrace.store.records import StoredRun
 
@@ -37,8 +36,6 @@ VERSION = 5
 MANIFEST = "manifest.json"
 _HISTORY = "history.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_RUN = TypeAdapter(StoredRun)
-_PART = TypeAdapter(HistoryPart)
 _IN_FILES = {"histograms", "lag", "loops", "observations", "series"}
 
 
@@ -64,7 +61,7 @@ def write(
     ):
         entries = []
         for number, run in enumerate(runs, start=1):
-            content = _RUN.dump_json(
+            content = adapter(StoredRun).dump_json(
                 run, exclude={"attempts": {"__all__": _IN_FILES}}, exclude_unset=True
             )
             name = f"runs/{number:04}.json"
@@ -76,7 +73,7 @@ def write(
             _add(archive, f"artefacts/{sha256}", artefacts.read(sha256))
         held = None
         if history.points:
-            content = _PART.dump_json(history)
+            content = adapter(HistoryPart).dump_json(history)
             _add(archive, _HISTORY, content)
             held = {"file": _HISTORY, "sha256": hashlib.sha256(content).hexdigest()}
         manifest = {

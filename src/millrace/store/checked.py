@@ -48,14 +48,18 @@ class NotARecord(ValueError):
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """Return what checks and writes records of a kind, built when it is first used.
+
+    That of a whole run takes a tenth of a second, which most commands would spend for nothing.
+    """
     return TypeAdapter(kind)
 
 
 def record(kind: type[T], /, **values: Any) -> T:
     """Make a record of plain values and other records; raise NotARecord for wrong types."""
     try:
-        made: T = _adapter(cast(Any, kind)).validate_python(values)
+        made: T = adapter(cast(Any, kind)).validate_python(values)
     except ValidationError as error:
         raise NotARecord(f"{kind.__name__}: {first(error)}") from error
     return made
@@ -64,7 +68,7 @@ def record(kind: type[T], /, **values: Any) -> T:
 def from_json(kind: type[T], content: bytes) -> T:
     """Make a record of JSON, without any conversion of types; raise NotARecord for wrong types."""
     try:
-        made: T = _adapter(cast(Any, kind)).validate_json(content, strict=True)
+        made: T = adapter(cast(Any, kind)).validate_json(content, strict=True)
     except ValidationError as error:
         raise NotARecord(first(error)) from error
     return made
@@ -72,7 +76,7 @@ def from_json(kind: type[T], content: bytes) -> T:
 
 def to_plain(value: object) -> Any:
     """Return a record as plain data, as it is stored."""
-    return _adapter(cast(Any, type(value))).dump_python(value, exclude_unset=True)
+    return adapter(cast(Any, type(value))).dump_python(value, exclude_unset=True)
 
 
 def document(where: str, model: type[BaseModel], value: object) -> None:
