@@ -1,15 +1,18 @@
-"""Test which of an explanation's likely causes a run's summary names."""
+"""Test which likely causes a run's summary names, and what cannot be explained."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
-from millrace.app.explain import first_causes
+from millrace.app.explain import Selection, explain_run, first_causes
+from millrace.errors import UserError
+from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.explained import explained_study, study_run
 
 
@@ -58,3 +61,10 @@ def test_it_is_that_of_the_two_treatments() -> None:
     levels = {each.id: each.levels for each in stored.treatments}
     assert [levels[each] for each in ids] == [explanation.a.levels, explanation.b.levels]
     assert found == FirstCause("logs of statements", {}, Certainty.FACT)
+
+
+def test_a_run_without_a_finished_trial_is_to_be_continued(tmp_path: Path) -> None:
+    store = keep(replace(study_run(), attempts=()), tmp_path / "results.sqlite")
+    with pytest.raises(UserError, match=r"no trial of run .* has finished") as raised:
+        explain_run(store, "latest", Selection())
+    assert "resumes" in (raised.value.hint or "")

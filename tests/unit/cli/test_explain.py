@@ -341,14 +341,6 @@ def test_a_run_that_nobody_observed_is_told(tmp_path: Path) -> None:
     assert "--collectors" in (error.hint or "")
 
 
-def test_a_run_without_a_finished_trial_is_to_be_continued(tmp_path: Path) -> None:
-    interrupted = replace(study_run(), attempts=())
-    error = run(keep(interrupted, tmp_path / "results.sqlite")).exception
-    assert isinstance(error, UserError)
-    assert "no trial of run" in error.message
-    assert "resumes" in (error.hint or "")
-
-
 def test_call_paths_need_profiles(tmp_path: Path) -> None:
     store = keep(study_run(profiled=0), tmp_path / "results.sqlite")
     error = run(store, "--flame-graph", str(tmp_path / "x.svg")).exception
