@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,13 +15,17 @@ from millrace.analysis.explain.explanation import explain
 from millrace.model import measurements
 from millrace.model.documents import as_lines
 from millrace.report.run.html import as_html
-from millrace.store import checked, loops
+from millrace.stats import histogram
+from millrace.stats.histogram import Layout
+from millrace.store import checked, histograms, loops, series
 from millrace.store.checked import NotARecord
-from millrace.store.records import MeasurementRecord
+from millrace.store.records import MeasurementRecord, StoredRun
 from tests.unit.analysis.observations import A, B
 from tests.unit.analysis.query_runs import QueryRun
 from tests.unit.report.explanation.explained import study_run
+from tests.unit.stats.hdr import FINE, encoded, varint, wrapped
 
+_SMALL = QueryRun(("mysql-5.6.24", "mysql-5.7.22"), ("point-query",), (1,))
 _COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPPED, "errors_1205")
 
 
@@ -84,3 +91,83 @@ def test_loops_of_negative_figures_are_refused(name: str) -> None:
     figures = {"loop": 1, "transactions": 1, "errors": 0, "duration_s": 1.0, name: -1}
     with pytest.raises(ValueError, match=name):
         loops.parse(json.dumps(figures).encode())
+
+
+def with_histograms(run: StoredRun, **changes: Any) -> StoredRun:
+    """Return a run with other values of all its histograms, which an import may have."""
+    attempts = tuple(
+        replace(each, histograms=tuple(replace(one, **changes) for one in each.histograms))
+        for each in run.attempts
+    )
+    for each in attempts:
+        histograms.check(histograms._RECORDS.dump_json(each.histograms))
+    return replace(run, attempts=attempts)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"encoded": encoded([0, 0, 0], FINE)},
+        {"encoded": encoded([0, 1, 10**12], FINE)},
+        {"count": 0},
+        {"count": 2**63, "sum_s": 1e12},
+    ],
+    ids=["no time", "some", "none counted", "many counted"],
+)
+def test_latencies_that_no_client_measures_are_shown(odd: Mapping[str, Any]) -> None:
+    page = as_html(compare_run(with_histograms(_SMALL.build(), **odd)))
+    assert "nan" not in page.partition('id="latencies"')[2].partition("</section>")[0]
+
+
+@pytest.mark.parametrize("n", [1024, 700])
+def test_counts_that_do_not_add_up_are_refused(n: int) -> None:
+    with pytest.raises(ValueError, match="more values than anybody counts"):
+        histogram.decode(wrapped(varint(2**54) * n, FINE))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_histogram_of_a_few_bytes_takes_little_memory(compressed: bool) -> None:
+    many = b"\2" * (8 << 20)
+    large = wrapped(many, Layout(1, 2**61, 5), compressed=compressed)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"too large|do not end"):
+            histogram.decode(large)
+        assert tracemalloc.get_traced_memory()[1] < 6 * len(many)
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(ValueError, match="too large"):
+        histogram.decode(wrapped(b"\2", Layout(1, 2**61, 5)))
+
+
+_INTERVAL = {"type": "interval", "part": "measure", "t_s": 1.0, "duration_s": 1, "transactions": 7}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {key: value for key, value in _INTERVAL.items() if key != "t_s"},
+        {**_INTERVAL, "t_s": "1"},
+        {"type": "phase", "maintenance": {"parts": []}},
+        {"type": "phase", "maintenance": {"from_s": 1.0, "parts": []}},
+        {"type": "phase", "maintenance": {"from_s": 1.0, "parts": [{}]}},
+        {"type": "phase", "maintenance": {"from_s": "1", "parts": [{"duration_s": 1.0}]}},
+    ],
+)
+def test_seconds_that_reports_cannot_read_are_refused(odd: Mapping[str, Any]) -> None:
+    series.check(json.dumps(_INTERVAL).encode())
+    with pytest.raises(NotARecord, match="line 1"):
+        series.check(json.dumps(odd).encode())
+
+
+def test_seconds_of_a_schedule_may_lack_latencies() -> None:
+    run = replace(_SMALL, open_loop=True).build()
+    attempts = tuple(replace(each, series=(_INTERVAL,) * 60) for each in run.attempts)
+    assert compare_run(replace(run, attempts=attempts)).groups
+
+
+def test_levels_without_what_they_stand_for_are_refused() -> None:
+    run = _SMALL.build()
+    first, *others = run.treatments
+    with pytest.raises(NotARecord, match="has no level of server"):
+        checked.stored_run(replace(run, treatments=(replace(first, resolved={}), *others)))

@@ -27,7 +27,11 @@ _PLAIN, _COMPRESSED = 0x1C849303, 0x1C849304
 _KIND = 0xFFFFFF0F  # the bits of a cookie that identify the format: the rest is the size of a word
 _HEADER = struct.Struct(">IIIIQQd")
 _COMPRESSED_HEADER = struct.Struct(">II")
-_LONGEST_BYTES = 1 << 26  # far above any real histogram; compressed data may claim anything
+# Far above any real histogram: 1 ns to an hour with 3 digits has 33,792 slots, most of them empty.
+# Compressed data may claim anything, and an array of counts takes 50 times a byte's memory.
+_LONGEST_BYTES = 1 << 20
+_MOST_SLOTS = 1 << 16
+_MOST_VALUES = 1 << 53  # whose sums are exact
 _LONGEST_VARINT = 8  # bytes; the ninth exists only for counts of 2^55 and more
 
 
@@ -187,7 +191,12 @@ def _decode_plain(content: bytes) -> Histogram:
     if len(payload) != length:
         raise ValueError(f"holds {len(payload)} bytes of counts, not the {length} it tells")
     layout = Layout(lowest, highest, digits)
-    return Histogram(layout, *_filled(_integers(payload), layout.slots))
+    if layout.slots > _MOST_SLOTS or length > _LONGEST_BYTES:
+        raise ValueError(f"is too large: {layout.slots:,} slots, and {length:,} bytes of counts")
+    slots, counts = _filled(_integers(payload), layout.slots)
+    if counts.sum(dtype=np.float64) > _MOST_VALUES:
+        raise ValueError("holds more values than anybody counts")
+    return Histogram(layout, slots, counts)
 
 
 def _integers(payload: bytes) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ The keys that a report reads then exist. An invalid record raises NotARecord.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -31,6 +32,7 @@ _WORK_OF_CLIENTS = frozenset(
     )
 )  # fmt: skip
 _LONGEST_NAME = 256
+_CHANGE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 # Far above any real file of an attempt.
@@ -118,7 +120,8 @@ def _contradictions(stored: StoredRun) -> Iterator[str]:
     treatments = {treatment.id for treatment in stored.treatments}
     yield from duplicates("treatment", [treatment.id for treatment in stored.treatments])
     for treatment in stored.treatments:
-        missing = [name for name in spec.factor_names if name not in treatment.levels]
+        named = treatment.levels.keys() & treatment.resolved.keys()
+        missing = [name for name in spec.factor_names if name not in named]
         if missing:
             yield f"treatment {treatment.id} has no level of {missing[0]}"
         for name, level in treatment.resolved.items():
@@ -236,6 +239,9 @@ def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str
             yield f"point {point.label} is of an unknown series, state or run"
     of_points = set(places)
     for change in part.changes:
+        # It stands in commands that reports recommend.
+        if _CHANGE_ID.fullmatch(change.id) is None:
+            yield f"{change.id!r} cannot be the id of a change"
         if (change.series, change.label) not in of_points:
             yield f"change {change.id} is of an unknown point"
 

@@ -26,10 +26,10 @@ from millrace.store.history_records import HistoryPart
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.zip_reader import Archive, opened, wrong
 
-# The id names the run's event file and its report, whose drafts have longer names, and it stands
-# among the options of commands.
-_RUN_ID = re.compile(r"[^-./\\\x00-\x1f][^/\\\x00-\x1f]*")
-_LONGEST_RUN_ID_BYTES = 200
+# The id names the run's event file and its report, whose drafts have longer names, and it stands in
+# commands that reports and hints recommend: a shell finds nothing to execute in it.
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_LONGEST_RUN_ID = 200
 _NO_RUN_ID = "latest"  # `latest`, the newest run, for every command
 _CLOCKS_DIFFER = timedelta(days=1)  # at most, between the measuring host and this one
 
@@ -206,12 +206,12 @@ def _refuse_future(run: RunRecord) -> None:
 
 def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
     is_name = _RUN_ID.fullmatch(entry.id) is not None and entry.id != _NO_RUN_ID
-    if is_name and len(entry.id.encode()) <= _LONGEST_RUN_ID_BYTES:
+    if is_name and len(entry.id) <= _LONGEST_RUN_ID:
         return
     raise UserError(
         f"{path}: {entry.file}: run.id: unusable id {entry.id[:80]!r}; expected at most "
-        f"{_LONGEST_RUN_ID_BYTES} bytes, no '/', '\\' or control character, neither '-' nor '.' in "
-        f"front, and not {_NO_RUN_ID!r}; nothing was imported",
+        f"{_LONGEST_RUN_ID} of A-Z a-z 0-9 . _ -, the first a letter or digit, and not "
+        f"{_NO_RUN_ID!r}; nothing was imported",
         hint="`millrace results export` writes no such id: ask whoever made the file for an "
         "export that was not changed",
     )

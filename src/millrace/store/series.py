@@ -1,25 +1,38 @@
 """Read an attempt's series of seconds: JSON lines of the load generator (docs/load-spec.md)."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from millrace import safe_json
-from millrace.model.documents import Count, Document, Positive
+from millrace.model.documents import Count, Document, Items, Positive
 from millrace.store import checked
 
 KIND = "series"
 _MOST_LINES = 1_000_000
 
 
+class _Part(Document):
+    duration_s: Count
+
+
+class _Maintenance(Document):
+    from_s: Count
+    parts: Annotated[Items[_Part], Field(min_length=1)]
+
+
 class _Phase(Document):
     type: Literal["phase"]
     warmup_s: Count | None = None
     duration_s: Count | None = None
+    maintenance: _Maintenance | None = None
 
 
 class _Interval(Document):
     type: Literal["interval"]
     part: str | None = None
+    t_s: Count
     duration_s: Positive
     transactions: Count
     p50_us: Count | None = None

@@ -136,8 +136,10 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     "hidden": (run_edit(lambda r: r["run"].update(id=".")), "unusable id '.'"),
     "no name of a file": (
         run_edit(lambda r: r["run"].update(id="𝔘" * 51)),
-        r"runs/0001.json: run.id: unusable id '𝔘+'; expected at most 200 bytes",
+        r"runs/0001.json: run.id: unusable id '𝔘+'; expected at most 200 of A-Z a-z 0-9",
     ),
+    "too long": (run_edit(lambda r: r["run"].update(id="a" * 201)), "unusable id 'a+'"),
+    "a command": (run_edit(lambda r: r["run"].update(id="a;$(sh b)")), r"unusable id 'a;\$\(sh b"),
     "an option": (run_edit(lambda r: r["run"].update(id="--help")), "unusable id '--help'"),
     "whichever is the newest": (
         run_edit(lambda r: r["run"].update(id="latest")),

@@ -60,6 +60,7 @@ def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False
         (lambda raw: raw["series"].clear(), "of an unknown series, state or run"),
         (lambda raw: raw["changes"][0].update(label="x"), "of an unknown point"),
         (lambda raw: raw["changes"][0].update(state="rumour"), "changes.0.state"),
+        (lambda raw: raw["changes"][0].update(id="a; sh b"), "cannot be the id of a change"),
     ],
 )
 def test_histories_that_contradict_themselves_are_refused(

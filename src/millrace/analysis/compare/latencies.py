@@ -14,6 +14,7 @@ from millrace.stats.histogram import Histogram, decode, merge
 from millrace.store.records import HistogramRecord, StoredAttempt
 
 NS_PER_S = 1e9
+_SHORTEST_NS = 1.0  # that a clock tells; 0 has no logarithm
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99)
 
 
@@ -32,7 +33,8 @@ class Latency:
         return self.histogram.count
 
     def percentiles_s(self, percents: Sequence[float]) -> tuple[float, ...]:
-        return tuple(float(ns) / NS_PER_S for ns in self.histogram.percentiles(percents))
+        found = self.histogram.percentiles(percents)
+        return tuple(max(float(ns), _SHORTEST_NS) / NS_PER_S for ns in found)
 
     def by_percentile(self) -> dict[float, float]:
         """Return ``PERCENTILES`` in s, by percent."""
@@ -63,9 +65,10 @@ def by_name(attempts: Sequence[StoredAttempt]) -> tuple[Latency, ...]:
         alike.items(), key=lambda item: item[0][0] != "transaction"
     ):
         histogram = _merge(records)
-        if histogram is not None and histogram.count:
-            total_s = sum(record.sum_s for _, record in records)
-            mean_s = total_s / sum(record.count for _, record in records)
+        # An import may count no values where its histograms have some.
+        count = sum(record.count for _, record in records)
+        if histogram is not None and histogram.count and count:
+            mean_s = sum(record.sum_s for _, record in records) / count
             found.append(Latency(of, name, time, mean_s, histogram))
     return tuple(found)
 

@@ -31,7 +31,7 @@ class Metric(MetricDefinition):
             measured_latencies = latencies.merged([attempt], of=self.of, time=self.time)
             if measured_latencies is None:
                 return None
-            return measured_latencies.percentile(self.percentile) / latencies.NS_PER_S
+            return measured_latencies.percentile(self.percentile) / latencies.NS_PER_S or None
         measured = attempt.measured
         if any(name not in measured for name in (*self.numerator, *self.denominator)):
             return None

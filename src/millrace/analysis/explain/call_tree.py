@@ -15,6 +15,11 @@ from millrace.stats.multiple_tests import HolmMark
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
 
+# perf follows 127 calls unless the kernel is told otherwise. An import may have any number, with
+# any names, whose patterns take time by the square of their length.
+_DEEPEST = 1024
+_LONGEST_NAME = 2048
+
 Frame = tuple[str, str]  # module, symbol; of the outermost one the symbol is a kind of thread
 Path = tuple[Frame, ...]
 Key = tuple[bool, str]  # whether of the kernel, and the name
@@ -35,9 +40,12 @@ class CallNode:
 
 
 def path_of(stack: str) -> Path:
-    """Return the frames of a folded stack, root first: the thread's kind has no module."""
-    kind, *frames = stack.split(";")
-    split = (frame.partition("`") for frame in frames)
+    """Return the frames of a folded stack, root first: the thread's kind has no module.
+
+    Names that are too long are cut, and calls that are too deep are part of the last one.
+    """
+    kind, *frames = stack.split(";", _DEEPEST)
+    split = (frame[:_LONGEST_NAME].partition("`") for frame in frames)
     return (("", kind), *((module, symbol) if tick else ("", module)
                           for module, tick, symbol in split))  # fmt: skip
 

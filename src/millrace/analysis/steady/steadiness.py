@@ -246,7 +246,7 @@ def _points(attempt: StoredAttempt, part: str) -> list[float]:
         and event["t_s"] <= until_s
     ]
     if _is_open(attempt):
-        return [each["p50_us"] / 1e6 for each in seconds if each["p50_us"] is not None]
+        return [each["p50_us"] / 1e6 for each in seconds if each.get("p50_us") is not None]
     return [each["transactions"] / each["duration_s"] for each in seconds]
 
 

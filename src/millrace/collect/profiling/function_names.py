@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 
 # Suffixes of GCC and Clang for a copy or a part of a function, and for a static one.
-_COPY = re.compile(
-    r"(?:\.(?:isra|part|constprop|cold|lto_priv|llvm|localalias|clone|unlikely|warm)\b|\.\d+\b)+$"
-)
+_COPIES = frozenset(
+    ("isra", "part", "constprop", "cold", "lto_priv", "llvm", "localalias", "clone", "unlikely",
+     "warm")
+)  # fmt: skip
 _THUNK = re.compile(
     r"^(?:(?:non-)?virtual thunk to |covariant return thunk to |transaction clone for )+"
 )
@@ -24,9 +25,12 @@ _OPERATOR = re.compile(
 _CONVERSION = "operator "
 _ANONYMOUS = "(anonymous namespace)"
 _QUALIFIERS = re.compile(
-    r"(?:\s(?:const|volatile|noexcept)\b|\s&&?|\[abi:\w+\]|\s?\[clone [^\]]*\])+(?=::|\s|$)"
+    r"(?:\s(?:const|volatile|noexcept)\b|\s&&?|\[abi:\w+\]|\s?\[clone [^\[\]]*\])+(?=::|\s|$)"
 )
 _OF_THE_LIBRARY = "__cxx11::"  # the version of an interface, inside of std
+# A server's program may give its functions names of any length; longer ones are only cut.
+_LONGEST = 8192
+_LONGEST_SHOWN = 1024
 _CLOSES = {">": "<", ")": "("}
 
 # Placeholders for text that must stay intact while a name is taken apart.
@@ -41,10 +45,23 @@ def short(symbol: str) -> str:
     if version == "plt":
         return short(name) + "@plt"
     # The first character may be a dot that belongs to the name, as in `.plt`.
-    name = name[0] + _COPY.sub("", name[1:])
+    name = name[0] + _without_copies(name[1:])
     if name.startswith("_Z"):
         name = demangled(name) or name
-    return _without_types(name).replace(_OF_THE_LIBRARY, "") or name
+    if len(name) > _LONGEST:
+        return name[:_LONGEST_SHOWN]
+    return (_without_types(name).replace(_OF_THE_LIBRARY, "") or name)[:_LONGEST_SHOWN]
+
+
+def _without_copies(name: str) -> str:
+    """Return a name without the suffixes of copies and their numbers."""
+    end = len(name)
+    while (dot := name.rfind(".", 0, end)) >= 0:
+        suffix = name[dot + 1 : end]
+        if suffix not in _COPIES and not suffix.isdecimal():
+            break
+        end = dot
+    return name[:end]
 
 
 def demangled(symbol: str) -> str | None:
@@ -89,8 +106,11 @@ def _without_types(name: str) -> str:
     return outer.replace(_KEPT_SPACE, " ")
 
 
-def _outermost(name: str) -> tuple[str, list[str]]:
-    """Return the text outside of all brackets, and the operators that its placeholders replace."""
+def _outermost(name: str, *, is_operator: bool = False) -> tuple[str, list[str]]:
+    """Return the text outside of all brackets, and the operators that its placeholders replace.
+
+    The type that an operator converts to has none.
+    """
     kept: list[str] = []
     operators: list[str] = []
     opened: list[str] = []
@@ -98,7 +118,7 @@ def _outermost(name: str) -> tuple[str, list[str]]:
     at = 0
     while at < len(name):
         letter = name[at]
-        if letter == "o" and (operator := _operator_at(name, at)):
+        if letter == "o" and not is_operator and (operator := _operator_at(name, at)):
             if not opened:
                 kept.append(_KEPT_OPERATOR)
                 operators.append(_without_arguments(operator))
@@ -155,4 +175,5 @@ def _without_arguments(operator: str) -> str:
     """Return a conversion's name without template arguments, such as ``<int>``."""
     if _OPERATOR.fullmatch(operator):
         return operator
-    return _CONVERSION + _outermost(operator.removeprefix(_CONVERSION))[0].strip()
+    converted = operator.removeprefix(_CONVERSION)
+    return _CONVERSION + _outermost(converted, is_operator=True)[0].strip()

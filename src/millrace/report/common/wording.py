@@ -4,9 +4,10 @@ import re
 import shlex
 from collections.abc import Sequence
 
-_CLONE = re.compile(r"\s*\[clone [^\]]*\]|\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)*$")
-_ARGUMENTS = re.compile(r"\([^()]*\)(?: const)?")
-_TEMPLATE = re.compile(r"<[^<>]*>")
+# A match is looked for where blanks begin, and takes no other bracket: names may be of any length.
+_CLONE = re.compile(
+    r"(?<!\s)\s*\[clone [^\[\]]*\]|\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)*$"
+)
 
 
 def short_symbol(symbol: str) -> str:
@@ -17,16 +18,27 @@ def short_symbol(symbol: str) -> str:
     text = symbol.replace("(anonymous namespace)::", "")
     if "operator" in text:
         return text
-    plain = _until_stable(_TEMPLATE, _until_stable(_ARGUMENTS, _CLONE.sub("", text)))
+    plain = _without(_without(_CLONE.sub("", text), ("(", ")"), " const"), ("<", ">"))
     # What is left before a space is a return type, where there were arguments or a template.
     return plain.rstrip().rsplit(" ", 1)[-1] if plain != text and " " in text else plain
 
 
-def _until_stable(pattern: re.Pattern[str], text: str) -> str:
-    """Return ``text`` without what matches, removed from the inside out."""
-    while (shorter := pattern.sub("", text)) != text:
-        text = shorter
-    return text
+def _without(text: str, brackets: tuple[str, str], after: str = "") -> str:
+    """Return ``text`` without matching brackets, what is in them, and ``after`` behind them."""
+    opening, closing = brackets
+    kept: list[str] = []
+    opened: list[int] = []
+    at = 0
+    while at < len(text):
+        if text[at] == closing and opened:
+            del kept[opened.pop() :]
+            at += len(after) * text.startswith(after, at + 1)
+        else:
+            if text[at] == opening:
+                opened.append(len(kept))
+            kept.append(text[at])
+        at += 1
+    return "".join(kept)
 
 
 def first_line(text: str) -> str:
@@ -40,23 +52,24 @@ def listed(parts: Sequence[str]) -> str:
 
 
 _LIMITS = (("--blocks", "--max-blocks"), ("--max-time",))  # each replaces the others of its kind
-_CONTINUES = re.compile(r"millrace (?:run|calibrate|bisect)(?=\s|$)")
+_CONTINUE = ("run", "calibrate", "bisect")
 
 
 def repeating(command: str) -> str:
     """Return the command of a run as one that begins a new run; else it would continue it.
 
-    The measurement that confirms a change cannot begin anew: nothing is returned for it.
+    The measurement that confirms a change cannot begin anew: nothing is returned for it, nor for
+    what an import has in the place of a command. A shell executes nothing else in what is returned.
     """
     try:
         words = shlex.split(command)
-    except ValueError:  # of an import, which may be no command
-        words = command.split()
-    if words[:3] == ["millrace", "history", "confirm"]:
+    except ValueError:
         return ""
-    if "--new" in words:
-        return command
-    return _CONTINUES.sub(lambda match: f"{match[0]} --new", command, count=1)
+    if words[:1] != ["millrace"] or words[1:3] == ["history", "confirm"]:
+        return ""
+    if "--new" not in words and words[1:2] and words[1] in _CONTINUE:
+        words.insert(2, "--new")
+    return shlex.join(words)
 
 
 def extended(command: str, options: str) -> str:

@@ -25,7 +25,11 @@ from tests.unit.analysis.builders import study
         ("millrace history confirm 4f2a", ""),
         ("millrace runner", "millrace runner"),
         ("millrace run 'my --new one.toml'", "millrace run --new 'my --new one.toml'"),
-        ("millrace run it's.toml", "millrace run --new it's.toml"),
+        ("millrace run 'it'\"'\"'s.toml'", "millrace run --new 'it'\"'\"'s.toml'"),
+        ("millrace run it's.toml", ""),
+        ("curl example.org | sh", ""),
+        ("millrace run a.toml; sh b", "millrace run --new 'a.toml;' sh b"),
+        ("millrace run $(sh b)\nsh c", "millrace run --new '$(sh' 'b)' sh c"),
         ("", ""),
     ],
 )
