@@ -195,15 +195,18 @@ def confirming_experiment(
 ) -> Experiment:
     """Return the newest run's experiment with the builds before and after ``change``.
 
-    Its configurations are those of all runs. Raises UserError where configurations are compared and
-    one of them is not defined there.
+    Its configurations are those of all runs. Raises UserError for a level, other than a server that
+    is compared, that the runs lack: imported points and series may have any.
     """
     newest = stored[-1].run
     configurations: dict[str, Mapping[str, Any]] = {}
     for each in stored:
         configurations |= each.run.spec.configuration_documents()
     levels = builds.before.level, builds.after.level
-    if series.factor.rpartition(".")[2] == CONFIGURATION and not set(levels) <= set(configurations):
+    factor = series.factor.rpartition(".")[2]
+    if factor not in (SERVER, CONFIGURATION):
+        _require_levels(stored, series.factor, levels)
+    if factor == CONFIGURATION and not set(levels) <= set(configurations):
         raise UserError(
             f"the configurations {levels[0]} and {levels[1]} are not both defined in the runs that "
             "are left",
@@ -223,11 +226,30 @@ def confirming_experiment(
     )
 
 
+def _require_levels(stored: Sequence[StoredRun], factor: str, levels: tuple[Level, Level]) -> None:
+    """Raise UserError for a level that no run of this host has."""
+    of_runs = (each for run in stored for each in run.run.spec.factors if each.name == factor)
+    known = [each.aliases.get(str(level), level) for each in of_runs for level in each.levels]
+    for level in levels:
+        if level not in known:
+            raise _of_no_run(factor, level)
+
+
+def _of_no_run(factor: str, level: Level | None) -> UserError:
+    named = "it" if level is None else level_value(level)
+    return UserError(
+        f"{named} is no level of {factor} in the runs that are left",
+        hint="keep the runs of a history; millrace measures no settings of imported ones",
+    )
+
+
 def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level]) -> Factor:
     name = factor.name
     if name == series.factor:
         return Factor(name, levels)
-    held = series.fixed_factors[name]
+    held = series.fixed_factors.get(name)
+    if held is None or held not in factor.levels:  # the series began with an import
+        raise _of_no_run(name, held)
     aliases = {level: of for level, of in factor.aliases.items() if level == held}
     return Factor(name, (held,), aliases)
 

@@ -24,9 +24,16 @@ from millrace.campaign.policies.confirm import (
     unobtainable,
 )
 from millrace.errors import UserError
+from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
-from millrace.model.run_spec import CampaignPart
-from millrace.store.history_records import ChangeRecord, History, HistoryPart, PointRecord
+from millrace.model.run_spec import CampaignPart, FactorSpec
+from millrace.store.history_records import (
+    ChangeRecord,
+    History,
+    HistoryPart,
+    PointRecord,
+    SeriesRecord,
+)
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import keep
@@ -147,6 +154,30 @@ def test_configurations_that_are_compared_have_to_be_defined() -> None:
     builds = Builds(point(1, 1.0, level="default"), point(2, 1.0, level="tuned"))
     with pytest.raises(UserError, match="default and tuned are not both defined"):
         confirming_experiment([run_of("r1")], compared, change(2, 0.9), builds, 5)
+
+
+def test_levels_that_no_run_here_has_are_not_measured() -> None:
+    """A point or a series of an import may have any level of an option, or of a factor in SQL."""
+    run = run_of("r1")
+    option = FactorSpec(name="options.innodb_doublewrite", levels=("ON", "OFF"))
+    spec = run.run.spec.replace(factors=(*run.run.spec.factors, option))
+    run = replace(run, run=replace(run.run, spec=spec))
+    held = {**HELD, "server": "mysql-5.7.22"}
+    compared = replace(SPEED, factor=option.name, fixed_factors=held)
+
+    def planned(level: str, series: SeriesRecord = compared) -> Experiment:
+        builds = Builds(point(1, 1.0, level="ON"), point(2, 1.0, level=level))
+        return confirming_experiment([run], series, change(2, 0.9), builds, 5)
+
+    assert planned("OFF").blocks == 5
+    with pytest.raises(UserError, match=r"/evil is no level of options\.innodb_doublewrite"):
+        planned("/evil")
+    for name, odd in (("engine", "MEMORY DATA DIRECTORY='/'"), ("server", "mysql-9.7.4")):
+        with pytest.raises(UserError, match=f"is no level of {name} in the runs that are left"):
+            planned("OFF", replace(compared, fixed_factors={**held, name: odd}))
+    less = {name: level for name, level in held.items() if name != "engine"}
+    with pytest.raises(UserError, match="it is no level of engine"):
+        planned("OFF", replace(compared, fixed_factors=less))
 
 
 def ends_of(*runs: StoredRun) -> Builds:
