@@ -31,7 +31,7 @@ _COMPRESSED_HEADER = struct.Struct(">II")
 # Compressed data may claim anything, and an array of counts takes 50 times a byte's memory.
 _LONGEST_BYTES = 1 << 20
 _MOST_SLOTS = 1 << 16
-_MOST_VALUES = 1 << 53  # whose sums are exact
+_MOST_VALUES = 1 << 62  # whose sums have 64 bits
 _LONGEST_VARINT = 8  # bytes; the ninth exists only for counts of 2^55 and more
 
 
