@@ -92,6 +92,7 @@ def _count(place: Path, server: str, test: str, *, starts: int) -> Counted:
     file = place / f"{server}.toml"
     file.write_text(EXPERIMENT.format(server=server, test=test), encoding="utf-8")
     command = [sys.executable, "-m", "millrace.cli.main", "count", str(file), "--json"]
+    command += ["--new", "--store", str(place / "results.sqlite")]
     began, used_s = time.monotonic(), _cpu_s()
     ended = subprocess.run(
         [*command, "--starts", str(starts)], check=False, capture_output=True, text=True

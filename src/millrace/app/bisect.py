@@ -18,11 +18,10 @@ from millrace.experiment.read import Overrides, parse, read
 from millrace.host import valgrind
 from millrace.levels import Level
 from millrace.model.events import Announcement
+from millrace.model.instruction_counts import MARGIN
 from millrace.report.common.formatting import value_text
 from millrace.servers import install
 from millrace.store.store import Store
-
-_MARGIN_OF_INSTRUCTIONS = 0.2  # percent; starts of a server spread by some hundredths
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def _experiment(request: BisectionRequest, servers: Sequence[str]) -> Experiment
     # Each block is one trial of one server.
     overrides = Overrides(margin_percent=request.margin_percent, interleaved=True)
     if request.by_instructions:
-        margin = request.margin_percent or _MARGIN_OF_INSTRUCTIONS
+        margin = request.margin_percent or 100 * MARGIN
         overrides = replace(overrides, margin_percent=margin, collectors=())
     workload, scale = request.workload, request.scale
     if workload.endswith(".toml"):

@@ -1,6 +1,6 @@
 """Execute runs for the use cases: select, prepare, and hand them to the scheduler."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,14 +68,19 @@ def run(
 
 
 def select_run(
-    store: Store, experiment: Experiment, caller: Caller, *, fresh: bool = False
+    store: Store,
+    experiment: Experiment,
+    caller: Caller,
+    *,
+    fresh: bool = False,
+    tools: Mapping[str, str] = {},
 ) -> RunSelection:
-    """Return the run that this caller resumes, or a new one."""
+    """Return the run that this caller resumes, or a new one; ``tools`` are versions of its own."""
     selection = resume.select_run(
         store,
         experiment,
         host=host_record(),
-        versions=versions(),
+        versions={**versions(), **tools},
         command=caller.command,
         fresh=fresh,
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.compare_run import base_level, compare_run
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.counts.stored_counts import CountedRun, counted_run
 from millrace.analysis.explain.model import Explanation
 from millrace.app.explain import ablations_of, explanations_of_report, first_causes
 from millrace.store.records import StoredRun
@@ -38,7 +39,7 @@ def report(
     *,
     margin: float | None = None,
     base: str | None = None,
-) -> RunReport | BisectionReport:
+) -> RunReport | BisectionReport | CountedRun:
     """Analyze the run named ``run`` (an id, its beginning, or ``latest``) of the store at ``path``.
 
     Nothing is measured. ``margin`` is a fraction; None for it or ``base`` takes the experiment's.
@@ -48,6 +49,8 @@ def report(
         stored = store.load_run(store.find_run(run).id, observations_too=True)
         if stored.run.spec.bisects is not None:
             return BisectionReport(bisection(stored), store.report_path(stored.run.id))
+        if stored.run.spec.counts is not None:
+            return counted_run(stored, base_level(stored.run.spec, base))
         return report_of(store, stored, margin=margin, base=base)
 
 

@@ -93,7 +93,9 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     of_design = (
         run
         for run in known
-        if run.spec.design is not None and run.spec.design.slices == experiment.slices
+        if run.spec.design is not None
+        and run.spec.design.slices == experiment.slices
+        and run.spec.counts is None
     )
     for run in islice(of_design, _MOST_ALIKE):
         yield store.load_run(run.id)

@@ -10,6 +10,7 @@ from millrace.app import count as use_case
 from millrace.cli.console import err, out, print_json
 from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, count_options
+from millrace.cli.options import store_option
 from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment
@@ -39,31 +40,33 @@ _GRAPH = "--flame-graph"
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write differential flame graphs (SVG) of instructions to FILE.",
 )
-def command(choice: ExperimentChoice, starts: int, as_json: bool, graph: Path | None) -> None:
-    """Count the instructions per statement of the experiment in FILE.
+@store_option
+@click.option("--new", "fresh", is_flag=True, help="Count anew, even if a run can be resumed.")
+def command(
+    *,
+    choice: ExperimentChoice,
+    starts: int,
+    as_json: bool,
+    graph: Path | None,
+    store: Path,
+    fresh: bool,
+) -> None:
+    """Count the instructions per statement of the experiment in FILE, or resume where it stopped.
 
     Runs each server in valgrind, drives one client on it, and compares the counts, function by
-    function. A busy host does not matter. Exit status 3 when a server has no count, 4 when this
-    host has no valgrind.
+    function. A busy host does not matter. The run is kept like any other: `millrace report` shows
+    it again. Exit status 3 when a server has no count, 4 when this host has no valgrind.
     """
     experiment = choice.read()
     note_if_nothing_compared(experiment)
     if graph is not None:
         _refuse_graph(experiment, graph)
     with calling() as caller:
-        found = use_case.count(experiment, caller, starts=starts)
+        found = use_case.count(store, experiment, caller, starts=starts, fresh=fresh)
     if as_json:
-        about = {
-            "experiment": experiment.name,
-            "scale": experiment.scale,
-            "command": found.command,
-            "valgrind": found.valgrind,
-            "starts": found.starts,
-        }
-        print_json(report_json.as_json(found.groups, **about))
+        print_json(report_json.as_json(found))
     else:
-        title = experiment.title or experiment.name
-        terminal.show(title, found.groups, experiment.compare.factor, out)
+        terminal.show(found, out)
     if graph is not None:
         _write_graph(found.groups, graph)
     refused = [

@@ -6,14 +6,17 @@ import click
 
 from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import Gated
+from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
-from millrace.cli.console import echo, err, out
+from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import Percent, store_option
 from millrace.errors import UserError
 from millrace.report.common.output_files import write_text
+from millrace.report.counts import json as counts_json
+from millrace.report.counts import terminal as counts_terminal
 from millrace.report.run import html, terminal
 from millrace.report.run.formats import FORMATS, REPORTS, render
 
@@ -70,6 +73,14 @@ def command(
             )
         bisect_output.report(found.found, output_format, output, found.page)
         return
+    if isinstance(found, CountedRun):
+        if fail_on or margin is not None:
+            raise UserError(
+                f"run {found.run.id} counts instructions, without a margin or verdicts on speed",
+                hint="leave out --margin and --fail-on; scripts read --format json",
+            )
+        _show_counts(found, output_format, output)
+        return
     analysis, explanations = found.analysis, found.explanations
     if output is not None:
         text = html.as_html(analysis, explanations) if is_page else render(analysis, output_format)
@@ -82,3 +93,18 @@ def command(
     else:
         echo(render(analysis, output_format))
     check(ci_gate.of_run(analysis), fail_on)
+
+
+def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> None:
+    """Print the counts of a run; raise UserError for formats that they do not have."""
+    if output_format == "terminal" and output is None:
+        counts_terminal.show(found, out)
+    elif output_format == "json" and output is None:
+        print_json(counts_json.as_json(found))
+    else:
+        raise UserError(
+            f"run {found.run.id} counts instructions: it has no report of the format "
+            f"{output_format}" + ("" if output is None else " in a file"),
+            hint="ask for terminal or json, both to standard output; `millrace count FILE "
+            "--flame-graph GRAPH` draws what is counted",
+        )

@@ -153,7 +153,7 @@ def _print_header(stored: StoredRun) -> None:
         "scale": run.scale,
         "created": run.created_utc,
         "host": run.host.id,
-        "blocks": run.blocks,
+        "blocks": run.blocks or "",
         "seed": run.seed,
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "command": run.millrace_command,

@@ -14,6 +14,12 @@ CallPath = tuple[str, ...]
 MOST_FAILED = 1
 """The most starts of a treatment that may fail before it is started no more."""
 
+MARGIN = 0.002
+"""The smallest difference that matters unless the user says otherwise, a fraction.
+
+Starts of a server spread by some hundredths of a percent.
+"""
+
 UNKNOWN = "[unknown]"
 """Stands for a function without a name."""
 

@@ -214,6 +214,8 @@ class CampaignPart(Document):
     """The change point of a history that it measures again, by its id."""
     calibrates: Calibrates | None = None
     bisects: Bisects | None = None
+    counts: Literal["instructions"] | None = None
+    """What it counts, without measuring anything else."""
 
 
 class RunSpec(CampaignPart):

@@ -87,7 +87,7 @@ class RunRecord:
 
     def environment_changes(self, host: HostRecord, versions: Mapping[str, str]) -> Iterator[str]:
         """Yield what changed since the start: trials of a block share one environment."""
-        for name in ("load_generator", "data"):
+        for name in ("load_generator", "data", "valgrind"):
             before, now = self.versions.get(name), versions.get(name)
             if before != now:
                 yield f"the {name.replace('_', ' ')} was {before} and is {now}"

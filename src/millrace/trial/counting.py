@@ -8,7 +8,7 @@ from elftools.common.exceptions import ELFError
 from millrace.errors import HostError
 from millrace.host import elf, valgrind
 from millrace.host.valgrind import Valgrind
-from millrace.model.instruction_counts import CountedStart, Program
+from millrace.model.instruction_counts import Program
 from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.observations import VERSION
 from millrace.model.roles import SERVER
@@ -35,21 +35,6 @@ def refusal(spec: TrialSpec) -> str | None:
     if not spec.workload.is_restorable:
         return "it has no statements of clients on tables that are kept as a snapshot"
     return None
-
-
-def count(spec: TrialSpec, counting: Valgrind, extent: Extent | None, emit: Emit) -> CountedStart:
-    """Start the server of a trial, count its statements and end it.
-
-    Without an ``extent``, choose one by the time of the first transactions. Raise TrialFailed or
-    HostError where a step fails, and Interrupted when the user stops millrace.
-    """
-    with ExitStack() as opened:
-        start = CountedServer(TrialContext(spec, TrialOutputs(), opened, emit), counting, extent)
-        ended = start.execute()
-        if ended.cause is not None:
-            raise ended.cause
-        assert start.found is not None
-        return start.found
 
 
 def count_trial(spec: TrialSpec, extent: Extent | None, emit: Emit) -> AttemptResult:

@@ -70,6 +70,10 @@ def test_a_server_executes_as_many_instructions_as_itself(tmp_path: Path, file: 
     assert base["program"]["position_independent"] is False
     (comparison,) = group["comparisons"]
     assert "in a single start" in comparison["sentence"]
+    again = place.millrace("count", file, "--starts", "1", "--json")
+    assert again.stdout == counted.stdout
+    assert "all 2 trials have a result" in again.stderr
+    assert place.millrace("report", "--format", "json").stdout == counted.stdout
     assert not ownership.running()
     assert not list(work_dir().iterdir())
 

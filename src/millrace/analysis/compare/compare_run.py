@@ -62,14 +62,14 @@ def compare_run(
     metrics = read_metrics(run.spec.workload)
     headline = metrics[0]
     factor = run.spec.compare.factor
-    base_level = _base_level(run.spec, base)
+    chosen_base = base_level(run.spec, base)
     every, stored = stored, _of(stored, "measure")
     levels = run.spec.levels
     varied = [name for name, of_factor in levels.items() if len(of_factor) > 1 or name == factor]
     holds_for = looks or conditions.holds_for(stored)
     rules = ComparabilityRules(margin, run.spec.operations, asks_the_same(factor), holds_for)
     treatments = analyse_treatments(
-        stored, metrics, rules, factor=factor, base=base_level, label_factors=varied
+        stored, metrics, rules, factor=factor, base=chosen_base, label_factors=varied
     )
     labels = {t.id: t.label for t in treatments}
     failures = find_failures(stored, labels)
@@ -81,7 +81,7 @@ def compare_run(
         margin=margin,
         confidence=CONFIDENCE,
         factor=factor,
-        base=base_level,
+        base=chosen_base,
         constants={name: of[0] for name, of in levels.items() if name not in varied},
         metrics=metrics,
         headline=headline,
@@ -114,7 +114,11 @@ def _of(stored: StoredRun, *purposes: Purpose) -> StoredRun:
     return replace(stored, trials=trials, attempts=attempts)
 
 
-def _base_level(spec: RunSpec, name: str | None) -> Level:
+def base_level(spec: RunSpec, name: str | None) -> Level:
+    """Return the named level of the compared factor, the experiment's base where it is None.
+
+    Raise UserError for an unknown name.
+    """
     compare = spec.compare
     if name is None:
         return compare.base

@@ -3,21 +3,18 @@
 Ratios to a build that never changes stay the same while the host changes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.compare_run import base_level, compare_run
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.analysis.counts.stored_counts import compare_stored
+from millrace.analysis.history.environments import Side, environment
+from millrace.analysis.history.recording_counts import counted_beside, of_counted_run
 from millrace.errors import UserError
-from millrace.levels import Level, level_value, without_clients
+from millrace.levels import Level, level_text, level_value
 from millrace.model.documents import short_digest
-from millrace.model.measurements import INSTRUCTIONS
-from millrace.model.roles import MEASURED
 from millrace.store.history_records import HistoryPart, PointRecord, SeriesRecord, StateRecord
-from millrace.store.records import RunRecord, StoredRun
+from millrace.store.records import StoredRun
 
 LONGEST_LABEL = 255
 
@@ -37,6 +34,10 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     one their levels are the labels. Raise UserError where there is no ratio, or for an invalid
     label.
     """
+    if label is not None:
+        _check_label(label)
+    if stored.run.spec.counts is not None:
+        return _of_counted_run(stored, reference, label, at_utc)
     analysis = compare_run(stored, base=reference)
     comparisons = [comparison for group in analysis.groups for comparison in group.comparisons]
     # An A/A trial's level is a candidate only where there are no others.
@@ -44,12 +45,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     others = dict.fromkeys(each.candidate for each in comparisons if not each.same)
     candidates = [*(others or levels)]
     if not candidates:
-        raise UserError(
-            f"run {stored.run.id} has no candidate beside the reference {analysis.base_text}",
-            hint="measure a build and the reference in one experiment, and record that run",
-        )
-    if label is not None:
-        _check_label(label)
+        raise _no_candidate(stored, analysis.base_text)
     analyses = {each.id: each for each in analysis.treatments}
     series: dict[str, SeriesRecord] = {}
     states: dict[str, StateRecord] = {}
@@ -68,51 +64,50 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
         base, candidate = analyses[comparison.base_id], analyses[comparison.candidate_id]
         own = comparison.candidate if label is not None and len(candidates) > 1 else None
         of = _series(analysis, comparison, own)
-        state = _state(analysis, base, candidate)
+        a, b = (Side(each.resolved, each.instances) for each in (base, candidate))
+        state = environment(analysis.run, analysis.factor, a, b)
         series[of.id], states[state.id] = of, state
         name = label if label is not None else level_value(comparison.candidate)
         place = candidates.index(comparison.candidate)
-        point = _point(comparison, candidate, analysis, (name, at_utc, place), state)
+        point = _point(comparison, b, analysis, (name, at_utc, place), state)
         points.append((of.id, point))
         pairs[base.id, candidate.id] = of, point
-    for of, point in _counted(stored, analysis.factor, pairs):
+    for of, point in counted_beside(stored, analysis.factor, pairs):
         series[of.id] = of
         points.append((of.id, point))
     if not points:
-        reasons = "\n".join(f"  {clause}" for clause in left_out)
-        raise UserError(
-            f"run {stored.run.id} has no ratio to {analysis.base_text}:\n{reasons}",
-            hint=f"`millrace report {stored.run.id}` shows what it found",
-        )
+        raise _no_ratio(stored, analysis.base_text, left_out)
     part = HistoryPart(tuple(series.values()), tuple(states.values()), tuple(points))
     return Drawn(part, tuple(left_out))
 
 
-def _counted(
-    stored: StoredRun,
-    factor: str,
-    pairs: Mapping[tuple[str, str], tuple[SeriesRecord, PointRecord]],
-) -> Iterator[tuple[SeriesRecord, PointRecord]]:
-    """Yield the ratios of counted instructions, by the treatments of other points."""
-    treatments = {each.id: each for each in stored.treatments}
-    yielded: set[tuple[str, str]] = set()
-    for (base, candidate), (of, point) in pairs.items():
-        counts = compare_stored(stored, factor, treatments[base], treatments[candidate])
-        if counts is None or counts.ratio is None:
-            continue
-        fixed = without_clients(of.fixed_factors)
-        of_run = (of.experiment, of.digest, of.factor, of.reference, of.candidate)
-        series = replace(
-            of, id=short_digest([*of_run, fixed, INSTRUCTIONS]), fixed_factors=fixed,
-            metric=INSTRUCTIONS, title="instructions per statement", unit="instructions",
-            direction="lower",
-        )  # fmt: skip
-        if (series.id, point.label) in yielded:
-            continue  # one count holds for any number of clients
-        yielded.add((series.id, point.label))
-        starts = min(len(counts.base.values), len(counts.candidate.values))
-        ratio, low, high = counts.ratio.ratio, counts.ratio.low, counts.ratio.high
-        yield series, replace(point, ratio=ratio, low=low, high=high, n_blocks=starts, log_sd=None)
+def _of_counted_run(
+    stored: StoredRun, reference: str | None, label: str | None, at_utc: str
+) -> Drawn:
+    spec = stored.run.spec
+    base = base_level(spec, reference)
+    part, left_out = of_counted_run(stored, reference=base, label=label, at_utc=at_utc)
+    if not part.points:
+        base_text = level_text(spec.compare.factor, base)
+        if left_out:
+            raise _no_ratio(stored, base_text, left_out)
+        raise _no_candidate(stored, base_text)
+    return Drawn(part, left_out)
+
+
+def _no_candidate(stored: StoredRun, base_text: str) -> UserError:
+    return UserError(
+        f"run {stored.run.id} has no candidate beside the reference {base_text}",
+        hint="measure a build and the reference in one experiment, and record that run",
+    )
+
+
+def _no_ratio(stored: StoredRun, base_text: str, left_out: Iterable[str]) -> UserError:
+    reasons = "\n".join(f"  {clause}" for clause in left_out)
+    return UserError(
+        f"run {stored.run.id} has no ratio to {base_text}:\n{reasons}",
+        hint=f"`millrace report {stored.run.id}` shows what it found",
+    )
 
 
 def _check_label(label: str) -> None:
@@ -144,7 +139,7 @@ def _series(analysis: RunAnalysis, comparison: Comparison, candidate: Level | No
 
 def _point(
     comparison: Comparison,
-    candidate: TreatmentAnalysis,
+    candidate: Side,
     analysis: RunAnalysis,
     named: tuple[str, str, int],
     state: StateRecord,
@@ -152,14 +147,13 @@ def _point(
     estimate = comparison.estimate
     assert estimate is not None
     label, at_utc, place = named
-    servers = (each.server for each in candidate.instances if each.role in MEASURED)
     return PointRecord(
         label=label,
         at_utc=at_utc,
         run_id=analysis.run.id,
         place=place,
         level=candidate.resolved[analysis.factor],
-        build=next((server.build.program_sha256 for server in servers), None),
+        build=candidate.build,
         ratio=estimate.ratio,
         low=estimate.low,
         high=estimate.high,
@@ -167,54 +161,3 @@ def _point(
         log_sd=estimate.log_sd,
         state=state.id,
     )
-
-
-def _state(
-    analysis: RunAnalysis, base: TreatmentAnalysis, candidate: TreatmentAnalysis
-) -> StateRecord:
-    """Return the environment: host, load generator, data, the sides' builds, files and settings."""
-    run = analysis.run
-    facts: dict[str, Any] = dict(run.host.environment())
-    facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
-    facts |= {f"reference {role}": build for role, build in _builds(base).items()}
-    facts |= _page_cache(run, (base, candidate))
-    facts |= _configurations(run, base)
-    if not _is_configuration(analysis.factor):
-        facts |= _configurations(run, candidate)
-    return StateRecord(short_digest([run.host.id, facts]), run.host.id, facts)
-
-
-def _builds(treatment: TreatmentAnalysis) -> dict[str, str]:
-    """Return each role's build: its program's digest, or an external server's own version."""
-    return {
-        instance.role: str(instance.server.build.program_sha256 or instance.server.version_reported)
-        for instance in treatment.instances
-    }
-
-
-def _page_cache(run: RunRecord, treatments: Iterable[TreatmentAnalysis]) -> dict[str, str]:
-    """Return the place of restored files where millrace chose memory.
-
-    Where the experiment says it, the series has it.
-    """
-    chosen = {
-        instance.facts.page_cache
-        for treatment in treatments
-        if run.spec.chosen(treatment.resolved).get("page_cache") == "auto"
-        for instance in treatment.instances
-    }
-    return {"page cache": "warm"} if "warm" in chosen else {}
-
-
-def _configurations(run: RunRecord, treatment: TreatmentAnalysis) -> dict[str, str]:
-    return {
-        f"configuration {level}": short_digest(
-            [each.to_json() for each in run.spec.layers(str(level))]
-        )
-        for factor, level in treatment.resolved.items()
-        if _is_configuration(factor)
-    }
-
-
-def _is_configuration(factor: str) -> bool:
-    return factor.rpartition(".")[2] == "configuration"

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from millrace.analysis.counts.model import CountGroup, Verdict
+from millrace.analysis.counts.model import Verdict
+from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.levels import Level
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.counts.sentences import comparison_notes, notes, sentence
@@ -79,18 +80,17 @@ class CountsDocument(Part):
     """The instruction counts of an experiment."""
 
     document_schema: str = Field(alias="schema")
+    run: Annotated[str, From("run.id")]
     experiment: str
-    scale: str
-    command: str
-    valgrind: str
+    scale: Annotated[str, From("run.scale")]
+    command: Annotated[str, From("run.millrace_command")]
+    valgrind: Annotated[str, From(lambda found: found.run.versions.get("valgrind", ""))]
     starts: int
     groups: list[GroupPart]
     notes: list[str]
 
 
-def as_json(groups: tuple[CountGroup, ...], **about: object) -> dict[str, Any]:
-    """Return the counts as one document; ``about`` are its keys that are not of the groups."""
-    document = part(
-        CountsDocument, None, schema=VERSION, groups=groups, notes=list(notes(groups)), **about
-    )
+def as_json(found: CountedRun) -> dict[str, Any]:
+    """Return the counts of a run as one document."""
+    document = part(CountsDocument, found, schema=VERSION, notes=list(notes(found.groups)))
     return document.model_dump(mode="json", by_alias=True)

@@ -4,11 +4,16 @@ from collections.abc import Iterator
 
 from millrace.analysis.counts.model import CountComparison, CountGroup, TreatmentCount
 from millrace.report.common.formatting import counted, grouped_text
+from millrace.stats.ratio import RatioEstimate
+from millrace.stats.unpaired_ratio import UnpairedRatio
 
-_LIMITS = (
+NOT_SPEED = (
     "Instructions are not speed: caches, branch prediction and the compiler decide how long each "
-    "takes. A count sees neither the kernel, nor I/O, nor waits for locks; the threads of a server "
-    "run one at a time"
+    "takes"
+)
+_LIMITS = (
+    f"{NOT_SPEED}. A count sees neither the kernel, nor I/O, nor waits for locks; the threads of a "
+    "server run one at a time"
 )
 _NARROW = 0.002  # of an interval, whose ends would look alike with one decimal
 
@@ -25,25 +30,45 @@ def sentence(comparison: CountComparison) -> str:
     if ratio is None or a.mean is None or b.mean is None:
         without = [each for each in (a, b) if each.refusal is not None]
         return "; ".join(f"{each.label} has no count: {each.refusal}" for each in without)
-    of = f"{grouped_text(b.mean)} and {grouped_text(a.mean)} per statement"
+    means = f"{grouped_text(b.mean)} and {grouped_text(a.mean)} per statement"
+    return counts_sentence(a.label, b.label, ratio, means=means, evidence="start")
+
+
+def counts_sentence(
+    a: str, b: str, ratio: UnpairedRatio | RatioEstimate, *, means: str, evidence: str
+) -> str:
+    """Say how the instructions of B differ from A's; ``evidence`` is what a value is of."""
     if ratio.low is None or ratio.high is None:
         return (
-            f"{b.label} executed {_change(ratio.ratio)} instructions than {a.label} in a single "
-            f"start ({of}), which does not show how much starts differ"
+            f"{b} executed {_change(ratio.ratio)} instructions than {a} in a single {evidence} "
+            f"({means}), which does not show how much {evidence}s differ"
         )
+    if ratio.low == ratio.high == 1:
+        return f"{b} executes exactly as many instructions as {a} ({means})"
     if not ratio.excludes_1:
         widest = max(ratio.high - 1, 1 - ratio.low)
         return (
-            f"{b.label} executes as many instructions as {a.label}, to within "
-            f"{fraction_text(widest)} ({of})"
+            f"{b} executes as many instructions as {a}, to within {fraction_text(widest)} ({means})"
         )
-    is_exact = ratio.high - ratio.low < _NARROW
-    ends = sorted((abs(ratio.low - 1), abs(ratio.high - 1)))
-    between = " to ".join(fraction_text(end, is_exact=is_exact) for end in ends)
-    return (
-        f"{b.label} executes {_change(ratio.ratio, is_exact=is_exact)} instructions than "
-        f"{a.label} ({between}; {of})"
-    )
+    change, between = _interval(ratio.ratio, ratio.low, ratio.high)
+    return f"{b} executes {change} instructions than {a} ({between}; {means})"
+
+
+def change_sentence(ratio: float, low: float, high: float) -> str:
+    """Say how many more instructions a new level has than the one before."""
+    change, between = _interval(ratio, low, high)
+    return f"{change} instructions than before ({between})"
+
+
+def _interval(ratio: float, low: float, high: float) -> tuple[str, str]:
+    """Return ``6.5 % more``, and the interval, as ``6.4 % to 6.6 %`` or ``−0.1 % to 13.1 %``."""
+    is_exact = high - low < _NARROW
+    if low == high:
+        return _change(ratio, is_exact=is_exact), "all counts alike"
+    sign = 1 if ratio > 1 else -1
+    ends = sorted((sign * (low - 1), sign * (high - 1)))
+    texts = (f"{'−' if end < 0 else ''}{fraction_text(end, is_exact=is_exact)}" for end in ends)
+    return _change(ratio, is_exact=is_exact), " to ".join(texts)
 
 
 def _change(ratio: float, *, is_exact: bool = False) -> str:

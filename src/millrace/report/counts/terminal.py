@@ -1,27 +1,27 @@
 """Counts of instructions in a terminal: the answers, the table, the functions, the notes."""
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from millrace.analysis.counts.model import CountGroup
+from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.report.common.terminal_table import show_table
 from millrace.report.counts.sentences import notes, sentence
 from millrace.report.counts.tables import counts_table, functions_table
+from millrace.shown_text import shown_line
 
 
-def show(title: str, groups: Sequence[CountGroup], factor: str, console: Console) -> None:
-    """Print the counts of an experiment."""
-    _line(f"{title}: instructions", console, "bold")
+def show(found: CountedRun, console: Console) -> None:
+    """Print the counts of a run."""
+    groups = found.groups
+    _line(f"{shown_line(found.run.title or found.experiment)}: instructions", console, "bold")
     console.print()
     for group in groups:
         for comparison in group.comparisons:
             where = f"{group.label}: " if group.label else ""
             _line(f"{where}{sentence(comparison)}.", console, "bold")
     console.print()
-    show_table(counts_table(groups, factor), console)
+    show_table(counts_table(groups, found.run.spec.compare.factor), console)
     for group in groups:
         for comparison in group.comparisons:
             if comparison.functions:
@@ -31,7 +31,7 @@ def show(title: str, groups: Sequence[CountGroup], factor: str, console: Console
                 _line(f"{where}{table.title}", console, "bold")
                 show_table(table, console)
     console.print()
-    for note in notes(tuple(groups)):
+    for note in notes(groups):
         console.print(Padding(Text(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
 
 

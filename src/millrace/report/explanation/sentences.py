@@ -152,6 +152,8 @@ def _nothing(explanation: Explanation) -> str:
     """Say why there is nothing to say: no block has both, or nothing of use was seen."""
     if is_compared(explanation):
         return f"Nothing that was observed tells {explanation.candidate} from {explanation.base}."
+    if explanation.run.spec.counts is not None:
+        return "No time was measured: this run counts instructions, and nothing else."
     sides = (explanation.a, explanation.b)
     there = "; ".join(map(_there, sides))
     said = f"Not compared: no block has a finished trial of both ({there})"

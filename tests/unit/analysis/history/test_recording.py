@@ -216,7 +216,7 @@ def test_counted_instructions_are_a_series_for_all_numbers_of_clients() -> None:
     (series,) = (each for each in found.series if each.metric == "instructions")
     (point,) = (point for of, point in found.points if of == series.id)
     assert "clients" not in series.fixed_factors
-    assert series.direction == "lower"
+    assert (series.direction, series.margin) == ("lower", 0.002)
     assert point.ratio == pytest.approx(1.064, abs=0.001)
     assert (point.n_blocks, point.log_sd) == (3, None)
     assert all(each.metric != "instructions" for each in drawn(study_run()).part.series)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
+from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.common.flame_graph import as_svg
 from millrace.report.counts import terminal
 from millrace.report.counts.flame import count_graph
 from millrace.report.counts.json import as_json
 from millrace.report.counts.sentences import fraction_text, notes, sentence
+from tests.unit.analysis.builders import study
 from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
 
@@ -27,9 +30,15 @@ def comparison(*others: TreatmentStarts) -> CountComparison:
     return found
 
 
+def counted(*others: TreatmentStarts) -> CountedRun:
+    run = study().run
+    versions = {**run.versions, "valgrind": "3.19.0"}
+    return CountedRun(replace(run, name="count-e", versions=versions), 3, groups(*others))
+
+
 def shown(*others: TreatmentStarts) -> str:
     console = Console(file=io.StringIO(), width=160, color_system=None, highlight=False)
-    terminal.show("A title", groups(*others), "server", console)
+    terminal.show(counted(*others), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -92,12 +101,11 @@ def test_notes_are_said_once() -> None:
 
 
 def test_the_document_has_what_the_terminal_has() -> None:
-    about = {
-        "experiment": "e", "scale": "demo", "command": "millrace count e.toml",
-        "valgrind": "3.19.0", "starts": 3,
-    }  # fmt: skip
-    document = as_json(groups(MORE, treatment("broken", [], failure="no")), **about)
+    found = counted(MORE, treatment("broken", [], failure="no"))
+    document = as_json(found)
     assert document["schema"] == "millrace.counts/1"
+    assert (document["experiment"], document["valgrind"], document["starts"]) == ("e", "3.19.0", 3)
+    assert (document["run"], document["scale"]) == (found.run.id, found.run.scale)
     (group,) = document["groups"]
     assert [each["levels"]["server"] for each in group["treatments"]] == ["old", "new", "broken"]
     assert group["treatments"][2]["instructions"] is None
@@ -105,6 +113,18 @@ def test_the_document_has_what_the_terminal_has() -> None:
     assert (more["base"], more["candidate"], more["verdict"]) == ("old", "new", "more")
     assert more["functions"][0]["callers"] == ["run", "read"]
     assert (refused["verdict"], refused["ratio"], refused["functions"]) == ("refused", None, [])
+
+
+def test_counts_without_any_spread_have_no_interval_to_say() -> None:
+    exact = [treatment(name, [start(cost)] * 2) for name, cost in (("old", 1000), ("new", 1065))]
+    ((found,),) = (each.comparisons for each in compare_counts(exact, "server", "old"))
+    assert sentence(found) == (
+        "new executes 6.50 % more instructions than old (all counts alike; 1,065 and 1,000 per "
+        "statement)"
+    )
+    same = compare_counts([exact[0], replace(exact[0], levels={**exact[0].levels, "server": "x"})],
+                          "server", "old")  # fmt: skip
+    assert sentence(same[0].comparisons[0]).startswith("x executes exactly as many instructions as")
 
 
 @pytest.mark.parametrize(
