@@ -9,6 +9,7 @@ import pytest
 
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.counted_values import compare_counted
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.history.overview import ChangeGroup
@@ -21,6 +22,7 @@ from millrace.model.servers import AttachedServer
 from millrace.report.bisection.sentences import answer as bisection_answer
 from millrace.report.calibration.sentences import head_line
 from millrace.report.counts.sentences import sentence as counts_sentence
+from millrace.report.external.paired import sentence as external_sentence
 from millrace.report.history.tables import group_text
 from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
@@ -96,6 +98,12 @@ def counts_treatment(server: str, instructions: float) -> TreatmentStarts:
     return treatment(server, [start(instructions, instructions)] * 2)
 
 
+def counted_values() -> str:
+    values = {"old": {"1": 40_803, "2": 40_810}, "new": {"1": 43_455, "2": 43_460}}
+    (found,) = compare_counted(values, base="old", direction="lower", margin=0.002, alpha=0.05)
+    return external_sentence(found, 0.002, "instructions")
+
+
 def a_look() -> str:
     decided = InterimRatio(label="mysql-5.7.22", ratio=0.774, low=0.731, high=0.820)
     undecided = InterimRatio(label="mysql-8.0.33", ratio=0.962, low=0.921, high=1.005)
@@ -123,6 +131,7 @@ def an_unsteady_side() -> str:
 
 
 PRINTED: dict[str, tuple[Callable[[], str], ...]] = {
+    "analyze.md": (counted_values,),
     "bisect.md": (a_change, no_change),
     "calibrate.md": (a_calibration,),
     "count.md": (a_count,),

@@ -5,32 +5,55 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from millrace.analysis.compare.counted_values import compare_counted
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.paired import compare_paired as analyze_paired
 from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
-from millrace.importers.units import Better
+from millrace.importers.units import Better, counts_instructions
+from millrace.model.instruction_counts import MARGIN as INSTRUCTIONS_MARGIN
 from millrace.model.measurements import Direction
 from millrace.stats.change_points import Sensitivity
+
+MARGIN = 0.02
+"""The smallest difference that matters unless the user says otherwise, but of instructions."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """The criteria of verdicts: margin (a fraction), error rate, direction (None: the file's)."""
+    """The criteria of verdicts: margin (a fraction), error rate, direction.
 
-    margin: float
+    None for the margin takes that of the unit, for the direction the file's.
+    """
+
+    margin: float | None
     alpha: float
     direction: Direction | None
 
+    def margin_of(self, unit: str) -> float:
+        """Return the margin for values in this unit."""
+        if self.margin is not None:
+            return self.margin
+        return INSTRUCTIONS_MARGIN if counts_instructions(unit) else MARGIN
+
 
 class ComparedPairs(NamedTuple):
-    """Comparisons with the base, and the better direction of their values."""
+    """Comparisons with the base, the better direction of their values, and their margin."""
 
     comparisons: Sequence[PairedComparison]
     base: str
     better: Better
+    margin: float
+
+
+class ComparedSeries(NamedTuple):
+    """The changes of a series, the better direction of its values, and their margin."""
+
+    analyzed: AnalyzedSeries
+    better: Better
+    margin: float
 
 
 def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
@@ -38,31 +61,30 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
     values, measure = paired.read(file)
     chosen = paired.base_of(called(file), values, base)
     better = measure.better(criteria.direction)
-    found = analyze_paired(
-        values,
-        base=chosen,
-        direction=better.direction,
-        margin=criteria.margin,
-        alpha=criteria.alpha,
+    margin = criteria.margin_of(measure.unit)
+    compare = compare_counted if counts_instructions(measure.unit) else analyze_paired
+    found = compare(
+        values, base=chosen, direction=better.direction, margin=margin, alpha=criteria.alpha
     )
-    return ComparedPairs(found, chosen, better)
+    return ComparedPairs(found, chosen, better, margin)
 
 
 def compare_series(
     file: Path, criteria: Criteria, *, sensitivity: Sensitivity
-) -> list[tuple[AnalyzedSeries, Better]]:
-    """Find the level changes in the series of a file; return also their better directions."""
+) -> list[ComparedSeries]:
+    """Find the level changes in the series of a file."""
     found = []
     for each in series_file.read(file):
         better = each.measure.better(criteria.direction)
+        margin = criteria.margin_of(each.measure.unit)
         judged = analyze_series(
             each.name,
             each.labels,
             each.values,
             sensitivity=sensitivity,
             direction=better.direction,
-            margin=criteria.margin,
+            margin=margin,
             alpha=criteria.alpha,
         )
-        found.append((judged, better))
+        found.append(ComparedSeries(judged, better, margin))
     return found

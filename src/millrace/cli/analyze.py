@@ -1,7 +1,7 @@
 """Provide ``millrace analyze``: verdicts on numbers that were measured elsewhere."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,18 +12,18 @@ from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import Gated
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
-from millrace.analysis.history.series_verdicts import AnalyzedSeries
-from millrace.app.compare import Criteria, compare_paired, compare_series
+from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compare_series
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import Finite, OrderedGroup, Percent, sensitivity_option
 from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
-from millrace.importers.units import Better, Measure
+from millrace.importers.units import Measure, counts_instructions
 from millrace.model.measurements import Direction
 from millrace.report.common.formatting import counted
 from millrace.report.common.output_files import PAIRS, write_text
 from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.counts.sentences import NOT_SPEED
 from millrace.report.external import paired as paired_report
 from millrace.report.external import series as series_report
 from millrace.stats.change_points import Sensitivity
@@ -53,10 +53,8 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--margin",
         type=Percent(0, 100, min_open=True, max_open=True),
-        default=2.0,
-        show_default=True,
         metavar="PERCENT",
-        help="The smallest difference that matters.",
+        help="The smallest difference that matters (default: 2, of instructions 0.2).",
     )
     @click.option(
         "--alpha",
@@ -74,15 +72,16 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
     @fail_on_option
     @functools.wraps(command)
     def with_criteria(
-        *, margin: float, alpha: float, direction: Direction | None, **others: Any
+        *, margin: float | None, alpha: float, direction: Direction | None, **others: Any
     ) -> Any:
-        return command(criteria=Criteria(margin / 100, alpha, direction), **others)
+        fraction = None if margin is None else margin / 100
+        return command(criteria=Criteria(fraction, alpha, direction), **others)
 
     return with_criteria
 
 
-def _print_heading(analyzed: str, better: str, criteria: Criteria) -> None:
-    out.print(f"{analyzed}; {better}, margin {margin_text(criteria.margin)}")
+def _print_heading(analyzed: str, better: str, margin: str) -> None:
+    out.print(f"{analyzed}; {better}, margin {margin}")
     out.print()
 
 
@@ -99,32 +98,36 @@ def paired_command(
     candidate / base. The intervals hold however often you look, so you may add blocks until there
     is a verdict.
     """
-    found, chosen, better = compare_paired(file, criteria, base=base)
+    found, chosen, better, margin = compare_paired(file, criteria, base=base)
     if as_json:
         document = paired_report.as_json(
             found,
             direction=better.direction,
             direction_from=better.basis,
             unit=better.unit,
-            margin=criteria.margin,
+            margin=margin,
             alpha=criteria.alpha,
         )
         print_json(document)
     else:
-        _print_heading(f"base {chosen}", str(better), criteria)
-        _show_comparisons(found, criteria)
+        _print_heading(f"base {chosen}", str(better), margin_text(margin))
+        _show_comparisons(found, margin, better.unit, criteria.alpha)
     check(ci_gate.of_pairs(found, criteria.alpha), fail_on)
 
 
-def _show_comparisons(found: Sequence[PairedComparison], criteria: Criteria) -> None:
-    show_table(paired_report.table(found, criteria.alpha), out)
+def _show_comparisons(
+    found: Sequence[PairedComparison], margin: float, unit: str, alpha: float
+) -> None:
+    show_table(paired_report.table(found, alpha), out)
     out.print()
     for each in found:
-        text = Text(paired_report.sentence(each, criteria.margin))
+        text = Text(paired_report.sentence(each, margin, unit))
         text.highlight_words([each.verdict], STYLES[each.verdict])
         out.print(text)
-    if family := paired_report.family_sentence(found, criteria.alpha):
+    if family := paired_report.family_sentence(found, alpha):
         out.print(family)
+    if counts_instructions(unit):
+        out.print(f"{NOT_SPEED}.")
 
 
 @command.command("series", short_help="Find where the level of a series moved.")
@@ -146,35 +149,54 @@ def series_command(
     interleaved.
     """
     found = compare_series(file, criteria, sensitivity=sensitivity)
-    analyzed = [each for each, _ in found]
+    analyzed = [each.analyzed for each in found]
     if as_json:
-        origins = [(better.basis, better.unit) for _, better in found]
+        origins = [
+            series_report.Origin(each.better.unit, each.better.basis, each.margin) for each in found
+        ]
+        margins = {each.margin for each in found}
         document = series_report.as_json(
-            analyzed, origins, margin=criteria.margin, alpha=criteria.alpha
+            analyzed,
+            origins,
+            margin=margins.pop() if len(margins) == 1 else None,
+            alpha=criteria.alpha,
         )
         print_json(document)
     else:
         points = counted(sum(each.n_points for each in analyzed), "point")
         n_series = counted(len(analyzed), "series", "series")
-        _print_heading(f"{points} in {n_series}", _better_text(found), criteria)
-        _show_points(analyzed, criteria)
+        _print_heading(f"{points} in {n_series}", _better_text(found), _margins_text(found))
+        _show_points(found, criteria.alpha)
     check(ci_gate.of_series(analyzed), fail_on)
 
 
-def _show_points(analyzed: Sequence[AnalyzedSeries], criteria: Criteria) -> None:
-    found = [point for each in analyzed for point in each.points]
-    if found:
-        show_table(series_report.table(found, criteria.alpha), out)
+def _show_points(found: Sequence[ComparedSeries], alpha: float) -> None:
+    analyzed = [each.analyzed for each in found]
+    points = [point for each in analyzed for point in each.points]
+    if points:
+        show_table(series_report.table(points, alpha), out)
         out.print()
-    for line in series_report.sentences(analyzed):
+    of_counts = [each.analyzed for each in found if counts_instructions(each.better.unit)]
+    for line in (*series_report.counts_sentences(of_counts), *series_report.sentences(analyzed)):
         out.print(line)
+    if of_counts:
+        out.print(f"{NOT_SPEED}.")
 
 
-def _better_text(found: Sequence[tuple[AnalyzedSeries, Better]]) -> str:
+def _better_text(found: Sequence[ComparedSeries]) -> str:
     """Return which values are better; where series differ, by the names of the series."""
+    return _by_series((str(each.better), each.analyzed.name) for each in found)
+
+
+def _margins_text(found: Sequence[ComparedSeries]) -> str:
+    """Return the margin; where those of series differ, by the names of the series."""
+    return _by_series((margin_text(each.margin), each.analyzed.name) for each in found)
+
+
+def _by_series(texts: Iterable[tuple[str, str]]) -> str:
     names: dict[str, list[str]] = {}
-    for series, better in found:
-        names.setdefault(str(better), []).append(series.name)
+    for text, name in texts:
+        names.setdefault(text, []).append(name)
     if len(names) == 1:
         return next(iter(names))
     return ", ".join(f"{text} in {series_report.named(of)}" for text, of in names.items())

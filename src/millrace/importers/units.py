@@ -15,6 +15,8 @@ _DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
 _TIMES = re.compile(
     "[nuµμm]?s|secs?|((nano|micro|milli)?second|minute|hour)s?|min|h"  # both signs of micro
 )
+_INSTRUCTIONS = re.compile(r"instructions?(:\w+)?(\s*(/|per\s)\s*(?P<of>.+))?")
+_CLOCKS = re.compile("(clock )?cycles?|clocks?")
 _RATES = ("tps", "qps", "rps", "ops", "iops", "hz")
 
 
@@ -50,6 +52,17 @@ class Measure:
         return Better(by_unit or "higher", "unit" if by_unit else "assumed", self.unit)
 
 
+def counts_instructions(unit: str) -> bool:
+    """Return whether values are counted instructions: in all, or of an operation.
+
+    Those of a time or of a clock cycle are speeds.
+    """
+    found = _INSTRUCTIONS.fullmatch(unit.strip().lower())
+    if found is None:
+        return False
+    return found["of"] is None or not any(each.fullmatch(found["of"]) for each in (_TIMES, _CLOCKS))
+
+
 class Measures:
     """A collector of the columns ``unit`` and ``direction``; each series has one value of each."""
 
@@ -79,8 +92,10 @@ class Measures:
 
 
 def _direction_of(unit: str) -> Direction | None:
-    """Return lower for times (``ms``, ``ns/op``), higher for rates (``MB/s``, ``tps``)."""
+    """Return lower for times (``ms``, ``ns/op``) and instructions, higher for rates (``MB/s``)."""
     name = unit.strip().lower()
+    if counts_instructions(unit):
+        return "lower"
     if name in _RATES or name.endswith(("/s", "/sec", "/second", " per second")):
         return "higher"
     return "lower" if _TIMES.fullmatch(name.split("/")[0].strip()) else None

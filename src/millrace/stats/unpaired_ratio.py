@@ -21,13 +21,14 @@ from millrace.stats.ratio import from_log
 class UnpairedRatio:
     """A ratio candidate / base of geometric means, with its confidence interval.
 
-    ``low`` and ``high`` are None where a side has a single value, which says nothing about its own
-    uncertainty.
+    ``low``, ``high`` and ``p_value``, two-sided for a ratio of 1, are None where a side has a
+    single value, which says nothing about its own uncertainty.
     """
 
     ratio: float
     low: float | None
     high: float | None
+    p_value: float | None = None
 
     @property
     def excludes_1(self) -> bool:
@@ -49,13 +50,17 @@ def unpaired_ratio(
     squares = [float(each.var(ddof=1)) / len(each) for each in (a, b)]
     error = math.sqrt(sum(squares))
     if error == 0:
-        return UnpairedRatio(from_log(centre), from_log(centre), from_log(centre))
+        ratio = from_log(centre)
+        return UnpairedRatio(ratio, ratio, ratio, p_value=float(centre == 0))
     freedom = sum(squares) ** 2 / sum(
         square**2 / (len(each) - 1) for square, each in zip(squares, (a, b), strict=True)
     )
     half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
     return UnpairedRatio(
-        from_log(centre), from_log(centre - half_width), from_log(centre + half_width)
+        from_log(centre),
+        from_log(centre - half_width),
+        from_log(centre + half_width),
+        p_value=2 * float(scipy.special.stdtr(freedom, -abs(centre) / error)),
     )
 
 

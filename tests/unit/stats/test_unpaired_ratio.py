@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as reference
 
 from millrace.stats.unpaired_ratio import unpaired_ratio
 
@@ -26,17 +27,29 @@ def test_known_values() -> None:
     assert found.low == pytest.approx(math.exp(1 - half_width), rel=1e-6)
     assert found.high == pytest.approx(math.exp(1 + half_width), rel=1e-6)
     assert found.excludes_1
+    assert found.p_value == pytest.approx(2 * reference.t.sf(1 / (0.1 * math.sqrt(2 / 3)), 4))
+
+
+@given(values, values)
+def test_the_p_value_is_that_of_the_interval(base: list[float], candidate: list[float]) -> None:
+    found = unpaired_ratio(base, candidate)
+    assert found.p_value is not None
+    if abs(found.p_value - 0.05) > 1e-6:
+        assert found.excludes_1 == (found.p_value < 0.05)
 
 
 def test_a_single_value_has_no_interval() -> None:
     found = unpaired_ratio([100.0], [110.0, 111.0])
     assert (found.low, found.high, found.excludes_1) == (None, None, False)
+    assert found.p_value is None
 
 
 def test_values_without_any_spread_have_an_interval_without_width() -> None:
-    assert unpaired_ratio([5.0, 5.0], [5.0, 5.0, 5.0]).excludes_1 is False
+    same = unpaired_ratio([5.0, 5.0], [5.0, 5.0, 5.0])
+    assert (same.excludes_1, same.p_value) == (False, 1.0)
     found = unpaired_ratio([5.0, 5.0], [6.0, 6.0])
     assert (found.low, found.high, found.excludes_1) == (found.ratio, found.ratio, True)
+    assert found.p_value == 0.0
 
 
 @pytest.mark.parametrize(

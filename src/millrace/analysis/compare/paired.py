@@ -1,6 +1,6 @@
 """Comparisons of treatments' values that took turns in blocks, whoever measured them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
@@ -18,7 +18,8 @@ class PairedComparison:
     ``estimate`` is candidate / base with an interval that holds for any number of looks, ``fixed``
     with that for a fixed number of blocks; None without a block that has both, of which there are
     ``n_blocks``. ``power`` is None where there are too few for a verdict. ``adjusted_p`` is
-    Benjamini and Yekutieli's; None without an interval.
+    Benjamini and Yekutieli's; None without an interval. ``instructions`` are the means of both
+    sides where values are counts of these, which need no blocks (see ``counted_values``).
     """
 
     base: str
@@ -31,6 +32,7 @@ class PairedComparison:
     reason: str
     power: Power | None
     adjusted_p: float | None = None
+    instructions: tuple[float, float] | None = None
 
 
 def compare_paired(
@@ -72,6 +74,10 @@ def compare_paired(
             power=found,
         )
 
-    compared = [compare(candidate) for candidate in values if candidate != base]
+    return with_adjusted_p([compare(candidate) for candidate in values if candidate != base])
+
+
+def with_adjusted_p(compared: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:
+    """Return the comparisons of one family, with p-values adjusted for their number."""
     adjusted = adjusted_p_values([each.estimate for each in compared])
     return tuple(replace(each, adjusted_p=p) for each, p in zip(compared, adjusted, strict=True))

@@ -10,6 +10,9 @@ from millrace.model.measurements import Direction
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
+from millrace.report.counts.sentences import counts_sentence
+
+_PLAIN = ("instruction", "instructions")  # units that say nothing beside the sentence
 
 
 class ComparisonPart(Part):
@@ -52,13 +55,39 @@ class PairsDocument(Part):
 
 def table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
     """Return a row a candidate."""
+    if any(each.instructions is not None for each in comparisons):
+        return _counts_table(comparisons, alpha)
     titles = ("ratio", f"{(1 - alpha) * 100:g} % interval", "blocks")
     others = (*map(Column, titles), Column("can show", drop=1), *text_columns("verdict"))
     return plain_table("comparisons", (*text_columns("candidate"), *others), map(_row, comparisons))
 
 
-def sentence(comparison: PairedComparison, margin: float) -> str:
+def _counts_table(comparisons: Sequence[PairedComparison], alpha: float) -> Table:
+    titles = ("instructions", "ratio", f"{(1 - alpha) * 100:g} % interval")
+    columns = (*text_columns("candidate"), *map(Column, titles), Column("counts", drop=1))
+    rows = (_counts_row(each) for each in comparisons)
+    return plain_table("comparisons", (*columns, *text_columns("verdict")), rows)
+
+
+def _counts_row(comparison: PairedComparison) -> Row:
+    name, ratio, interval, counts, _power, verdict = _row(comparison).cells
+    mean = formatting.known_text(comparison.instructions, lambda of: formatting.grouped_text(of[1]))
+    return Row((name, mean, ratio, interval, counts, verdict), comparison.verdict)
+
+
+def sentence(comparison: PairedComparison, margin: float, unit: str) -> str:
     """Return a comparison in full: change, verdict with reason, and what would decide it."""
+    if comparison.instructions is not None and comparison.estimate is not None:
+        a, b = map(formatting.grouped_text, comparison.instructions)
+        means = f"{b} and {a}" + ("" if unit.strip().lower() in _PLAIN else f" {unit}")
+        said = counts_sentence(
+            comparison.base,
+            comparison.candidate,
+            comparison.estimate,
+            means=means,
+            evidence="count",
+        )
+        return f"{said}: {comparison.verdict}, {comparison.reason}."
     text = f"{comparison.candidate} against {comparison.base}: "
     if comparison.estimate is not None:
         text += f"{formatting.change_text(comparison.estimate.ratio)}, "
@@ -104,7 +133,8 @@ def as_json(
         margin=margin,
         alpha=alpha,
         comparisons=[
-            part(ComparisonPart, each, sentence=sentence(each, margin)) for each in comparisons
+            part(ComparisonPart, each, sentence=sentence(each, margin, unit))
+            for each in comparisons
         ],
     )
     return document.model_dump(mode="json")

@@ -3,17 +3,26 @@
 from collections.abc import Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
 from millrace.model.measurements import Direction
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
+from millrace.report.counts.sentences import change_sentence
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5
 TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are needed"
+
+
+class Origin(NamedTuple):
+    """The unit and margin of a series, and what its better direction rests on."""
+
+    unit: str
+    direction_from: str
+    margin: float
 
 
 class SeriesPart(Part):
@@ -23,14 +32,18 @@ class SeriesPart(Part):
     unit: str
     direction: Direction
     direction_from: str
+    margin: float
     points: int
     outcome: Outcome
 
 
 class SeriesDocument(Part):
-    """Series and their change points; ratios are new level / old level."""
+    """Series and their change points; ratios are new level / old level.
 
-    margin: float
+    ``margin`` is None where those of the series differ.
+    """
+
+    margin: float | None
     alpha: float
     fewest_points: int
     series: list[SeriesPart]
@@ -77,21 +90,31 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(filter(None, names[:_MOST_NAMED])) + ", ..." * (len(names) > _MOST_NAMED)
 
 
+def counts_sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
+    """Return what the change points of counted instructions mean, a sentence each."""
+    return [
+        f"{f'{point.series}, ' if point.series else ''}from {point.label} on: "
+        f"{change_sentence(point.ratio, point.low, point.high)}."
+        for each in judged
+        for point in each.points
+    ]
+
+
 def as_json(
     judged: Sequence[AnalyzedSeries],
-    origins: Sequence[tuple[str, str]],
+    origins: Sequence[Origin],
     *,
-    margin: float,
+    margin: float | None,
     alpha: float,
 ) -> dict[str, Any]:
-    """Return series and change points; ``origins`` say what each direction rests on, and units."""
+    """Return series and change points, and for each series where its criteria come from."""
     document = SeriesDocument(
         margin=margin,
         alpha=alpha,
         fewest_points=FEWEST_TO_TELL,
         series=[
-            part(SeriesPart, each, unit=unit, direction_from=basis, points=each.n_points)
-            for each, (basis, unit) in zip(judged, origins, strict=True)
+            part(SeriesPart, each, **origin._asdict(), points=each.n_points)
+            for each, origin in zip(judged, origins, strict=True)
         ],
         changes=[point for each in judged for point in each.points],
     )
