@@ -108,7 +108,8 @@ def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) 
 def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
     what = begun()
     begin(store, what)
-    lines = b'{"type": "mark"}\n{"type": "interval", "duration_s": 1.0, "transactions": 5}\n'
+    interval = b'{"type": "interval", "t_s": 1.0, "duration_s": 1.0, "transactions": 5}'
+    lines = b'{"type": "mark"}\n' + interval + b"\n"
     execute_attempt(
         store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),))
     )
