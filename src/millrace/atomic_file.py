@@ -26,16 +26,17 @@ def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
 
     The directory is created, the file gets usual permissions, and with ``durable`` survives a power
-    failure. Raises OSError where the disk refuses it.
+    failure. Raises OSError where the disk refuses it. In a directory of another user, who can put a
+    link in the draft's place, nothing is written elsewhere: the draft is named by its descriptor.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path.parent)
     draft, lock = _locked_draft(path)
     try:
-        yield draft
-        draft.chmod(0o666 & ~_umask())
+        yield Path(f"/proc/self/fd/{lock}")
+        os.fchmod(lock, 0o666 & ~_umask())
         if durable:
-            flush(draft)
+            os.fsync(lock)
         draft.replace(path)
         if durable:
             flush(path.parent)

@@ -1,6 +1,5 @@
 """Refuse directories in which other users of the host could plant files."""
 
-import contextlib
 import errno
 import os
 import shlex
@@ -37,16 +36,18 @@ def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False)
         status = directory.stat()
         if not _is_of_us(status):
             problem = f"the user with the number {status.st_uid}, who owns it,"
-            mend = f"chown {'root' if is_root else os.geteuid()} {shlex.quote(str(directory))}"
+            mend = f"remove {directory}"  # what is in it cannot be trusted either
         elif may_others_write(status) and not (may_be_sticky and status.st_mode & stat.S_ISVTX):
             problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
-            mend = f"chmod go-w {shlex.quote(str(directory))}"
+            mend = f"close it with: chmod go-w {shlex.quote(str(directory))}"
+            if status.st_mode & stat.S_ISVTX:  # others need /tmp as it is
+                mend = "use a directory of your own in it (mkdir -m 700)"
         else:
             may_be_sticky = True
             continue
         raise HostError(
             f"{directory}: {problem} could replace millrace's files there",
-            hint=f"close it with: {mend}; or name another place with {variable}",
+            hint=f"{mend}, or name another place with {variable}",
         )
 
 
@@ -92,14 +93,26 @@ def may_others_write(status: os.stat_result) -> bool:
     return bool(status.st_mode & others)
 
 
-def link_of_others(path: Path) -> tuple[Path, int] | None:
-    """Return a link on the way, and its owner: another user's in a directory open to others."""
-    with contextlib.suppress(OSError):  # the rest of the path does not exist yet
+def followed(path: Path) -> tuple[Path, tuple[Path, int] | None]:
+    """Return where a path leads, and a link on the way that is another user's, with its owner.
+
+    Both come from one look at each name, since another user may change a link between two looks.
+    Only links in directories open to others count. Where a name is missing, the place is that name.
+    """
+    place, found = Path("/"), None
+    try:
         for entry, status in on_the_way(path.absolute()):
-            is_others = stat.S_ISLNK(status.st_mode) and not _is_of_us(status)
-            if is_others and may_others_write(entry.parent.lstat()):
-                return entry, status.st_uid
-    return None
+            if not stat.S_ISLNK(status.st_mode):
+                place = entry
+            elif found is None and not _is_of_us(status) and _is_open(entry.parent):
+                found = entry, status.st_uid
+    except OSError as error:
+        place = Path(error.filename)
+    return place, found
+
+
+def _is_open(directory: Path) -> bool:
+    return may_others_write(directory.lstat())
 
 
 def _is_of_us(status: os.stat_result) -> bool:
@@ -107,7 +120,7 @@ def _is_of_us(status: os.stat_result) -> bool:
 
 
 def _refuse_links_of_others(place: Path, variable: str) -> None:
-    found = link_of_others(place)
+    _, found = followed(place)
     if found is not None:
         link, owner = found
         raise HostError(

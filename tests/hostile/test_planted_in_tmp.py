@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace import paths
+from millrace import atomic_file, paths
 from millrace.campaign.preparation import work_directory
 from millrace.errors import HostError, UserError
 from millrace.report.common import output_files
@@ -16,6 +16,7 @@ from millrace.servers.snapshots import kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.sources import clients, maven
 from millrace.store.store import Store
+from millrace.trial import slow_fsync
 
 OTHER_USER = 60_950
 
@@ -67,8 +68,9 @@ def test_everybody_may_plant_files_in_a_sticky_directory(
     variable: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"MILLRACE_{variable}", str(shared))
-    with pytest.raises(HostError, match=f"{shared}: every user of this host"):
+    with pytest.raises(HostError, match=f"{shared}: every user of this host") as caught:
         getattr(paths, f"{variable.lower()}_dir")()
+    assert "chmod" not in (caught.value.hint or "")  # of /tmp, it would harm everybody
     monkeypatch.setenv(f"MILLRACE_{variable}", str(shared / "mine"))
     assert getattr(paths, f"{variable.lower()}_dir")() == shared / "mine"
 
@@ -87,7 +89,8 @@ def test_an_ordinary_user_uses_no_directory_of_another_one(
     monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER + 1)
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it") as caught:
         paths.cache_dir()
-    assert f"chown {OTHER_USER + 1} " in (caught.value.hint or "")
+    # What that user planted would stay there.
+    assert f"remove {cache}, or name another place" in (caught.value.hint or "")
     monkeypatch.setattr(os, "geteuid", lambda: OTHER_USER)
     with contextlib.nullcontext() if mode == 0o755 else pytest.raises(HostError, match="every"):
         assert paths.cache_dir() == cache
@@ -123,8 +126,9 @@ def test_a_work_directory_that_others_can_change_is_refused_before_it_is_used(
 
 def test_no_store_is_where_every_user_may_add_a_journal(shared: Path) -> None:
     for create in (True, False):
-        with pytest.raises(UserError, match="every user of this host could change"):
+        with pytest.raises(UserError, match="every user of this host could change") as caught:
             Store.open(shared / "results.sqlite", create=create)
+        assert "chmod" not in (caught.value.hint or "")
     assert list(shared.iterdir()) == []
     (shared / "mine").mkdir()
     Store.open(shared / "mine/results.sqlite", create=True).close()
@@ -146,3 +150,50 @@ def test_no_file_is_written_through_a_link_of_another_user(shared: Path) -> None
     os.chown(link, 0, 0, follow_symlinks=False)
     output_files.write_text(link, "<html>", output_files.PAGE)
     assert elsewhere.read_text() == "<html>"
+
+
+@only_root
+def test_a_link_that_appears_while_a_page_is_made_is_replaced(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, victim = shared / "report.html", shared.parent / "victim"
+    victim.write_text("secret")
+
+    def plant(text: str) -> str:
+        place.symlink_to(victim)
+        os.chown(place, OTHER_USER, OTHER_USER, follow_symlinks=False)
+        return text
+
+    monkeypatch.setattr(output_files, "shown", plant)
+    output_files.write_text(place, "<html>", output_files.PAGE)
+    assert victim.read_text() == "secret"
+    assert place.read_text() == "<html>"
+    assert not place.is_symlink()
+
+
+def test_a_link_in_the_place_of_a_draft_leads_nobody_elsewhere(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("secret")
+    victim.chmod(0o600)
+    with atomic_file.atomic_write(tmp_path / "report.html", durable=True) as draft:
+        (named,) = tmp_path.glob(".report.html.*")
+        named.unlink()
+        named.symlink_to(victim)
+        draft.write_text("<html>", encoding="utf-8")
+    assert victim.read_text() == "secret"
+    assert victim.stat().st_mode & 0o777 == 0o600
+
+
+@only_root
+def test_a_library_that_another_user_left_in_the_cache_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does where root has taken over the directory."""
+    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+    planted = tmp_path / "cache/slow-fsync/slow_fsync.so"
+    planted.parent.mkdir(parents=True)
+    planted.write_bytes(b"planted")
+    os.chown(planted, OTHER_USER, OTHER_USER)
+    assert slow_fsync.library() == planted
+    assert planted.read_bytes() != b"planted"
+    assert planted.stat().st_uid == 0

@@ -26,7 +26,8 @@ def refuse_open_directory(path: Path) -> None:
             if directory.stat().st_mode & stat.S_IWOTH:
                 raise UserError(
                     f"{path}: every user of this host could change a results store in {directory}",
-                    hint=f"move it to a directory of your own, or chmod o-w {directory}",
+                    hint="name one in a directory of your own (mkdir -m 700) with --store, and "
+                    "move there what is here already",
                 )
 
 

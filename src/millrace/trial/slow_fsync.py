@@ -7,7 +7,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.errors import HostError
-from millrace.shared_directories import refuse_shared
+from millrace.shared_directories import is_own, refuse_shared
 
 _COMPILERS = ("cc", "gcc", "clang")
 _COMPILE_LIMIT_S = 60.0
@@ -39,7 +39,9 @@ def environment(delay_us: int) -> dict[str, str]:
 def library() -> Path:
     """Return the library that delays fsync, compiled once. Raise HostError without a compiler."""
     place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
-    if place.exists():
+    place.parent.mkdir(parents=True, exist_ok=True)
+    refuse_shared(place.parent, "MILLRACE_CACHE")
+    if place.exists() and is_own(place.lstat()):
         return place
     compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
     if compiler is None:
@@ -47,8 +49,6 @@ def library() -> Path:
             f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
             hint="install one, or inject another slowdown: --slowdown cpu",
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    refuse_shared(place.parent, "MILLRACE_CACHE")
     with tempfile.TemporaryDirectory(dir=place.parent) as directory:
         made = Path(directory) / place.name
         done = subprocess.run(

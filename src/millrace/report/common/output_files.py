@@ -14,7 +14,7 @@ from pathlib import Path
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
-from millrace.shared_directories import link_of_others
+from millrace.shared_directories import followed
 from millrace.shown_text import shown
 
 _HEAD_BYTES = 4096
@@ -59,8 +59,7 @@ def write_text(
     lies there is replaced. Otherwise raises UserError where it can be no file's place, or where
     another file is; and HostError where the host fails to write there.
     """
-    if not make_directory:
-        refuse_place(path, kind, option)
+    target = Path(os.path.realpath(path)) if make_directory else refuse_place(path, kind, option)
     text = shown(text)
     try:
         if _is_stream(path):
@@ -68,7 +67,7 @@ def write_text(
             with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
                 stream.write(text)
             return path
-        atomic_file.write_text(Path(os.path.realpath(path)), text)
+        atomic_file.write_text(target, text)
     except OSError as cause:
         problem = HostError if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(
@@ -78,11 +77,13 @@ def write_text(
     return path
 
 
-def refuse_place(path: Path, kind: Kind, option: str) -> None:
-    """Raise UserError where ``path``, named by ``option``, lacks a directory or is another file."""
-    if _is_stream(path):
-        return
-    found = link_of_others(path)
+def refuse_place(path: Path, kind: Kind, option: str) -> Path:
+    """Return the file that ``path``, named by ``option``, leads to, which may not exist yet.
+
+    Raise UserError where it lacks a directory, is another file, or is behind another user's link.
+    Such a link may appear at any time, so what is returned is not looked up by ``path`` again.
+    """
+    target, found = followed(path)
     if found is not None:
         link, owner = found
         raise UserError(
@@ -90,10 +91,13 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
             f"{owner}, who could have it replace any file",
             hint=f"remove the link, or name a file in a directory of your own with {option}",
         )
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
+    if _is_stream(path):
+        return target
+    expected = Path(os.path.realpath(path))
+    if expected != target or not target.parent.is_dir():
+        missing = expected.parent if expected.parent != target.parent else target
         raise UserError(
-            f"cannot write {_asked(option)} {path}: there is no directory {target.parent}",
+            f"cannot write {_asked(option)} {path}: there is no directory {missing}",
             hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not kind.is_kind_of(target):
@@ -103,6 +107,7 @@ def refuse_place(path: Path, kind: Kind, option: str) -> None:
             f"it is",
             hint=f"name another file with {option}, or move that one away first",
         )
+    return target
 
 
 def _asked(option: str) -> str:
