@@ -171,6 +171,29 @@ def test_a_link_that_appears_while_a_page_is_made_is_replaced(
     assert not place.is_symlink()
 
 
+@only_root
+@pytest.mark.parametrize("planted", ["link", "file"])
+def test_what_takes_the_place_of_a_pipe_is_not_written_to(
+    planted: str, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, victim = shared / "pipe", shared.parent / "victim"
+    victim.write_text("secret")
+    os.mkfifo(place)
+    is_stream = output_files._is_stream
+
+    def swapped(path: Path) -> bool:
+        found = is_stream(path)
+        place.unlink(missing_ok=True)
+        place.symlink_to(victim) if planted == "link" else place.hardlink_to(victim)
+        return found
+
+    monkeypatch.setattr(output_files, "refuse_place", lambda path, *_: path)
+    monkeypatch.setattr(output_files, "_is_stream", swapped)
+    with pytest.raises(UserError, match="cannot write the report"):
+        output_files.write_text(place, "<html>", output_files.PAGE)
+    assert victim.read_text() == "secret"
+
+
 def test_a_link_in_the_place_of_a_draft_leads_nobody_elsewhere(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("secret")

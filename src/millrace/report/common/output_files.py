@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
@@ -64,7 +65,7 @@ def write_text(
     try:
         if _is_stream(path):
             # A reader that has gone (`| head`) has what it wanted.
-            with suppress(BrokenPipeError), path.open("a", encoding="utf-8", newline="") as stream:
+            with suppress(BrokenPipeError), _opened(path, target) as stream:
                 stream.write(text)
             return path
         atomic_file.write_text(target, text)
@@ -121,6 +122,19 @@ def _is_stream(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return not stat.S_ISREG(found.st_mode) or _is_standard_output(found)
+
+
+def _opened(path: Path, target: Path) -> TextIO:
+    """Open the device or pipe that ``path`` led to; OSError for a link or file in its place."""
+    # A link of the kernel, such as /proc/self/fd/1, leads to no other name.
+    is_of_kernel = target.is_relative_to("/proc")
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_CLOEXEC
+    handle = os.open(path, flags) if is_of_kernel else os.open(target, flags | os.O_NOFOLLOW)
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and not _is_standard_output(found):
+        os.close(handle)
+        raise OSError(errno.ESTALE, "a file took its place")
+    return os.fdopen(handle, "w", encoding="utf-8", newline="")
 
 
 def _is_standard_output(found: os.stat_result) -> bool:
