@@ -101,15 +101,6 @@ def name() -> Iterator[str]:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    """Return a directory that all users of the host may write."""
-    directory = tmp_path / "shared"
-    directory.mkdir()
-    directory.chmod(0o1777)
-    return directory
-
-
-@pytest.fixture
 def other_user() -> Iterator[int]:
     with users.reserved() as uid:
         assert uid is not None

@@ -23,15 +23,6 @@ OTHER_USER = 60_950
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for another user")
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    """Return a directory like /tmp, to which every user may add files."""
-    directory = tmp_path / "shared"
-    directory.mkdir()
-    directory.chmod(0o1777)
-    return directory
-
-
 @only_root
 @pytest.mark.parametrize("below", ["", "project/of/root"])
 def test_package_clients_find_no_settings_of_another_user(

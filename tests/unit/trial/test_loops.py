@@ -47,7 +47,7 @@ def figures(result: AttemptResult) -> tuple[stored.LoopRecord, ...]:
 
 
 class _Killed(BaseException):
-    """What ends millrace in a loop, as a signal would."""
+    """An exception that ends millrace in a loop, as a signal would."""
 
 
 def run_killed_in(place: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,7 @@ pub struct RandomNumber {
     /// which it ends after each value.
     pub max_count: Option<Number>,
     pub stop: Option<Number>,
-    /// How long a statement's value lasts.
+    /// The part of a transaction for which a statement's value stays the same.
     pub per: Option<Lifetime>,
 }
 

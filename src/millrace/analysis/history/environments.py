@@ -25,7 +25,7 @@ class Instance(Protocol):
 
     @property
     def facts(self) -> InstanceFacts:
-        """What millrace observed of it."""
+        """The facts that millrace observed of the server."""
 
 
 @dataclass(frozen=True)
