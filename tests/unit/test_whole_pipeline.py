@@ -75,10 +75,10 @@ def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
     experiment = read(place / "fakes.toml", scale=None, context=fake.context())
     estimate = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
 
-    def visible(**changes: Any) -> forecast.VisibleChanges | None:
+    def visible(**changes: Any) -> forecast.ForeseenChanges | None:
         plan = expand(replace(experiment, **changes), seed=1)
         with Store.open(place / "results.sqlite") as store:
-            return forecast.visible_changes(plan, store, estimate)
+            return forecast.foreseen_changes(plan, store, estimate)
 
     found, with_more = visible(), visible(blocks=16)
     assert found is not None

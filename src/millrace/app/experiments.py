@@ -5,7 +5,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.campaign import full_disk, preparation, replication
-from millrace.campaign.forecast import VisibleChanges, forecast_here, visible_changes
+from millrace.campaign.forecast import ForeseenChanges, forecast_here, foreseen_changes
 from millrace.campaign.resume import measures_the_same
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment import budget
@@ -74,7 +74,7 @@ class PlannedRun:
 
     plan: Plan
     estimate: Estimate
-    visible: VisibleChanges | None
+    visible: ForeseenChanges | None
     notes: list[str]
 
 
@@ -97,5 +97,5 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     full_disk.refuse_impossible(expanded)
     preparation.refuse_attached(expanded)
     forecast = forecast_here(expanded, store)
-    visible = None if store is None else visible_changes(expanded, store, forecast)
+    visible = None if store is None else foreseen_changes(expanded, store, forecast)
     return PlannedRun(expanded, forecast, visible, budget.notes(experiment, fitted))

@@ -7,7 +7,10 @@ from dataclasses import replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
 from millrace.analysis.compare.treatments import trial_s
-from millrace.model.events import InterimRatio
+from millrace.analysis.compare.visible_changes import visible_changes
+from millrace.model.events import InterimRatio, Outlook
+from millrace.stats.ratio import Looks
+from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
 
@@ -44,9 +47,9 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
     return spent_s + spent_s / max(1, n_blocks(stored)) > limit_s
 
 
-def interim_ratios(stored: StoredRun) -> tuple[InterimRatio, ...]:
-    """Return the ratios of a run so far, with intervals for any number of looks."""
-    return ratios_of(compare_run(stored, looks="any").status.comparisons)
+def interim_status(stored: StoredRun) -> tuple[ComparisonStatus, ...]:
+    """Return the comparisons of a run so far, with intervals for any number of looks."""
+    return compare_run(stored, looks="any").status.comparisons
 
 
 def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ...]:
@@ -57,3 +60,13 @@ def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ..
         if (estimate := each.comparison.estimate) is not None
     ]
     return tuple(sorted(found, key=lambda each: -abs(math.log(each.ratio))))
+
+
+def outlook(
+    comparisons: Iterable[ComparisonStatus], blocks: int, last: int, looks: Looks
+) -> Outlook | None:
+    """Return what ``last`` blocks will show; None but after the first that have intervals."""
+    if blocks != FEWEST_BLOCKS or last <= blocks:
+        return None
+    changes = visible_changes((each.comparison for each in comparisons), last, looks)
+    return None if changes is None else Outlook(last, *changes)

@@ -10,15 +10,14 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatments import trial_s
+from millrace.analysis.compare.visible_changes import visible_changes
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
 from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.servers import install
-from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import Looks
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -53,7 +52,7 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
 
 
 @dataclass(frozen=True)
-class VisibleChanges:
+class ForeseenChanges:
     """The changes that ``blocks`` would show with power 0.8, by the noise of the earlier ``run``.
 
     That run may be of this plan, or only of the same workload. ``smallest`` and ``largest`` are
@@ -67,7 +66,7 @@ class VisibleChanges:
     largest: float
 
 
-def visible_changes(plan: Plan, store: Store, found: Estimate) -> VisibleChanges | None:
+def foreseen_changes(plan: Plan, store: Store, found: Estimate) -> ForeseenChanges | None:
     """Return the changes that a plan would show; None where no run on this host tells its noise."""
     blocks = _blocks_in_time(plan, found)
     if blocks < FEWEST_BLOCKS:
@@ -76,13 +75,8 @@ def visible_changes(plan: Plan, store: Store, found: Estimate) -> VisibleChanges
     looks: Looks = "any" if plan.experiment.sequential else "once"
     for stored in [earlier] if earlier is not None else _alike(plan, store):
         analysis = compare_run(stored, looks=looks)
-        if noises := _noises(analysis):
-            changes = [
-                minimum_detectable_ratio(noise, blocks, looks=analysis.holds_for) - 1
-                for noise in noises
-            ]
-            is_of_plan = earlier is not None
-            return VisibleChanges(stored.run.id, is_of_plan, blocks, min(changes), max(changes))
+        if changes := visible_changes(analysis.comparisons(), blocks, analysis.holds_for):
+            return ForeseenChanges(stored.run.id, earlier is not None, blocks, *changes)
     return None
 
 
@@ -99,16 +93,6 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     )
     for run in islice(of_design, _MOST_ALIKE):
         yield store.load_run(run.id)
-
-
-def _noises(analysis: RunAnalysis) -> list[float]:
-    """Return the noise of each comparison: the standard deviation of a block's log ratio."""
-    estimates = (
-        comparison.estimate
-        for group in analysis.groups
-        for comparison in group.in_metric(analysis.headline)
-    )
-    return [each.log_sd for each in estimates if each is not None and each.log_sd]
 
 
 def _blocks_in_time(plan: Plan, found: Estimate) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from millrace.campaign.attempts import execute_trials, record_failure
-from millrace.campaign.blocks import interim_ratios, joined, would_be_late
+from millrace.campaign.blocks import interim_status, joined, outlook, ratios_of, would_be_late
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
@@ -213,8 +213,12 @@ class _Execution:
         if not is_in_measured_block(plan.trials[0].purpose):
             return
         self.load(from_block=block)
-        if self.stored is not None and (found := interim_ratios(self.stored)):
-            self._emit(BlockEnded(block + 1, total, found))
+        if self.stored is None:
+            return
+        comparisons, blocks = interim_status(self.stored), block + 1
+        if ratios := ratios_of(comparisons):
+            ahead = outlook(comparisons, blocks, total, looks="once")
+            self._emit(BlockEnded(blocks, total, ratios, ahead))
 
 
 class _Emitter:

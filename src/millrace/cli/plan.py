@@ -9,7 +9,7 @@ import click
 from rich.markup import escape
 
 from millrace.app import experiments as use_case
-from millrace.campaign.forecast import VisibleChanges, refuse_without_space
+from millrace.campaign.forecast import ForeseenChanges, refuse_without_space
 from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
@@ -18,7 +18,7 @@ from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
 from millrace.quantities import duration_in_words, readable_size
-from millrace.report.common.formatting import percent_text
+from millrace.report.common.formatting import changes_text
 
 
 @click.command()
@@ -156,14 +156,12 @@ def _print_estimate(planned: use_case.PlannedRun) -> None:
         out.print(f"{name:<10}{text}")
 
 
-def _visible(found: VisibleChanges) -> str:
+def _visible(found: ForeseenChanges) -> str:
     """Return text such as ``changes of 0.8 % or more in 10 blocks, by the noise of run ...``."""
-    smallest, largest = percent_text(found.smallest), percent_text(found.largest)
-    of_each = "" if smallest == largest else f" (at worst {largest})"
     of_what = "" if found.is_of_plan else ", which had other treatments of this workload"
     return (
-        f"changes of {smallest}{of_each} or more in {found.blocks} blocks, by the noise of run "
-        f"{found.run}{of_what}"
+        f"{changes_text(found.smallest, found.largest)} in {found.blocks} blocks, by the noise of "
+        f"run {found.run}{of_what}"
     )
 
 

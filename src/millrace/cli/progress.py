@@ -24,7 +24,7 @@ from millrace.model import events
 from millrace.model.phases import DRIVE
 from millrace.model.trials import kind_of_block
 from millrace.quantities import duration_in_words
-from millrace.report.common.formatting import counted, interval_text, ratio_text
+from millrace.report.common.formatting import changes_text, counted, interval_text, ratio_text
 from millrace.store.records import TrialRecord
 
 _SAID_LOOPS = 50  # of a trial, a line each; of more, some
@@ -275,7 +275,8 @@ def review_text(event: events.RunAssessed) -> str:
         closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
     ratios = [_ratios_text(event.ratios[:_NAMED])] if event.ratios else []
     left = f"{event.open or 'no'} comparison{'' if event.open == 1 else 's'} undecided"
-    return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])}"
+    ahead = _outlook_text(event.outlook)
+    return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])}{ahead}"
 
 
 def block_end_text(event: events.BlockEnded) -> str:
@@ -283,7 +284,15 @@ def block_end_text(event: events.BlockEnded) -> str:
     more = len(event.ratios) - _NAMED
     others = f", and {counted(more, 'other')}" if more > 0 else ""
     ratios = _ratios_text(event.ratios[:_NAMED])
-    return f"after block {event.blocks} of {event.total}: {ratios}{others}"
+    ahead = _outlook_text(event.outlook)
+    return f"after block {event.blocks} of {event.total}: {ratios}{others}{ahead}"
+
+
+def _outlook_text(outlook: events.Outlook | None) -> str:
+    """Return ``; 8 blocks will show changes of 0.8 % or more``."""
+    if outlook is None:
+        return ""
+    return f"; {outlook.blocks} blocks will show {changes_text(outlook.smallest, outlook.largest)}"
 
 
 def _ratios_text(ratios: Sequence[events.InterimRatio]) -> str:

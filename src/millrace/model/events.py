@@ -167,12 +167,29 @@ class InterimRatio:
 
 
 @dataclass(frozen=True)
+class Outlook:
+    """The changes that a run will show after ``blocks`` blocks, by its own noise so far.
+
+    ``smallest`` and ``largest`` are fractions, of the comparison with the least noise and of the
+    one with the most.
+    """
+
+    blocks: int
+    smallest: float
+    largest: float
+
+
+@dataclass(frozen=True)
 class BlockEnded(Announcement):
-    """The first ``blocks`` blocks of a fixed ``total`` have ended, with these ``ratios`` so far."""
+    """The first ``blocks`` blocks of a fixed ``total`` have ended, with these ``ratios`` so far.
+
+    ``outlook`` comes with the first intervals.
+    """
 
     blocks: int
     total: int
     ratios: tuple[InterimRatio, ...]
+    outlook: Outlook | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +198,7 @@ class RunAssessed:
 
     ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
     need more blocks, ``ratios`` are theirs so far. The rest takes about ``about_s``, and at most
-    ``at_most_s`` and ``at_most_trials``.
+    ``at_most_s`` and ``at_most_trials``. ``outlook`` comes with the first intervals.
     """
 
     blocks: int
@@ -192,6 +209,7 @@ class RunAssessed:
     at_most_trials: int
     ended_trials: int = 0
     ratios: tuple[InterimRatio, ...] = ()
+    outlook: Outlook | None = None
     event: Literal["look"] = "look"
 
 

@@ -12,7 +12,7 @@ from millrace.databases.base import PendingSample, ServerClient
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import page_cache
 
-_POLL_S = 0.5
+_POLL_S = 0.25
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign.blocks import ratios_of
+from millrace.campaign.blocks import outlook, ratios_of
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
@@ -30,7 +30,7 @@ class Progress:
     ``begun`` are its trials, rows in the store; ``waiting`` those of them without a result.
     ``next_block`` is empty where there is none: ``ending`` says why. ``final`` trials are profiled
     or counted, after all blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
-    ``at_most_trials``.
+    ``at_most_trials``; ``at_most_blocks`` fit into the limit of time.
     """
 
     status: RunStatus | None
@@ -42,6 +42,7 @@ class Progress:
     about_s: float
     at_most_s: float
     at_most_trials: int
+    at_most_blocks: int
 
     @property
     def blocks(self) -> int:
@@ -105,11 +106,13 @@ class Sequential:
     def _assessed(self, now: Progress) -> RunAssessed:
         """Return the event of a review, with the comparisons that it closed."""
         comparisons = () if now.status is None else now.status.comparisons
+        still_open = [each for each in comparisons if each.state == "open"]
         is_open = any(trial.block == now.blocks - 1 for trial in now.waiting)
+        blocks = now.blocks - is_open
         closed_before = {_key(each) for each in self._known if each.state != "open"}
         self._known = comparisons
         return RunAssessed(
-            blocks=now.blocks - is_open,
+            blocks=blocks,
             closed=tuple(
                 ClosedComparison(
                     label=each.label, state=each.state, verdict=each.comparison.verdict
@@ -117,12 +120,13 @@ class Sequential:
                 for each in comparisons
                 if each.state != "open" and _key(each) not in closed_before
             ),
-            open=sum(each.state == "open" for each in comparisons),
+            open=len(still_open),
             about_s=now.about_s,
             at_most_s=now.at_most_s,
             at_most_trials=now.at_most_trials,
             ended_trials=len(now.begun) - len(now.waiting),
-            ratios=ratios_of(each for each in comparisons if each.state == "open"),
+            ratios=ratios_of(still_open),
+            outlook=outlook(still_open, blocks, now.at_most_blocks, looks="any"),
         )
 
 
@@ -158,9 +162,10 @@ def progress(
     later = [] if status.ending is not None else _later(plan, status)
     expected = [t for t in later if t.block < status.blocks + status.needed[t.treatment.id]]
     times = trial_times(analysis, unknown_s=unknown_s)
-    at_most_s = trials_s(later, times)
+    all_s = at_most_s = trials_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
+    later_blocks = len({trial.block for trial in later})
     for_certain_s = trials_s((*waiting, *final), times, mean_start_s(stored))
     return Progress(
         status=status,
@@ -172,6 +177,7 @@ def progress(
         about_s=for_certain_s + min(trials_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
         at_most_trials=len(waiting) + len(later) + len(final),
+        at_most_blocks=status.blocks + int(later_blocks * (at_most_s / all_s if all_s else 1.0)),
     )
 
 
@@ -195,6 +201,7 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         about_s=min(trials_s(first, times), at_most_s) + final_s,
         at_most_s=at_most_s + final_s,
         at_most_trials=len(plan.trials),
+        at_most_blocks=plan.experiment.blocks,
     )
 
 

@@ -67,6 +67,13 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
     return f"{sign}{grouped_text(abs(percent) if signed else percent + 0.0, 1)} %"
 
 
+def changes_text(smallest: float, largest: float) -> str:
+    """Return ``changes of 0.8 % or more``, with ``(at worst 1.2 %)`` where comparisons differ."""
+    least, worst = percent_text(smallest), percent_text(largest)
+    of_each = "" if least == worst else f" (at worst {worst})"
+    return f"changes of {least}{of_each} or more"
+
+
 def whole_percent_text(fraction: float) -> str:
     """Return text such as ``24 %``, ``−3 %``; never ``−0 %``."""
     percent = round(fraction * 100, 0)

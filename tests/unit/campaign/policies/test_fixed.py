@@ -37,6 +37,11 @@ def test_each_block_but_the_last_tells_what_is_seen(
     assert low is not None
     assert high is not None
     assert low < 0.5 < high
+    ahead = found[2].outlook
+    assert ahead is not None
+    assert ahead.blocks == 4
+    assert 0 < ahead.smallest <= ahead.largest < 1
+    assert [each.outlook for each in found if each.blocks != 3] == [None] * (last - 1)
 
 
 def test_a_resumed_run_tells_only_of_blocks_in_which_it_measures(lab: Laboratory) -> None:

@@ -193,6 +193,18 @@ def test_each_look_tells_what_is_decided_and_what_is_left(lab: Laboratory) -> No
     assert looks[dropped].at_most_s == pytest.approx(measured * TRIAL_S)
 
 
+@pytest.mark.parametrize(("fit", "n_last"), [(20, 8), (13, 6), (6, None)])
+def test_the_first_intervals_tell_what_the_last_block_that_fits_will_show(
+    lab: Laboratory, fit: int, n_last: int | None
+) -> None:
+    lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
+    lab.run(max_blocks=8, max_time_s=fit * TRIAL_S)
+    looks = [event for event in lab.events if isinstance(event, RunAssessed)]
+    ahead = {event.blocks: event.outlook for event in looks if event.outlook is not None}
+    assert [each.blocks for each in ahead.values()] == ([] if n_last is None else [n_last])
+    assert all(0 < each.smallest == each.largest for each in ahead.values())
+
+
 def test_a_block_that_goes_on_is_not_told_to_be_over(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
     stopped = lab.run(stop_after=4)
