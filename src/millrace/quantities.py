@@ -1,4 +1,4 @@
-"""Read and write sizes (``128M``: binary, as server options), durations and instants (UTC)."""
+"""Read and write counts, sizes (``128M``: binary, as server options), durations and instants."""
 
 import operator
 import re
@@ -8,6 +8,11 @@ _SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
 _DURATION_UNITS_S = (3600, 60, 1)  # of an hour, a minute, a second
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return text such as ``1 block``, ``5 blocks``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def parse_size(text: str) -> int:

@@ -7,12 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.quantities import (
+    counted,
     duration_in_words,
     exact_size,
     parse_duration,
     parse_size,
     readable_size,
 )
+
+
+def test_one_of_a_kind_is_singular() -> None:
+    assert [counted(n, "block") for n in (0, 1, 5_000)] == ["0 blocks", "1 block", "5,000 blocks"]
+    assert [counted(n, "entry", "entries") for n in (1, 2)] == ["1 entry", "2 entries"]
 
 
 @given(st.integers(min_value=0, max_value=2**63))

@@ -46,7 +46,7 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
             if each.verdict == "regression" and not each.not_significant:
                 verdicts.append(GatedVerdict("regression", subject))
             elif each.metric.name == analysis.headline.name and (
-                each.verdict in (None, "inconclusive") or each.not_significant
+                each.lacks_verdict or each.undecided
             ):
                 verdicts.append(GatedVerdict("inconclusive", subject))
     return verdicts

@@ -16,6 +16,7 @@ from millrace.app.host_activity import Activity, observe
 from millrace.errors import MillraceError
 from millrace.loadgen import cpu_idle
 from millrace.model.host_facts import Finding, HostFacts
+from millrace.quantities import counted
 from millrace.trial.cpu_idle import WORTH_AVOIDING_US
 
 _GIB = 1 << 30
@@ -183,7 +184,7 @@ def _numa(host: ObservedHost) -> Result:
     balancing = {True: ", balancing on", False: ", balancing off", None: ""}[numa.balancing]
     return warn_if(
         numa.nodes != 1,
-        "1 node" if numa.nodes == 1 else f"{numa.nodes} nodes{balancing}",
+        f"{counted(numa.nodes, 'node')}{'' if numa.nodes == 1 else balancing}",
         "keep to one node: numactl --cpunodebind=0 --membind=0 millrace run FILE",
     )
 

@@ -27,7 +27,7 @@ from millrace.campaign.table_formats import (
     table_format_of,
     unavailable,
 )
-from millrace.databases.table_formats import COMPRESSION, TableFormat
+from millrace.databases.table_formats import TableFormat
 from millrace.errors import Diagnostic, UserError, ValidationError, nearest_names
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
@@ -49,6 +49,7 @@ from millrace.trial.data_file import generated_file
 from millrace.trial.fault_injection import refuse_left_out, slowed_server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
+from millrace.workloads.defaults import COMPRESSION
 from millrace.workloads.schema_factors import cpu_numbers
 
 _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to measure"

@@ -1,18 +1,19 @@
 """Choose the format of a treatment's tables, and refuse what no server or file system here has."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from millrace import databases
 from millrace.campaign.inputs import PreparedTreatment, varied_options
-from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED, TableFormat
+from millrace.databases.table_formats import TableFormat
 from millrace.errors import PermanentHostError, Unavailable, UserError
-from millrace.experiment.levels import resolved_level
 from millrace.experiment.model import Experiment, Treatment
+from millrace.experiment.read import compresses
 from millrace.host.holes import require_holes
 from millrace.model.servers import AttachedServer, Server
 from millrace.servers.configurations.check import about
+from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 
 
 def table_format_of(experiment: Experiment, treatment: Treatment, server: Server) -> TableFormat:
@@ -27,7 +28,7 @@ def table_format_of(experiment: Experiment, treatment: Treatment, server: Server
         return TableFormat(compression=compression, unavailable=error.message)
     if version is None:
         return replace(found, server_options={})  # it is never reconfigured
-    if set(_levels(experiment)) <= {UNCOMPRESSED}:
+    if not compresses(experiment.factors):
         return found
     options = {**formats.comparable_options(version), **found.server_options}
     return replace(found, server_options=options)
@@ -43,13 +44,6 @@ def refuse_varied(treatment: Treatment, role: str, table_format: TableFormat) ->
                 f"tables needs {about(name)} = {value}",
                 hint="leave this option out of [factors]; the factor compression chooses it",
             )
-
-
-def _levels(experiment: Experiment) -> Iterator[str]:
-    """Yield the compressions that the experiment has."""
-    for factor in experiment.factors:
-        if factor.name == COMPRESSION:
-            yield from (str(resolved_level(factor, level)) for level in factor.levels)
 
 
 def unavailable(prepared: Collection[PreparedTreatment]) -> list[str]:

@@ -17,9 +17,8 @@ from millrace.campaign.policies.calibrate import CalibrationReviewed
 from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.cli.progress import Listener
 from millrace.model.events import Emitted, RunOpened
-from millrace.quantities import duration_in_words
+from millrace.quantities import counted, duration_in_words
 from millrace.report.bisection.sentences import likeliest
-from millrace.report.common.formatting import counted
 from millrace.stats.bisection_model import Next
 
 
@@ -61,8 +60,10 @@ def _run_text(event: RunOpened) -> str:
         more = "--new measures again" if event.confirms is None else "more --blocks add to them"
         return f"run {event.run}: all {event.trials} trials have a result; {more}"
     if event.waiting < event.trials:
-        return f"run {event.run}: resumed, {event.waiting} of {event.trials} trials to go"
-    return f"run {event.run}: {event.trials} trials, seed {event.seed}"
+        return (
+            f"run {event.run}: resumed, {event.waiting} of {counted(event.trials, 'trial')} to go"
+        )
+    return f"run {event.run}: {counted(event.trials, 'trial')}, seed {event.seed}"
 
 
 def sequential_text(event: SequentialOpened) -> str:
@@ -70,7 +71,7 @@ def sequential_text(event: SequentialOpened) -> str:
     experiment, run = event.selection.plan.experiment, event.selection.run
     progress = event.progress
     status = progress.status
-    limits = f"at most {experiment.blocks} blocks"
+    limits = f"at most {counted(experiment.blocks, 'block')}"
     if experiment.max_time_s is not None:
         limits += f" and {duration_in_words(experiment.max_time_s)}"
     if status is None:
@@ -82,8 +83,8 @@ def sequential_text(event: SequentialOpened) -> str:
         return f"{done}, and nothing is left to decide; --new measures again"
     more = "--max-blocks" if progress.ending == "blocks" else "--max-time"
     return (
-        f"{done}, {len(status.open)} of {len(status.comparisons)} comparisons undecided, and no "
-        f"more are allowed: a larger {more} resumes, --new measures again"
+        f"{done}, {len(status.open)} of {counted(len(status.comparisons), 'comparison')} undecided"
+        f", and no more are allowed: a larger {more} resumes, --new measures again"
     )
 
 

@@ -6,6 +6,8 @@ import click
 
 from millrace.analysis.ci_gate import EXIT_STATUS, Gated, GatedVerdict, failing
 from millrace.errors import GateFailed
+from millrace.quantities import counted
+from millrace.report.run.sentences import COUNTED
 
 _MOST_NAMED = 5
 
@@ -39,7 +41,7 @@ def check(verdicts: Iterable[GatedVerdict], fail_on: tuple[Gated, ...]) -> None:
         return
     kind = failed[0].kind
     subjects = [each.subject for each in failed if each.subject]
-    text = f"--fail-on {kind}: {len(failed)} {kind}{'s' if kind == 'regression' else ''}"
+    text = f"--fail-on {kind}: {counted(len(failed), *COUNTED[kind])}"
     if subjects:
         more = len(subjects) - _MOST_NAMED
         text += f": {', '.join(subjects[:_MOST_NAMED])}"

@@ -17,7 +17,7 @@ from millrace.cli.options import store_option
 from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
-from millrace.quantities import duration_in_words, readable_size
+from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text
 
 
@@ -65,7 +65,7 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
         ("scale", f"{experiment.scale}: {parameters}" if parameters else experiment.scale),
         ("compared", f"{compare.factor}, base {compare.base}, margin {margin}"),
         *((("held", ", ".join(held)),) if held else ()),
-        ("trials", f"{len(plan.treatments)} treatments x {_blocks(experiment)}"),
+        ("trials", f"{counted(len(plan.treatments), 'treatment')} x {_blocks(experiment)}"),
         ("design", _design(plan)),
         ("seed", f"{plan.seed}{keep}"),
     ):
@@ -90,7 +90,7 @@ def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
 
 
 def _blocks(experiment: Experiment) -> str:
-    blocks = f"{'at most ' if experiment.sequential else ''}{experiment.blocks} blocks"
+    blocks = f"{'at most ' if experiment.sequential else ''}{counted(experiment.blocks, 'block')}"
     apart = ((experiment.profile_blocks, "profiled"), (experiment.counted_starts, "counted"))
     more = "".join(f" + {number} that are {what}" for number, what in apart if number)
     return f"({blocks}{more})" if more else blocks
@@ -160,8 +160,8 @@ def _visible(found: ForeseenChanges) -> str:
     """Return text such as ``changes of 0.8 % or more in 10 blocks, by the noise of run ...``."""
     of_what = "" if found.is_of_plan else ", which had other treatments of this workload"
     return (
-        f"{changes_text(found.smallest, found.largest)} in {found.blocks} blocks, by the noise of "
-        f"run {found.run}{of_what}"
+        f"{changes_text(found.smallest, found.largest)} in {counted(found.blocks, 'block')}, by "
+        f"the noise of run {found.run}{of_what}"
     )
 
 
@@ -174,7 +174,7 @@ def _time(estimate: Estimate, experiment: Experiment) -> str:
     if not experiment.sequential:
         return f"about {duration_in_words(estimate.time_s)}"
     least = duration_in_words(estimate.least_time_s)
-    most = f"{duration_in_words(estimate.time_s)} ({experiment.blocks} blocks)"
+    most = f"{duration_in_words(estimate.time_s)} ({counted(experiment.blocks, 'block')})"
     limit_s = experiment.max_time_s
     if limit_s is not None and limit_s < estimate.time_s:
         most = f"{duration_in_words(limit_s)} (the limit)"

@@ -23,8 +23,9 @@ from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
 from millrace.model.trials import kind_of_block
-from millrace.quantities import duration_in_words
-from millrace.report.common.formatting import changes_text, counted, interval_text, ratio_text
+from millrace.quantities import counted, duration_in_words
+from millrace.report.common.formatting import changes_text, interval_text, ratio_text
+from millrace.report.run.sentences import COUNTED
 from millrace.store.records import TrialRecord
 
 _SAID_LOOPS = 50  # of a trial, a line each; of more, some
@@ -272,11 +273,12 @@ def review_text(event: events.RunAssessed) -> str:
     closed = [f"{each.label}: {_closed_text(each)}" for each in event.closed]
     if len(closed) > _NAMED:
         counts = Counter(_closed_text(each) for each in event.closed)
-        closed = [", ".join(f"{count} {text}" for text, count in counts.items())]
+        said = [counted(count, *COUNTED.get(each, (each, each))) for each, count in counts.items()]
+        closed = [", ".join(said)]
     ratios = [_ratios_text(event.ratios[:_NAMED])] if event.ratios else []
-    left = f"{event.open or 'no'} comparison{'' if event.open == 1 else 's'} undecided"
+    left = counted(event.open, "comparison") if event.open else "no comparisons"
     ahead = _outlook_text(event.outlook)
-    return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])}{ahead}"
+    return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])} undecided{ahead}"
 
 
 def block_end_text(event: events.BlockEnded) -> str:
@@ -306,7 +308,7 @@ def _ratios_text(ratios: Sequence[events.InterimRatio]) -> str:
 
 def _closed_text(closed: events.ClosedComparison) -> str:
     reasons = {
-        "failing": "fails again and again",
+        "failing": "failed again and again",
         "unequal": "not the same work",
         "unsteady": "not steady",
     }

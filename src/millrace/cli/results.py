@@ -15,7 +15,8 @@ from millrace.cli.options import store_option
 from millrace.cli.progress import block_text
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
-from millrace.report.common.formatting import counted, grouped_text, latency_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import grouped_text, latency_text
 from millrace.shown_text import shown_line
 from millrace.store.checked import to_plain
 from millrace.store.records import StoredAttempt, StoredRun

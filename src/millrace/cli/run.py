@@ -14,6 +14,7 @@ from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import store_option
 from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed
+from millrace.quantities import counted
 from millrace.report.run import html, terminal
 
 
@@ -46,7 +47,7 @@ def command(
     out.print(f"report: {html.write(analysis, found.page, found.explanations)}")
     if analysis.failures:
         raise TrialFailed(
-            f"{len(analysis.failures)} of {len(analysis.trials)} trials failed",
+            f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed",
             hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
         )
     check(ci_gate.of_run(analysis), fail_on)

@@ -16,6 +16,7 @@ from millrace.cli.console import LineTable, err, plain_table, print_json, print_
 from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
 from millrace.model.servers import AttachedServer, Server, build_facts
+from millrace.quantities import counted
 from millrace.servers import attached, catalogue, install
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.availability import Availability
@@ -241,6 +242,6 @@ def _artefact_lines(artefacts: list[dict[str, Any]]) -> list[str]:
     ]
     if len(artefacts) > 1:
         size_bytes = sum(each["size_bytes"] for each in artefacts[1:])
-        count = len(artefacts) - 1
-        lines.append(f"and {count} packages of libraries, {size_bytes} bytes (--json names them)")
+        packages = counted(len(artefacts) - 1, "package")
+        lines.append(f"and {packages} of libraries, {size_bytes} bytes (--json names them)")
     return lines or ["none: used in place"]

@@ -5,12 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from millrace.databases.client import DatabaseClient
-
-COMPRESSION = "compression"
-"""The factor whose levels are how tables are compressed."""
-
-UNCOMPRESSED = "none"
-"""The level of tables that are not compressed, which every family has."""
+from millrace.workloads.defaults import UNCOMPRESSED
 
 
 @dataclass(frozen=True)

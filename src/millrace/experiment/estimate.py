@@ -14,7 +14,7 @@ from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatme
 from millrace.experiment.plan import chosen
 from millrace.levels import Values
 from millrace.model.trials import is_in_measured_block
-from millrace.quantities import duration_in_words, readable_size
+from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.workloads import Workload
 from millrace.workloads.settings import ClientSettings
 from millrace.workloads.tables import Volume
@@ -167,7 +167,7 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
     if limit_s is None or found.least_time_s <= limit_s:
         return None
     held = int(limit_s / found.least_time_s * FEWEST_BLOCKS)
-    room = f"only {held} block{'s' if held > 1 else ''}" if held else "not even one block"
+    room = f"only {counted(held, 'block')}" if held else "not even one block"
     time_s = float(plan.experiment.parameters.get("time_s", 0.0))
     shorter = f"a shorter time_s (now {time_s:g}), " if time_s > _SHORT_S else ""
     least = duration_in_words(found.least_time_s)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
@@ -25,8 +24,10 @@ from millrace.experiment.validation import (
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
 from millrace.workloads.defaults import (
+    COMPRESSION,
     DROP_AFTER,
     LOOPS,
+    UNCOMPRESSED,
     in_slices,
     with_drop,
     with_loops,
@@ -109,7 +110,7 @@ def parse(
     design = _design(checked, overrides)
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
-    workload = with_sizes(checked.workload) if _compresses(factors) else checked.workload
+    workload = with_sizes(checked.workload) if compresses(factors) else checked.workload
     if int(settings.parameters.get(LOOPS, 1)) > 1:
         workload = with_loops(workload)
     if settings.parameters.get(DROP_AFTER) == "on":
@@ -292,7 +293,7 @@ def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:
     return not used.isdisjoint(context.attached)
 
 
-def _compresses(factors: Iterable[Factor]) -> bool:
+def compresses(factors: Iterable[Factor]) -> bool:
     """Return whether some of the tables are compressed."""
     return any(
         resolved_level(factor, level) != UNCOMPRESSED

@@ -16,13 +16,13 @@ from contextlib import suppress
 from itertools import chain
 
 from millrace import databases
-from millrace.databases.table_formats import COMPRESSION, UNCOMPRESSED
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
 from millrace.experiment.slowdown import CPU, FACTOR
 from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
+from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 from millrace.workloads.definition import Workload
 from millrace.workloads.statement_kinds import statement_kinds
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace.errors import Diagnostic, UserError, ValidationError
+from millrace.quantities import counted
 from millrace.shown_text import plain_cell
 
 LARGEST_BYTES = 64 << 20
@@ -70,9 +71,8 @@ class Sheet:
             if len(cells) == len(self._columns):
                 yield line, [plain_cell(cell.strip()) for cell in cells]
             else:
-                cells_text = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
                 wanted = f"{len(self._columns)}, as in the first line"
-                self.mistake(line, "row", f"has {cells_text}", wanted)
+                self.mistake(line, "row", f"has {counted(len(cells), 'cell')}", wanted)
         if empty:
             raise UserError(f"{called(self._path)} has no rows", hint=self._hint)
         self.refuse()

@@ -41,12 +41,17 @@ _CONNECTING: dict[str, Any] = {
     "tls": {"default": False, "choices": [False, True]},
 }
 
-# Each family says what a level is there: see databases.table_formats.
+COMPRESSION = "compression"
+"""The factor whose levels are how tables are compressed: see ``databases.table_formats``."""
+
+UNCOMPRESSED = "none"
+"""The level of tables that are not compressed."""
+
 _COMPRESSION: dict[str, Any] = {
-    "compression": {
-        "default": "none",
+    COMPRESSION: {
+        "default": UNCOMPRESSED,
         "choices": [
-            "none", "row", "row-1k", "row-2k", "row-4k", "row-8k", "page-zlib", "page-lz4",
+            UNCOMPRESSED, "row", "row-1k", "row-2k", "row-4k", "row-8k", "page-zlib", "page-lz4",
         ],
     },
 }  # fmt: skip

@@ -114,7 +114,7 @@ class QueryRun:
 
     ``rate`` returns transactions/s of a treatment, ``tail`` the factor on the latency of its
     slowest tenth of transactions; ``also`` adds or replaces measurements of a trial; ``fails`` are
-    the trials that fail, ``series`` the events of their seconds.
+    the trials that fail, ``series`` the events of their seconds, ``metrics`` further ones.
     """
 
     servers: Sequence[str] = SERVERS
@@ -137,6 +137,7 @@ class QueryRun:
     wakeup: Mapping[str, Any] | None = None
     facts: Callable[[Levels], Mapping[str, Any]] = lambda _levels: {"residency": "cached"}
     compare: str = "server"
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self) -> StoredRun:
         factors: dict[str, Sequence[Level]] = {
@@ -267,7 +268,7 @@ class QueryRun:
 
     def _run(self, factors: Mapping[str, Sequence[Level]]) -> RunRecord:
         spec: dict[str, Any] = {
-            "workload": WORKLOAD,
+            "workload": {**WORKLOAD, "metrics": {**WORKLOAD["metrics"], **self.metrics}},
             "configurations": {"default": {}},
             "factors": [
                 {"name": name, "levels": list(levels), "aliases": {}}

@@ -81,6 +81,16 @@ def test_pairs_can_gate(tmp_path: Path, ratios: list[float], fail_on: str, statu
         assert done.returncode == status, done.stderr
 
 
+def test_one_failure_of_the_gate_is_singular(tmp_path: Path) -> None:
+    for values, said in (
+        ([0.9, 0.901, 0.899] * 6, "--fail-on regression: 1 regression: new"),
+        ([0.5, 1.5, 1.0], "--fail-on inconclusive: 1 inconclusive: new"),
+    ):
+        file = pairs(tmp_path / "pairs.csv", values)
+        done = millrace("analyze", "paired", file, "--fail-on", "regression,inconclusive")
+        assert said in done.stderr
+
+
 @pytest.mark.parametrize(
     ("values", "status"),
     [

@@ -89,14 +89,14 @@ def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
         (
             look(6, closed("b", "failed", "failing"), closed("c", "x", "unequal"), n_open=2),
             (
-                "after block 6: b: fails again and again; c: not the same work; "
+                "after block 6: b: failed again and again; c: not the same work; "
                 "2 comparisons undecided"
             ),
         ),
         (
             look(3, *[closed(name, "regression") for name in "abcd"], closed("e", "equivalent"),
                  n_open=7),
-            "after block 3: 4 regression, 1 equivalent; 7 comparisons undecided",
+            "after block 3: 4 regressions, 1 equivalent; 7 comparisons undecided",
         ),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide, smallest_detectable
 from millrace.levels import level_text
+from millrace.quantities import counted
 from millrace.stats.power import blocks_wanted
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS
@@ -129,7 +130,7 @@ def _failure(
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:
     """Return text such as ``5 of 10 trials of mysql-5.7.22 failed``, of both."""
     return " and ".join(
-        f"{failed} of {t.planned} {'trial' if t.planned == 1 else 'trials'} of {name} failed"
+        f"{failed} of {counted(t.planned, 'trial')} of {name} failed"
         for t, name in zip(treatments, names, strict=True)
         if (failed := t.failed - t.left_out)
     )

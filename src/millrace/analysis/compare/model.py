@@ -81,6 +81,11 @@ class Comparison:
         comparable = not (self.unequal or self.unsteady)
         return self.not_significant or (self.verdict == "inconclusive" and comparable)
 
+    @property
+    def lacks_verdict(self) -> bool:
+        """Return whether it has too few blocks, or cannot be compared for another reason."""
+        return self.verdict is None or (self.verdict == "inconclusive" and not self.undecided)
+
     def is_beyond(self, margin: float) -> bool:
         """Return whether the estimate is beyond the margin, for certain or not."""
         return self.estimate is not None and self.estimate.is_beyond(margin)

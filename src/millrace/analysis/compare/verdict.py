@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict
 from millrace.model.measurements import Direction
+from millrace.quantities import counted
 from millrace.stats.power import blocks_to_decide, minimum_detectable_ratio
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.sequential import FEWEST_BLOCKS
@@ -44,8 +45,7 @@ def decide(
     """Return the verdict on candidate / base, and the reason in words; None for too few blocks."""
     low, high = estimate.low, estimate.high
     if estimate.n_pairs < FEWEST_BLOCKS or low is None or high is None:
-        blocks = "1 block" if estimate.n_pairs == 1 else f"{estimate.n_pairs} blocks"
-        return None, f"{blocks}; at least {FEWEST_BLOCKS} are needed"
+        return None, f"{counted(estimate.n_pairs, 'block')}; at least {FEWEST_BLOCKS} are needed"
     return decide_interval(estimate.ratio, low, high, direction, margin)
 
 

@@ -31,6 +31,7 @@ from millrace.analysis.explain.breakdown_model import (
     share_error,
 )
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
+from millrace.quantities import counted
 from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.multiple_tests import holm_marks
 
@@ -249,8 +250,7 @@ def _notes(trials: Sequence[Observed], left_out: int) -> tuple[str, ...]:
     if work.loop == "load":
         notes.append("the client's CPU time is that of its whole run, with all that it did besides")
     if left_out:
-        fewer = "a trial" if left_out == 1 else f"{left_out} trials"
-        notes.append(f"{fewer} of which less was observed than of others left out")
+        notes.append(f"{counted(left_out, 'trial')} left out, with fewer observations than others")
     return tuple(notes)
 
 

@@ -21,6 +21,7 @@ from statistics import median
 
 from millrace.analysis.steady.checks import HOST_CHECKS
 from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
+from millrace.quantities import counted
 from millrace.stats.proportions import against_at_most_half, fair_coin_e_value
 from millrace.stats.rates import fisher
 
@@ -78,16 +79,11 @@ def unsteady_sides(
     if not are_refused(base_count, candidate_count):
         return ""
     clauses = [
-        f"{counted_text(*count)} of {name} ({'; '.join(reasons(found))})"
-        for count, name, found in zip(counts, names, unsteady, strict=True)
+        f"{n_unsteady} of {counted(judged, 'trial')} of {name} ({'; '.join(reasons(found))})"
+        for (n_unsteady, judged), name, found in zip(counts, names, unsteady, strict=True)
         if found
     ]
     return f"not steady: {' and '.join(clauses)}; {_remedy([*unsteady[0], *unsteady[1]])}"
-
-
-def counted_text(unsteady: int, judged: int) -> str:
-    """Return text such as ``3 of 10 trials``."""
-    return f"{unsteady} of {judged} {'trial' if judged == 1 else 'trials'}"
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:

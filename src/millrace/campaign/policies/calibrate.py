@@ -32,6 +32,7 @@ from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Sto
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
 from millrace.model.run_spec import Calibrates, CampaignPart
+from millrace.quantities import counted
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
@@ -61,8 +62,8 @@ def calibration_experiment(experiment: Experiment) -> Experiment:
     """Return the experiment that compares another's base with itself; UserError for few blocks."""
     if experiment.blocks < FEWEST_BLOCKS:
         raise UserError(
-            f"{experiment.source}: {experiment.blocks} blocks decide nothing, so there is no "
-            "verdict that could be false",
+            f"{experiment.source}: {counted(experiment.blocks, 'block')} cannot decide anything, "
+            "so there is no verdict that could be false",
             hint="give a verdict more of them, as in --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base
@@ -210,7 +211,7 @@ def _refuse_failing(found: Calibration) -> None:
         for what, failed, done in ((name, group.failed, finished), *injected):
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
-                    f"{failed} trials of {what} failed",
+                    f"{counted(failed, 'trial')} of {what} failed",
                     hint=f"`millrace results show {found.run.id}` has each reason; when it is "
                     "mended, --new begins anew",
                 )

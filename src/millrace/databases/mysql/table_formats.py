@@ -20,10 +20,11 @@ from millrace.databases.base import version_key
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session
 from millrace.databases.mysql.administration import global_variables
 from millrace.databases.mysql.client import oddities_as_errors
-from millrace.databases.table_formats import UNCOMPRESSED, TableBytes, TableFormat
+from millrace.databases.table_formats import TableBytes, TableFormat
 from millrace.errors import DatabaseError, TrialFailed, UserError
 from millrace.quantities import readable_size
 from millrace.shown_text import shown_line
+from millrace.workloads.defaults import UNCOMPRESSED
 
 _COMPRESSED_ENGINE = "innodb"
 _PAGE = "page-"
@@ -90,7 +91,7 @@ class MysqlTableFormats:
         if engine is not None and engine.lower() != _COMPRESSED_ENGINE:
             raise UserError(
                 f"compression '{compression}' is one of InnoDB's, and the engine is {engine}",
-                hint="engine = ['InnoDB'], or compression = ['none']",
+                hint=f"engine = ['InnoDB'], or compression = ['{UNCOMPRESSED}']",
             )
         punches_holes = compression.startswith(_PAGE)
         if punches_holes and version is not None and _is_below(version, self.page_since):

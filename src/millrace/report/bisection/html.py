@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from millrace.analysis.compare.bisection import Bisection, change_found
+from millrace.quantities import counted
 from millrace.report.bisection.sentences import answer, mark, members_table, notes
 from millrace.report.common.charts import LogAxis, Tick
-from millrace.report.common.formatting import counted, known_text, percent_text, value_text
+from millrace.report.common.formatting import known_text, percent_text, value_text
 from millrace.report.common.pages import environment, heading
 from millrace.report.common.wording import repeating
 from millrace.stats.ratio import RatioEstimate

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from millrace.analysis.compare.bisection import Bisection, change_found
 from millrace.analysis.compare.verdict import margin_text
+from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.report.counts.sentences import comparison_notes, sentence
@@ -17,7 +18,7 @@ _FUNCTIONS = 3  # that differ most
 def answer(found: Bisection) -> str:
     """Say what was found, or how far the search has come."""
     names, metric, step = found.spec.members, found.metric.title, found.step
-    after = formatting.counted(found.trials, "trial")
+    after = counted(found.trials, "trial")
     if found.unsteady:
         return f"no answer in {metric}, after {after}: {found.unsteady}"
     if isinstance(step, Found):

@@ -10,10 +10,10 @@ from millrace.analysis.compare.calibration_model import (
 )
 from millrace.analysis.compare.model import ApplicableCalibration, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
+from millrace.quantities import counted
 from millrace.report.common.formatting import (
     MISSING,
     change_text,
-    counted,
     interval_text,
     known_text,
     percent_text,
@@ -28,8 +28,8 @@ def sentences(found: Calibration) -> Iterator[str]:
     asked, verdicts = found.target, len(found.verdicts)
     if limits := found.limits(found.false):
         yield (
-            f"{verdicts_text(found.false, verdicts, limits)}; each on {asked.blocks} blocks at "
-            f"most, margin {margin_text(asked.margin)}"
+            f"{verdicts_text(found.false, verdicts, limits)}; each on "
+            f"{counted(asked.blocks, 'block')} at most, margin {margin_text(asked.margin)}"
         )
         if found.refused:
             first = next(each.refused for each in found.verdicts if each.refused)

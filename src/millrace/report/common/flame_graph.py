@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, CallNode
+from millrace.quantities import counted
 from millrace.report.common.formatting import figure_text, percent_text
 from millrace.report.common.pages import environment
 from millrace.report.common.wording import short_symbol
@@ -96,7 +97,7 @@ class Graph:
 
     @property
     def left_out_text(self) -> str:
-        paths = "1 call path" if self.left_out == 1 else f"{self.left_out:,} call paths"
+        paths = counted(self.left_out, "call path")
         share = percent_text(self.left_out_us / self.total_us if self.total_us else 0.0)
         together = f"{figure_text(self.left_out_us)} {self.unit}"
         return f"{paths} of {self.side}, together {together} ({share})"

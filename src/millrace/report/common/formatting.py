@@ -161,8 +161,3 @@ def bytes_text(size: float) -> str:
         if size >= factor:
             return f"{grouped_text(size / factor, 1)} {unit}"
     return f"{size:,.0f} B"
-
-
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """Return text such as ``1 block``, ``5 blocks``."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from millrace.analysis.counts.model import CountComparison, CountGroup, TreatmentCount
-from millrace.report.common.formatting import counted, grouped_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import grouped_text
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.unpaired_ratio import UnpairedRatio
 

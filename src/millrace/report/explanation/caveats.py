@@ -9,7 +9,8 @@ from millrace.analysis.explain.caveats import (
     caveats,
 )
 from millrace.analysis.explain.model import Explanation, Side, SideExplanation
-from millrace.report.common.formatting import counted, whole_percent_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import whole_percent_text
 from millrace.report.explanation.sentences import within
 
 NOT_SURE = "not sure: does not hold after correction for the number of rows looked at"
@@ -48,9 +49,8 @@ def _breakdown(found: UnclosedBreakdown, explanation: Explanation) -> str:
     blocks_far = found.blocks.items()
     far = "; ".join(f"block {block + 1}: {whole_percent_text(of)}" for block, of in blocks_far)
     if found.share is None:
-        count = len(found.blocks)
         return (
-            f"In {'a block' if count == 1 else f'{count} blocks'} of {label} too much is "
+            f"In {counted(len(found.blocks), 'block')} of {label} too much is "
             f"unaccounted to trust the parts: {far}."
         )
     blocks = f" ({far})" if far and found.trials > 1 else ""

@@ -11,13 +11,14 @@ from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
 from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
+from millrace.quantities import counted
 from millrace.report.common.flame_graph import (
     MICROSECONDS,
     ROW_PX,
     FlameGraph,
     flame_graph,
 )
-from millrace.report.common.formatting import FINDING_GLYPHS, counted
+from millrace.report.common.formatting import FINDING_GLYPHS
 from millrace.report.common.pages import environment
 from millrace.report.counts.flame import count_graph
 from millrace.report.counts.sentences import comparison_notes, sentence

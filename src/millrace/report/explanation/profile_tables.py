@@ -9,7 +9,8 @@ from millrace.analysis.explain.profiles import (
     GroupDifference,
     ProfileComparison,
 )
-from millrace.report.common.formatting import counted, figure_text, fixed_text, us_decimals
+from millrace.quantities import counted
+from millrace.report.common.formatting import figure_text, fixed_text, us_decimals
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.report.common.wording import short_symbol
 from millrace.report.explanation.tables import Labels, difference_columns, estimate_cells, finding
@@ -92,13 +93,13 @@ def flat_note(flat: FlatProfile) -> str:
     """Describe how a profile was taken, and what its table leaves out."""
     runs = f" of {flat.runs} runs" if flat.runs > flat.trials else ""
     text = (
-        f"{flat.samples:,} samples of {flat.event} in {counted(flat.trials, 'trial')}{runs}, "
-        f"{figure_text(flat.cpu_us)} µs of CPU time"
+        f"{counted(flat.samples, 'sample')} of {flat.event} in "
+        f"{counted(flat.trials, 'trial')}{runs}, {figure_text(flat.cpu_us)} µs of CPU time"
     )
     if flat.user_only:
         text += " in user code only, the kernel could not be sampled"
     if flat.lost:
-        text += f"; {flat.lost:,} samples lost"
+        text += f"; {counted(flat.lost, 'sample')} lost"
     if rest := flat.lines[FLAT_LINES:]:
         percent = sum(line.percent for line in rest)
         text += f"; {len(rest):,} further functions have {percent:.1f} % of them"

@@ -18,13 +18,8 @@ from millrace.analysis.explain.model import (
 from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.waits import Coverage
 from millrace.levels import is_name, level_value
-from millrace.report.common.formatting import (
-    counted,
-    figure_text,
-    fixed_text,
-    percent_text,
-    us_decimals,
-)
+from millrace.quantities import counted
+from millrace.report.common.formatting import figure_text, fixed_text, percent_text, us_decimals
 from millrace.report.common.wording import first_line
 from millrace.report.explanation.tables import Labels, interval_text, is_sure, statement_sentence
 from millrace.stats.mean import MeanEstimate

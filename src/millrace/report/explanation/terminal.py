@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from millrace.analysis.explain.model import Explanation, only_compared
-from millrace.report.common.formatting import counted
+from millrace.quantities import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.counts import sentences as count_sentences

@@ -7,6 +7,7 @@ from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.measurements import Direction
+from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
@@ -96,7 +97,7 @@ def sentence(comparison: PairedComparison, margin: float, unit: str) -> str:
         text += _still_needed(comparison, margin)
     if comparison.dropped:
         were = "was" if comparison.dropped == 1 else "were"
-        blocks = formatting.counted(comparison.dropped, "block")
+        blocks = counted(comparison.dropped, "block")
         text += f"; {blocks} without one of the two {were} dropped"
     return f"{text}."
 
@@ -164,4 +165,4 @@ def _still_needed(comparison: PairedComparison, margin: float) -> str:
             f"{seen}, and even thousands more would not decide: the spread is large, or the "
             f"difference very close to {margin_text(margin)}"
         )
-    return f"{seen}, and about {formatting.counted(found.more_blocks, 'more block')} would decide"
+    return f"{seen}, and about {counted(found.more_blocks, 'more block')} would decide"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSeries, Outcome
 from millrace.model.measurements import Direction
+from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
@@ -68,7 +69,7 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
         by_outcome.setdefault(each.outcome, []).append(each.name)
     lines = []
     if n_found := sum(len(each.points) for each in judged):
-        found = formatting.counted(n_found, "candidate")
+        found = counted(n_found, "candidate")
         lines.append(f"{found}: measure before and after again, in turns, to confirm.")
     reasons: tuple[tuple[Outcome, str, str, str], ...] = (
         ("trend", "follows", "follow", "a trend, with no levels to compare"),
@@ -77,7 +78,7 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
     for outcome, does, do, why in reasons:
         if names := by_outcome.get(outcome):
             which = f": {named(names)}" if named(names) else ""
-            of = formatting.counted(len(names), f"series {does}", f"series {do}")
+            of = counted(len(names), f"series {does}", f"series {do}")
             lines.append(f"{of} {why}{which}.")
     if not n_found and "not moved" in by_outcome:
         others = len(by_outcome) > 1

@@ -8,6 +8,7 @@ from millrace import __version__
 from millrace.analysis.history.overview import ChangeGroup, SeriesView
 from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
+from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
 from millrace.report.common.pages import environment
@@ -25,14 +26,14 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
     return template.render(
         version=__version__,
         series=[_section(one) for one in series],
-        points=formatting.counted(len(points), "point"),
+        points=counted(len(points), "point"),
         newest=max((point.at_utc for point in points), default=""),
         answer=_answer(groups, facts, series),
         next_step=tables.next_step(changes),
         changes=tables.changes_table(groups, [each for each in changes if not each.is_open]),
         environment_changes=tables.break_lines(breaks),
         glyphs=formatting.GLYPHS,
-        counted=formatting.counted,
+        counted=counted,
     )
 
 
@@ -41,7 +42,7 @@ def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesVi
     if not groups:
         return tables.nothing_moved(len(series), n_too_few)
     largest = tables.group_text(groups[0])
-    more = f"; {formatting.counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
+    more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"
     few = f" {tables.too_few(n_too_few)}" if n_too_few else ""
     return f"{largest}{more}{known}.{few}"
@@ -55,7 +56,7 @@ def _section(seen: SeriesView) -> dict[str, Any]:
         "name": seen.name,
         "subtitle": (
             f"{series.title} relative to {level_text(series.factor, series.reference)}, {better} 1 "
-            f"is better; {formatting.counted(len(seen.points), 'point')}"
+            f"is better; {counted(len(seen.points), 'point')}"
         ),
         "chart": history_chart(seen),
         "environment_changes": tuple(tables.break_lines(seen.environment_changes)),
@@ -100,7 +101,7 @@ def history_chart(seen: SeriesView) -> HistoryChart:
         heading="",
         description=(
             f"{seen.name}: {seen.series.title} relative to {reference}, "
-            f"{formatting.counted(len(points), 'point')} in their order"
+            f"{counted(len(points), 'point')} in their order"
         ),
         across=tuple(
             Tick(places[index], _short(points[index].label))
@@ -151,7 +152,7 @@ def _mark(point: PointRecord, x: float, axis: LogAxis) -> Mark:
     )
     title = (
         f"{point.label}, {point.at_utc[:10]}: {formatting.ratio_text(point.ratio)}{interval}, "
-        f"{formatting.counted(point.n_blocks, 'block')}"
+        f"{counted(point.n_blocks, 'block')}"
     )
     return axis.mark(x, point, title)
 

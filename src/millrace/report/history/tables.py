@@ -6,11 +6,11 @@ from statistics import median
 
 from millrace.analysis.history.overview import ChangeGroup, ChangeView, SeriesView
 from millrace.analysis.history.segments import EnvironmentChange
+from millrace.quantities import counted
 from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,
     change_text,
-    counted,
     interval_text,
     percent_text,
     ratio_text,

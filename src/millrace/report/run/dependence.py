@@ -15,6 +15,7 @@ from millrace.analysis.compare.model import (
 )
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
+from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
 from millrace.report.common.wording import listed
@@ -53,7 +54,7 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
         said.append("Single comparisons are off this by more than chance explains.")
     if dependence.missing:
         left_out = "is" if dependence.missing == 1 else "are"
-        comparisons = formatting.counted(dependence.planned, "comparison")
+        comparisons = counted(dependence.planned, "comparison")
         said.append(f"{dependence.missing} of {comparisons} {left_out} left out: too few results.")
     return " ".join(said)
 
@@ -135,7 +136,7 @@ def _places(at: Sequence[LevelsEffect], term: Term) -> str:
 def where(levels: Mapping[str, Level]) -> str:
     """Return text such as ``at 1 client``, ``in point-query at 8 clients``, ``with tls on``."""
     return " ".join(
-        f"at {formatting.counted(level, 'client')}"
+        f"at {counted(level, 'client')}"
         if factor == "clients" and isinstance(level, int)
         else f"{'in' if factor == 'test' else 'with'} {level_text(factor, level)}"
         for factor, level in levels.items()

@@ -7,8 +7,7 @@ from millrace.analysis.compare.model import ComparisonStatus, Group, RunAnalysis
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import Design
-from millrace.quantities import duration_in_words
-from millrace.report.common.formatting import counted
+from millrace.quantities import counted, duration_in_words
 from millrace.report.run.undecided import MANY_BLOCKS
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import PAIR_FAILED

@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import AaTrials, RunAnalysis
 from millrace.analysis.compare.stalls import UnequalStalls
-from millrace.report.common.formatting import (
-    change_text,
-    counted,
-    interval_text,
-    percent_text,
-    ratio_text,
-)
+from millrace.quantities import counted
+from millrace.report.common.formatting import change_text, interval_text, percent_text, ratio_text
 from millrace.stats.ratio import RatioEstimate
 
 DOUBT = "doubtful"
@@ -26,7 +21,7 @@ def doubts(analysis: RunAnalysis) -> list[str]:
     return [
         *_about_disturbances(analysis.disturbed),
         *_about_base(analysis),
-        *map(_about_stalls, analysis.stalls),
+        *(_about_stalls(each, analysis.headline.title) for each in analysis.stalls),
     ]
 
 
@@ -78,16 +73,16 @@ def _pairs(found: AaTrials) -> str:
     return f"{counted(n_pairs, 'pair')} of trials of {counted(len(found.groups), 'group')}"
 
 
-def _about_stalls(found: UnequalStalls) -> str:
+def _about_stalls(found: UnequalStalls, title: str) -> str:
     change = change_text(math.exp(found.effect.mean))
     if found.counted:
         return (
             f"{found.candidate}: stalls alone make its throughput {change}, at least half as much "
-            f"as the whole difference; “throughput without stalls” leaves them out"
+            f"as the whole difference; “{title} without stalls” leaves them out"
         )
     return (
         f"{found.candidate}: stalls, which the trimmed mean of slices leaves out, make its "
-        f"throughput {change}; “throughput with stalls” counts them"
+        f"throughput {change}; “{title} with stalls” counts them"
     )
 
 

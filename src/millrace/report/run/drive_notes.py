@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.analysis.steady.policy import counted_text, reasons
+from millrace.analysis.steady.policy import reasons
 from millrace.model.instance_facts import CpuIdleFact
-from millrace.report.common.formatting import counted, percent_text, seconds_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import percent_text, seconds_text
 
 ERRORS_LIMIT = 0.001  # of the transactions; fewer change no figure that is shown
 BUSY_CLIENT = 0.5  # of the host: from there on, the server may have waited for it
@@ -60,7 +61,7 @@ def steady_warnings(analysis: RunAnalysis) -> Iterator[str]:
     for treatment, unsteady in found[:SHOWN]:
         judged = sum(trial.is_judged for trial in treatment.steadiness)
         were = "was" if len(unsteady) == 1 else "were"
-        of = f"{counted_text(len(unsteady), judged)} of {treatment.label}"
+        of = f"{len(unsteady)} of {counted(judged, 'trial')} of {treatment.label}"
         yield f"{of} {were} not steady: {'; '.join(reasons(unsteady))}"
     if len(found) > SHOWN:
         more = counted(len(found) - SHOWN, "more treatment")

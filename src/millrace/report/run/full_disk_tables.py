@@ -8,7 +8,8 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.model.instance_facts import FullDiskFact
-from millrace.report.common.formatting import MISSING, bytes_text, count_text, counted, latency_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import MISSING, bytes_text, count_text, latency_text
 from millrace.report.common.tables import Row, Section, Table, text_columns
 
 _AT_ONCE_S = 10.0

@@ -4,21 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.steady.policy import counted_text
 from millrace.levels import level_text
-from millrace.report.common.formatting import counted
+from millrace.quantities import counted
 from millrace.report.common.wording import listed
 from millrace.report.run.undecided import unit_of_evidence
 from millrace.stats.sequential import FEWEST_BLOCKS
 
 _MOST_NAMES = 4  # of levels whose trials were not steady
-
-
-def lacks_verdict(comparison: Comparison) -> bool:
-    """Return whether a comparison has too few blocks, or cannot be compared for another reason."""
-    return comparison.verdict is None or (
-        comparison.verdict == "inconclusive" and not comparison.undecided
-    )
 
 
 def why(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
@@ -56,8 +48,8 @@ def _unsteady_text(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> 
             judged[name] += sum(trial.is_judged for trial in treatment.steadiness)
     found = [(name, count) for name, count in unsteady.most_common() if count]
     if len(found) > _MOST_NAMES:
-        return f"{counted_text(unsteady.total(), judged.total())} were not steady"
+        return f"{unsteady.total()} of {counted(judged.total(), 'trial')} were not steady"
     (first, count), *rest = found
-    parts = [f"{counted_text(count, judged[first])} of {first}"]
+    parts = [f"{count} of {counted(judged[first], 'trial')} of {first}"]
     parts += [f"{count} of {judged[name]} of {name}" for name, count in rest]
     return f"{listed(parts)} {'was' if unsteady.total() == 1 else 'were'} not steady"

@@ -9,7 +9,8 @@ from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.model.host_facts import Finding
-from millrace.report.common.formatting import count_text, counted, percent_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import count_text, percent_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.counts.sentences import sentence
 from millrace.report.run import drive_notes

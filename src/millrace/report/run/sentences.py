@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
-from millrace.report.common.formatting import counted, percent_text, ratio_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
-from millrace.report.run.no_verdict import lacks_verdict, why
+from millrace.report.run.no_verdict import why
 from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
@@ -65,7 +66,7 @@ def answer(analysis: RunAnalysis) -> str:
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     """Name each comparison: first those that say something for certain, then the others."""
-    without = [each for each in comparisons if each.estimate is not None and lacks_verdict(each)]
+    without = [each for each in comparisons if each.estimate is not None and each.lacks_verdict]
     others = [each for each in comparisons if each not in without]
     parts = [_brief(each, analysis) for each in others if not each.undecided]
     doubtful = "; ".join(_brief(each, analysis) for each in others if each.undecided)
@@ -161,7 +162,7 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
         look, step = undecided.sentences(comparison, estimate, analysis)
         verdict = f"{measured[0].upper()}{measured[1:]}: {_verdict_by_itself(comparison)}"
         return f"{against}{_same(comparison)}{look}. {verdict}{_lost(comparison)}. {step}."
-    if comparison.verdict in (None, "inconclusive"):
+    if comparison.lacks_verdict:
         verdict = f"{verdict_text(comparison)}, {first_line(comparison.reason)}"
         return f"{against}{_same(comparison)}{verdict}. So far {measured}."
     text = f"{candidate} {effect(estimate.ratio, comparison.metric)} than {base}{held}: "
@@ -193,10 +194,14 @@ def _verdict_by_itself(comparison: Comparison) -> str:
 
 
 def effect(ratio: float, metric: Metric) -> str:
-    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``."""
+    """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
+
+    Several metrics may have the same unit: only the primary one goes without its title.
+    """
     size = percent_text(abs(ratio - 1))
     if metric.unit.endswith("/s"):
-        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}"
+        title = "" if metric.primary else f" ({metric.title})"
+        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}{title}"
     if metric.unit == "s":
         return f"takes {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
     return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
@@ -242,7 +247,7 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
         f"Of {len(comparisons)} comparisons with {analysis.base_text}: "
         f"{listed(_counted(comparisons, analysis))}."
     )
-    if without := [each for each in comparisons if lacks_verdict(each)]:
+    if without := [each for each in comparisons if each.lacks_verdict]:
         text = f"{text} No verdict: {why(without, analysis)}."
     if named := causes.causes_counted(comparisons, analysis):
         text = f"{text} First causes named: {named}."
@@ -254,11 +259,11 @@ def _counts(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
 def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[str]:
     """Count the comparisons of each verdict; of differences, name the largest."""
     parts = []
-    for verdict, (one, several) in COUNTED.items():
+    for verdict, words in COUNTED.items():
         of_verdict = [c for c in comparisons if _counted_as(c) == verdict]
         if not of_verdict:
             continue
-        part = f"{len(of_verdict)} {one if len(of_verdict) == 1 else several}"
+        part = counted(len(of_verdict), *words)
         if verdict in DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
         elif (nearest := undecided.clearest(of_verdict, analysis.margin)) is not None:
@@ -268,7 +273,7 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
 
 
 def _counted_as(comparison: Comparison) -> str:
-    return "no verdict" if lacks_verdict(comparison) else verdict_text(comparison)
+    return "no verdict" if comparison.lacks_verdict else verdict_text(comparison)
 
 
 def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

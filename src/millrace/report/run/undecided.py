@@ -7,7 +7,8 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
-from millrace.report.common.formatting import counted, percent_text
+from millrace.quantities import counted
+from millrace.report.common.formatting import percent_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
 from millrace.report.run.units import UNITS_OF_TIME
@@ -41,7 +42,8 @@ def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnal
     look = _looks(comparison, estimate, analysis)
     if comparison.is_beyond(analysis.margin):
         look = f"{look}, not yet beyond doubt ({_doubt(comparison, analysis)})"
-    title = "" if comparison.metric.unit.endswith("/s") else f"{comparison.metric.title} "
+    metric = comparison.metric
+    title = "" if metric.primary and metric.unit.endswith("/s") else f"{metric.title} "
     assumed = "large" if comparison.is_beyond(analysis.margin) else "small"
     step = f"If it is as {assumed} as it looks, {_steps(comparison, analysis)}"
     if option := _option(comparison, analysis):

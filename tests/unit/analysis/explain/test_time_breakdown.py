@@ -146,7 +146,7 @@ def test_trials_of_which_less_was_observed_are_left_out() -> None:
     bare = EXACT.trial(TRUTH, block=2, document={"version": 1})
     found = account_of([EXACT.trial(TRUTH), EXACT.trial(TRUTH, block=1), bare])
     assert [trial.block for trial in found.trials] == [0, 1]
-    assert "a trial of which less was observed" in found.notes[0]
+    assert "1 trial left out, with fewer observations" in found.notes[0]
 
 
 def test_no_account_without_a_latency() -> None:

@@ -59,7 +59,7 @@ def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for(tmp_path: Pat
 
 
 def test_too_few_blocks_are_refused_with_a_remedy(experiment: Experiment) -> None:
-    with pytest.raises(UserError, match="2 blocks decide nothing") as refused:
+    with pytest.raises(UserError, match="2 blocks cannot decide anything") as refused:
         calibration_experiment(replace(experiment, blocks=2))
     assert "--blocks" in (refused.value.hint or "")
 

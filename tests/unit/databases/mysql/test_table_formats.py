@@ -9,8 +9,9 @@ import pytest
 
 from millrace import databases, workloads
 from millrace.databases.client import DatabaseClient
-from millrace.databases.table_formats import UNCOMPRESSED, TableFormat
+from millrace.databases.table_formats import TableFormat
 from millrace.errors import TrialFailed, UserError
+from millrace.workloads.defaults import UNCOMPRESSED
 
 LEVELS = workloads.parse_workload(workloads.load("load-data")).factors["compression"].choices
 

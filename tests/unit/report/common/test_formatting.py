@@ -10,7 +10,6 @@ from millrace.report.common.formatting import (
     bytes_text,
     change_text,
     count_text,
-    counted,
     figure_text,
     fixed_text,
     grouped_text,
@@ -56,8 +55,6 @@ from millrace.report.common.formatting import (
         (seconds_text(0.0), "0"),
         (bytes_text(128_000_000), "128.0 MB"),
         (bytes_text(512), "512 B"),
-        (counted(1, "block"), "1 block"),
-        (counted(5, "block"), "5 blocks"),
     ],
 )
 def test_digits(text: str, expected: str) -> None:

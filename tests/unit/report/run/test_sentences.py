@@ -158,6 +158,31 @@ def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
         assert "In other metrics, " in " ".join(said.split())
 
 
+def test_another_metric_in_the_unit_of_the_headline_is_named_by_its_title() -> None:
+    stalls = {
+        "title": "throughput with stalls",
+        "unit": "transactions/s",
+        "direction": "higher",
+        "numerator": ["transactions"],
+        "denominator": ["round_s"],
+    }
+    run = QueryRun(
+        (BASE, OTHER),
+        ("point-query",),
+        (1,),
+        blocks=6,
+        noise=0.0005,
+        rate=lambda _levels: 5_000.0,
+        also=lambda levels, _block: {"round_s": 30.0 if levels["server"] == BASE else 40.0},
+        metrics={"throughput_with_stalls": stalls},
+    )
+    found = compare_run(run.build())
+    said = f"{OTHER} gives 25.0 % fewer transactions/s (throughput with stalls)"
+    assert f" and {said} (regression)." in answer(found).partition("In other metrics, ")[2]
+    (other,) = (c for c in found.groups[0].comparisons if c.metric.name in run.metrics)
+    assert sentence(other, found).startswith(f"{said} than {BASE}: ratio 0.750")
+
+
 def test_many_differences_of_other_metrics_are_counted() -> None:
     found = equal_rates((BASE, "mysql-8.0.12", "mysql-9.7.4"), ("a", "b", "c"))
     assert " equivalent. In other metrics: 6 regressions (largest: mysql-9.7.4 (" in answer(found)
