@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+_MAGNITUDE = 1e20  # of numbers that are not whole
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -16,7 +18,7 @@ class Limits:
 
     ``values`` limits the number of its values, counted by commas and brackets (including those in
     texts, so that the count is an upper bound); ``depth`` the levels of brackets; ``text_chars``
-    the length of each text and key; ``largest`` whole numbers, ``magnitude`` others.
+    the length of each text and key; ``largest`` whole numbers.
     """
 
     size_bytes: int = 1 << 20
@@ -24,7 +26,6 @@ class Limits:
     depth: int = 32
     text_chars: int = 1 << 16
     largest: int = 2**63 - 1
-    magnitude: float = 1e20
 
 
 SMALL = Limits()
@@ -119,8 +120,8 @@ def _check(value: Any, limits: Limits) -> None:
                 _check_text(each, limits)
             elif isinstance(each, int) and abs(each) > limits.largest:
                 raise JsonRefused(f"a whole number is beyond ±{limits.largest}")
-            elif isinstance(each, float) and not abs(each) <= limits.magnitude:
-                raise JsonRefused(f"a number is beyond ±{limits.magnitude:g}")
+            elif isinstance(each, float) and not abs(each) <= _MAGNITUDE:
+                raise JsonRefused(f"a number is beyond ±{_MAGNITUDE:g}")
         level = inner
 
 

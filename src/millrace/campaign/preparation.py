@@ -283,7 +283,7 @@ def run_input(
     earlier: StoredRun | None,
     on_event: OnEvent,
     *,
-    data_file: Path | None = None,
+    data_file: Path | None,
 ) -> RunInput:
     """Return the input of a plan's trials until ``stack`` ends, with any existing ``data_file``."""
     work_dir = work_directory(paths.work_dir())

@@ -79,7 +79,7 @@ def experiment_of_run(
     blocks: int,
     margin: float,
     campaign: CampaignPart,
-    slices: bool = False,
+    slices: bool,
     combinations: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
     """Return an experiment that measures a run's workload at its scale with other factors.

@@ -25,12 +25,6 @@ class Measurement:
     better: Direction | None
     meaning: str
 
-    def is_named(self, name: str) -> bool:
-        """Return whether ``name`` is its name, for any phase or code."""
-        pattern = re.escape(self.name).replace(r"\{code\}", r"\d+")
-        pattern = re.sub(r"\\{(?:phase|table)\\}", r"\\w+", pattern)
-        return re.fullmatch(pattern, name) is not None
-
 
 _LIST: list[Measurement] = []
 
@@ -245,12 +239,6 @@ DROP_TIME = "drop_time"
 """The metric of a timed DROP DATABASE, or of what a workload's maintenance drops."""
 
 MEASUREMENTS = tuple(_LIST)
-
-
-def measurement(name: str) -> Measurement | None:
-    """Return what is measured under a name; None for a name that is not in the list."""
-    exact = next((each for each in MEASUREMENTS if each.name == name), None)
-    return exact or next((each for each in MEASUREMENTS if each.is_named(name)), None)
 
 
 def errors_of(code: int) -> str:

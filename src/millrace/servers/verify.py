@@ -17,7 +17,6 @@ _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 90.0
 _STOP_LIMIT_S = 90.0
 _ASK_LIMIT_S = 120.0
-_ROWS = 1000
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+_TAIL = 0.025  # on each side of a 95 % interval
+
 
 @dataclass(frozen=True, eq=False)
 class CountDifferences:
@@ -22,16 +24,13 @@ class CountDifferences:
     high: NDArray[np.float64]
 
 
-def count_limits(
-    counts: ArrayLike, *, confidence: float = 0.95
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the confidence limits of ``counts``, shape (k,); raise ValueError for one below 0."""
+def count_limits(counts: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the 95 % limits of ``counts``, shape (k,); raise ValueError for one below 0."""
     seen = np.asarray(counts, dtype=np.float64)
     if (seen < 0).any():
         raise ValueError("a count is not below 0")
-    tail = (1 - confidence) / 2
-    low = np.where(seen > 0, scipy.special.gammaincinv(np.maximum(seen, 1), tail), 0.0)
-    high = np.asarray(scipy.special.gammainccinv(seen + 1, tail), dtype=np.float64)
+    low = np.where(seen > 0, scipy.special.gammaincinv(np.maximum(seen, 1), _TAIL), 0.0)
+    high = np.asarray(scipy.special.gammainccinv(seen + 1, _TAIL), dtype=np.float64)
     return low, high
 
 

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from millrace.stats import sequential
 from millrace.stats.ratio import Looks
 
+_CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class MeanEstimate:
@@ -81,7 +83,6 @@ class OwnError:
 def mean_estimates(
     values: ArrayLike,
     *,
-    confidence: float = 0.95,
     least_errors: ArrayLike = 0.0,
     further: Sequence[OwnError] = (),
 ) -> tuple[MeanEstimate, ...]:
@@ -100,10 +101,10 @@ def mean_estimates(
     count = rows.shape[1]
     means = rows.mean(axis=1)
     if count == 1:
-        return tuple(MeanEstimate(float(m), None, None, 1, confidence, None) for m in means)
+        return tuple(MeanEstimate(float(m), None, None, 1, _CONFIDENCE, None) for m in means)
     errors = rows.std(axis=1, ddof=1) / math.sqrt(count)
     least = np.broadcast_to(np.asarray(least_errors, dtype=np.float64), means.shape)
-    upper = (1 + confidence) / 2
+    upper = (1 + _CONFIDENCE) / 2
     freedom = np.full(means.shape, float(count - 1))
     if further:
         errors, freedom = _together([OwnError(errors, count - 1), *further])
@@ -113,7 +114,7 @@ def mean_estimates(
     by_blocks = _p_values(means, errors, lambda x: scipy.special.stdtr(freedom[errors > 0], x))
     by_counting = np.where(least > 0, _p_values(means, least, scipy.special.ndtr), 0.0)
     return tuple(
-        MeanEstimate(float(m), float(m - h), float(m + h), count, confidence, float(p))
+        MeanEstimate(float(m), float(m - h), float(m + h), count, _CONFIDENCE, float(p))
         for m, h, p in zip(means, half_widths, np.maximum(by_blocks, by_counting), strict=True)
     )
 

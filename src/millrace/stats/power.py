@@ -21,6 +21,7 @@ from millrace.stats.ratio import Looks, RatioEstimate, from_log
 from millrace.stats.sequential import FEWEST_BLOCKS
 
 MOST_BLOCKS = 10_000
+_POWER = 0.8
 
 
 def minimum_detectable_ratio(
@@ -28,11 +29,10 @@ def minimum_detectable_ratio(
     n_blocks: int,
     *,
     alpha: float = 0.05,
-    power: float = 0.8,
     looks: Looks = "once",
     borrowed: float = 0.0,
 ) -> float:
-    """Return the smallest ratio above 1 whose interval would exclude 1 with probability ``power``.
+    """Return the smallest ratio above 1 whose interval would exclude 1 with probability 0.8.
 
     ``log_sd`` is the standard deviation of the blocks' log-ratios, with ``borrowed`` degrees of
     freedom more than theirs; the reciprocal is detected equally. Raises ValueError for fewer blocks
@@ -42,7 +42,7 @@ def minimum_detectable_ratio(
         raise ValueError("one block says nothing about its own uncertainty")
     if not math.isfinite(_critical_t(n_blocks, alpha, looks, borrowed)):
         raise ValueError(f"at least {FEWEST_BLOCKS} blocks are needed before the first look")
-    distance = _noncentrality(n_blocks, alpha, power, looks, borrowed)
+    distance = _noncentrality(n_blocks, alpha, looks, borrowed)
     return from_log(distance * log_sd / math.sqrt(n_blocks))
 
 
@@ -133,14 +133,12 @@ def _critical_t(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> f
 
 
 @lru_cache(maxsize=4096)
-def _noncentrality(
-    n_blocks: int, alpha: float, power: float, looks: Looks, borrowed: float
-) -> float:
-    """Return the noncentrality at which a significant ratio in its direction has this ``power``."""
+def _noncentrality(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> float:
+    """Return the noncentrality at which a significant ratio in its direction has power 0.8."""
     freedom = n_blocks - 1 + borrowed
     critical = _critical_t(n_blocks, alpha, looks, borrowed)
 
     def shortfall(noncentrality: float) -> float:
-        return 1 - float(scipy.special.nctdtr(freedom, noncentrality, critical)) - power
+        return 1 - float(scipy.special.nctdtr(freedom, noncentrality, critical)) - _POWER
 
     return float(scipy.optimize.brentq(shortfall, 0.0, 5 * critical + 10))

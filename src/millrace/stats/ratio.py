@@ -25,6 +25,7 @@ from millrace.stats.sequential import Spread
 
 # Looks: one, at a number of blocks fixed beforehand, or any number.
 Looks = Literal["once", "any"]
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def paired_ratio(
     base: Sequence[float],
     candidate: Sequence[float],
     *,
-    confidence: float = 0.95,
+    confidence: float = _CONFIDENCE,
     looks: Looks = "once",
 ) -> RatioEstimate:
     """Estimate the geometric-mean ratio candidate / base over blocks, with its interval.
@@ -88,15 +89,13 @@ def moderated_ratio(
     base: Sequence[float],
     candidate: Sequence[float],
     spread: Spread,
-    *,
-    confidence: float = 0.95,
-    looks: Looks = "once",
+    looks: Looks,
 ) -> RatioEstimate:
     """Estimate as ``paired_ratio`` does, with a ``spread`` that not only these pairs tell about.
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
-    return _estimated(log_ratios(base, candidate), spread, confidence, looks)
+    return _estimated(log_ratios(base, candidate), spread, _CONFIDENCE, looks)
 
 
 def _estimated(

@@ -73,7 +73,7 @@ class _Variance(NamedTuple):
 
 
 def shared_ratios(
-    groups: Sequence[Group], *, confidence: float = 0.95, looks: Looks = "once"
+    groups: Sequence[Group], *, looks: Looks = "once"
 ) -> tuple[tuple[RatioEstimate | None, ...], ...]:
     """Estimate candidate / base of each group's candidates; None where no block has both.
 
@@ -82,9 +82,7 @@ def shared_ratios(
     own = [[_Pairs.of(group, candidate) for candidate in group.candidates] for group in groups]
     known = sum(pairs.variance is not None for of_group in own for pairs in of_group)
     if known < FEWEST_COMPARISONS:
-        return tuple(
-            tuple(pairs.estimate(confidence, looks) for pairs in of_group) for of_group in own
-        )
+        return tuple(tuple(pairs.estimate(looks) for pairs in of_group) for of_group in own)
     residuals = [_residuals([group.base, *group.candidates]) for group in groups]
     variances = [_variance(*each) for each in residuals]
     found = []
@@ -93,7 +91,6 @@ def shared_ratios(
         found.append(
             tuple(
                 pairs.estimate(
-                    confidence,
                     looks,
                     _rest(pairs, *residuals[place], across),
                     _variance(*_residuals(_without(group.candidates, number))),
@@ -128,7 +125,6 @@ class _Pairs:
 
     def estimate(
         self,
-        confidence: float,
         looks: Looks,
         prior: _Variance | None = None,
         others: _Variance | None = None,
@@ -137,7 +133,7 @@ class _Pairs:
         if not self.base:
             return None
         if prior is None or self.variance is None:
-            return paired_ratio(self.base, self.candidate, confidence=confidence, looks=looks)
+            return paired_ratio(self.base, self.candidate, looks=looks)
         value, freedom = _moderated(
             self.variance, _of_group(prior), _of_group(others) if others else None
         )
@@ -145,8 +141,7 @@ class _Pairs:
             self.base,
             self.candidate,
             Spread(math.sqrt(value), freedom - self.variance.freedom),
-            confidence=confidence,
-            looks=looks,
+            looks,
         )
 
 

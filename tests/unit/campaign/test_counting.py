@@ -24,7 +24,6 @@ from millrace.trial.spec import TrialSpec
 from tests.unit.campaign.measured import alone, carried, newest
 from tests.unit.experiment.files import read_text
 
-BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 FILE = """\
 name = "counted"
 workload = "sysbench"

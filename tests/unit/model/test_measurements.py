@@ -15,10 +15,10 @@ from millrace.model.measurements import (
     errors_of,
     files_bytes,
     is_size,
-    measurement,
     table_of_files,
 )
 from millrace.workloads import builtin
+from tests.unit.model.listed_measurements import measurement
 
 UNITS = {"s": "_s", "bytes": "_bytes"}
 

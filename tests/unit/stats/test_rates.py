@@ -135,10 +135,9 @@ def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, leas
     assert told_apart / repeats >= least
 
 
-def ever(
-    rates: tuple[float, float], bursts: float, said: str, looks: Looks, *, most: int = 16
-) -> float:
-    """Return how often these rates are shown at any look, after every block from the fifth on."""
+def ever(rates: tuple[float, float], bursts: float, said: str, looks: Looks) -> float:
+    """Return how often these rates are shown at any look, after the fifth to the 16th block."""
+    most = 16
     source = np.random.default_rng(20_260_801)
     repeats, count = 150, 0
     for _ in range(repeats):

@@ -24,9 +24,9 @@ from millrace.loadgen.events import (
     Record,
     TablesResult,
 )
-from millrace.model.measurements import measurement
 from millrace.trial import measurements
 from millrace.workloads.sure_rows import Rows
+from tests.unit.model.listed_measurements import measurement
 
 LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
@@ -194,8 +194,8 @@ def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
     assert not {"scheduled", "late", "skipped"} & found.keys()
 
 
-def background(done: int, *, scheduled: int = 200, clients: int = 1) -> BackgroundResult:
-    pacing = Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=scheduled, late=3)
+def background(done: int, *, clients: int = 1) -> BackgroundResult:
+    pacing = Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=200, late=3)
     return BackgroundResult(
         test="inserts", clients=clients, pacing=pacing, transactions=(record("inserts", done),),
         statements=(record("insert", done),), rollbacks=0, unanswered=0, error_messages={},

@@ -198,7 +198,7 @@ A, AGAIN, SLOWED = "none", "again", "cpu=9.00%"
 
 
 def calibrated(
-    falls: Mapping[str, float], *, errors: Mapping[str, float] | None = None, blocks: int = 24
+    falls: Mapping[str, float], *, errors: Mapping[str, float] | None = None
 ) -> Calibration:
     """Return a calibration whose trials change by the level of the slowdown.
 
@@ -219,7 +219,7 @@ def calibrated(
         return 14_000.0 * (0.9 if levels["slowdown"] == SLOWED else 1.0)
 
     run = QueryRun(
-        ("mysql-5.6.24",), ("point-query",), (8,), blocks, base=A, noise=0.002, rate=rate,
+        ("mysql-5.6.24",), ("point-query",), (8,), 24, base=A, noise=0.002, rate=rate,
         also=also, series=series, compare="slowdown",
         factors={"slowdown": [A, AGAIN, SLOWED]},
     ).build()  # fmt: skip

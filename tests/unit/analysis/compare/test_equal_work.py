@@ -212,13 +212,10 @@ def reported(
     base: list[TrialWork],
     other: list[TrialWork],
     *,
-    operations: int = 0,
     same_statements: bool = True,
     margin: float = 0.02,
 ) -> str:
-    return unequal_work(
-        base, other, NAMES, ComparabilityRules(margin, operations, same_statements)
-    ).reason
+    return unequal_work(base, other, NAMES, ComparabilityRules(margin, 0, same_statements)).reason
 
 
 def test_transactions_that_read_or_change_other_numbers_of_rows_are_unequal_work() -> None:

@@ -19,7 +19,7 @@ from millrace.errors import UserError
 from millrace.experiment.plan import digest
 from tests.unit.experiment.files import CONTEXT, SMALL, read_text
 
-A, B, C, D = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.11.19"
+A, B, C = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12"
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=8), st.data())

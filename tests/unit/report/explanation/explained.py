@@ -55,14 +55,10 @@ SUSPECTS = (
 )  # fmt: skip
 
 
-def explained_study(
-    *, profiled: int = 3, suspects: tuple[LikelyCause, ...] = SUSPECTS, counted: bool = False
-) -> Explanation:
+def explained_study(*, counted: bool = False) -> Explanation:
     """Return the explanation of two servers with everything observed."""
-    (found,) = explain(
-        study_run(profiled=profiled, counted=counted), factor="server", base=A, candidate=B
-    )
-    return replace(found, likely_causes=suspects)
+    (found,) = explain(study_run(counted=counted), factor="server", base=A, candidate=B)
+    return replace(found, likely_causes=SUSPECTS)
 
 
 def with_statements(

@@ -23,9 +23,9 @@ def share(mean: float, half: float = 0.01) -> MeanEstimate:
     return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
 
 
-def binary_log(loss: float, given: float, half: float = 0.01) -> Ablation:
+def binary_log(loss: float, given: float) -> Ablation:
     """Return one ablation that recovers this share of the loss."""
-    part = Recovery("binary log", share(given, half), share(loss - given, half))
+    part = Recovery("binary log", share(given, 0.01), share(loss - given, 0.01))
     return Ablation(RATE, share(loss), (part,))
 
 
