@@ -115,6 +115,30 @@ pub enum End {
 const SPINNING_CLIENTS: u32 = 4;
 
 impl DriveSettings {
+    /// Return the settings of a closed loop without a warm-up, retries, limits or observers.
+    #[must_use]
+    pub const fn closed_loop(clients: u32, threads: u32, end: End) -> Self {
+        Self {
+            clients,
+            threads,
+            pacing: Pacing::Closed,
+            warmup: Warmup::Time(Duration::ZERO),
+            end,
+            retry: Vec::new(),
+            busy_poll: false,
+            cpus: Vec::new(),
+            limit: None,
+            idle_timeout: IDLE_TIMEOUT,
+            linger: Duration::ZERO,
+            statement_activity: None,
+            slices: None,
+            maintenance_after: None,
+            slowdowns: Vec::new(),
+            background_clients: Vec::new(),
+            seed: 1,
+        }
+    }
+
     /// Return the threads to use. Where none are asked for: one for each CPU that clients may run
     /// on, as far as there are clients. A thread of the server is then mostly woken by one of ours
     /// on its own CPU, which costs half of what waking another CPU does: on 2 CPUs, two threads had
@@ -178,25 +202,8 @@ mod tests {
     use super::*;
 
     fn drive(clients: u32, threads: u32, cpus: &[usize]) -> DriveSettings {
-        DriveSettings {
-            clients,
-            threads,
-            pacing: Pacing::Closed,
-            warmup: Warmup::Time(Duration::ZERO),
-            end: End::Operations(1),
-            retry: Vec::new(),
-            busy_poll: true,
-            cpus: cpus.to_vec(),
-            limit: None,
-            idle_timeout: IDLE_TIMEOUT,
-            linger: Duration::ZERO,
-            statement_activity: None,
-            slices: None,
-            maintenance_after: None,
-            slowdowns: Vec::new(),
-            background_clients: Vec::new(),
-            seed: 1,
-        }
+        let closed = DriveSettings::closed_loop(clients, threads, End::Operations(1));
+        DriveSettings { busy_poll: true, cpus: cpus.to_vec(), ..closed }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use engine::{DriveSettings, End, IDLE_TIMEOUT, Latencies, Pacing, Warmup};
+use engine::{DriveSettings, End, Latencies};
 use millrace_load::events::ClientUsage;
 use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
@@ -207,25 +207,9 @@ impl Script for Packets {
 }
 
 fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
-    let settings = DriveSettings {
-        clients: arguments.connections,
-        threads: arguments.threads,
-        pacing: Pacing::Closed,
-        warmup: Warmup::Time(Duration::ZERO),
-        end: End::Time(Duration::from_secs_f64(arguments.seconds)),
-        retry: Vec::new(),
-        busy_poll: arguments.busy_poll,
-        cpus: Vec::new(),
-        limit: None,
-        idle_timeout: IDLE_TIMEOUT,
-        linger: Duration::ZERO,
-        statement_activity: None,
-        slices: None,
-        maintenance_after: None,
-        slowdowns: Vec::new(),
-        background_clients: Vec::new(),
-        seed: 1,
-    };
+    let end = End::Time(Duration::from_secs_f64(arguments.seconds));
+    let closed = DriveSettings::closed_loop(arguments.connections, arguments.threads, end);
+    let settings = DriveSettings { busy_poll: arguments.busy_poll, ..closed };
     let names = Names {
         statements: vec!["statement".to_owned()],
         transactions: vec!["statement".to_owned()],

@@ -16,38 +16,52 @@ mod work;
 
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
 
-use engine::{DriveResult, DriveSettings, End, Failed, IDLE_TIMEOUT, Pacing, Report, Warmup};
+use engine::{DriveResult, DriveSettings, End, Failed, Report, Warmup};
 
-use server::{Server, StatementScript};
+use server::{Answer, OK, Server, StatementScript, error};
 
 /// A drive of a second in a closed loop. The limit only ends tests that would hang.
 fn settings(clients: u32, threads: u32) -> DriveSettings {
-    DriveSettings {
-        clients,
-        threads,
-        pacing: Pacing::Closed,
-        warmup: Warmup::Time(Duration::ZERO),
-        end: End::Time(Duration::from_secs(1)),
-        retry: vec![1213],
-        busy_poll: false,
-        cpus: Vec::new(),
-        limit: Some(Duration::from_secs(30)),
-        idle_timeout: IDLE_TIMEOUT,
-        linger: Duration::ZERO,
-        statement_activity: None,
-        slices: None,
-        maintenance_after: None,
-        slowdowns: Vec::new(),
-        background_clients: Vec::new(),
-        seed: 1,
-    }
+    let limit = Some(Duration::from_secs(30));
+    let closed = DriveSettings::closed_loop(clients, threads, End::Time(Duration::from_secs(1)));
+    DriveSettings { retry: vec![1213], limit, ..closed }
 }
 
 /// Drive scripts of one statement each.
 fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Failed> {
     drive_scripts(settings, server, 1, &|_| StatementScript::new(1)).0
+}
+
+/// Drive scripts of `statements` names that end after so many transactions, against a server that
+/// fails one of so many requests, with an error that is retried or not. It has seen all that counts.
+fn drive_failing(
+    settings: &DriveSettings,
+    failing: u64,
+    statements: u16,
+    used_up_after: Option<u64>,
+) -> DriveResult {
+    let server = Server::new(move |asked| {
+        thread::sleep(Duration::from_micros(asked.number % 5 * 50));
+        let code = if asked.number % 2 == 0 { 1213 } else { 1062 };
+        Answer::Bytes(if asked.number % failing == 1 { error(code) } else { OK.to_vec() })
+    });
+    let (outcome, _) = drive_scripts(settings, &server, statements, &|_| {
+        let asker = StatementScript::new(statements);
+        used_up_after.map_or(asker.clone(), |left| asker.with_transactions(left))
+    });
+    let driven = outcome.unwrap();
+    let requests =
+        driven.statements.iter().map(|record| record.count + record.errors.values().sum::<u64>());
+    let requests = requests.sum::<u64>();
+    if settings.warmup == Warmup::Time(Duration::ZERO) {
+        assert_eq!((requests, driven.rollbacks), (server.seen(), server.rollbacks()));
+    } else {
+        assert!(requests <= server.seen());
+    }
+    driven
 }
 
 /// Drive scripts of `statements` names, and give the reports too.

@@ -179,25 +179,15 @@ impl BenchArgs {
             let message = format!("--cpus: this host has no CPU {cpu} that may be used");
             return Err(user_mistake(message));
         }
-        let end = self.end()?;
         Ok(DriveSettings {
-            clients: self.threads,
-            threads: self.generator.engine_threads,
             pacing: self.pacing()?,
             warmup: self.warmup_time,
-            end,
             retry: RETRY.to_vec(),
             busy_poll: self.generator.busy_poll,
             cpus,
-            limit: None,
             idle_timeout: self.idle_timeout()?,
-            linger: Duration::ZERO,
-            slices: None,
-            maintenance_after: None,
-            slowdowns: Vec::new(),
-            background_clients: Vec::new(),
-            statement_activity: None,
             seed: self.workload_options.rand_seed,
+            ..DriveSettings::closed_loop(self.threads, self.generator.engine_threads, self.end()?)
         })
     }
 

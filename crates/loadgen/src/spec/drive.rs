@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::phase::RawSql;
+use super::phase::{RawSql, phase_of_kind};
 use super::read;
 use super::slices::{self, RawSlices};
 use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
@@ -35,15 +35,7 @@ pub struct Drive {
     pub primary: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RawDrive {
-    #[serde(rename = "name")]
-    _name: IgnoredAny,
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-    #[serde(rename = "limit_s", default)]
-    _limit_s: IgnoredAny,
+phase_of_kind!(pub RawDrive {
     test: String,
     clients: u32,
     #[serde(default)]
@@ -66,7 +58,7 @@ pub struct RawDrive {
     statement_activity: Option<PathBuf>,
     slices: Option<RawSlices>,
     maintenance: Option<RawMaintenance>,
-}
+});
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

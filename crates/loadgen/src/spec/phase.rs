@@ -32,10 +32,10 @@ enum Kind {
 
 /// The common keys again, so that each kind can refuse every key that it does not know.
 macro_rules! phase_of_kind {
-    ($name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty),* $(,)? }) => {
+    ($visible:vis $name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty),* $(,)? }) => {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct $name {
+        $visible struct $name {
             #[serde(rename = "name")]
             _name: IgnoredAny,
             #[serde(rename = "kind")]
@@ -46,6 +46,7 @@ macro_rules! phase_of_kind {
         }
     };
 }
+pub(super) use phase_of_kind;
 
 phase_of_kind!(RawStatement { sql: RawSql });
 phase_of_kind!(RawLoadData {

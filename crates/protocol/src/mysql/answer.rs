@@ -130,11 +130,6 @@ impl MysqlAnswerReader {
         }
     }
 
-    /// True where no byte of an answer has come, as before the first and after each end.
-    pub fn is_between_answers(&self) -> bool {
-        self.answer.bytes == 0
-    }
-
     /// Give the answer, and is ready for the next one.
     #[inline]
     fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
