@@ -21,6 +21,9 @@ const LATENCY_REQUEST: &str = "/dev/cpu_dma_latency";
 const SESSION_NICENESS: &str = "/proc/self/autogroup";
 const NICEST: &str = "19";
 
+/// The name of a thread that keeps a CPU awake, for who looks at this process.
+const POLLER: &str = "poller";
+
 /// The spins of a poller before it asks whether anyone else wants its CPU. The kernel (Linux 6.18)
 /// does not take the CPU from it for whoever wakes up in another session, but lets it go on for
 /// milliseconds: where each insert waited for the disk, a row took 3.0 ms, not 0.15.
@@ -61,7 +64,7 @@ impl DisabledIdleStates {
         let (ready, outcomes) = channel();
         for &cpu in cpus {
             let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
-            awake.pollers.push(thread::spawn(move || {
+            let poller = thread::Builder::new().name(POLLER.to_owned()).spawn(move || {
                 let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
                 let is_ready = outcome.is_ok();
                 let sent = ready.send(outcome);
@@ -71,7 +74,8 @@ impl DisabledIdleStates {
                     }
                     thread::yield_now();
                 }
-            }));
+            })?;
+            awake.pollers.push(poller);
         }
         for _ in cpus {
             outcomes.recv().map_err(|_| io::Error::other("a poller ended before it began"))??;
@@ -119,25 +123,26 @@ mod tests {
     use crate::cpu_idle::measure::allowed_cpus;
     use std::time::Duration;
 
-    /// Return the scheduling class of each thread of this process, as the kernel reports it.
-    fn idle_class_threads() -> usize {
+    /// Return the number of pollers of the idle class; this process may be of it as a whole.
+    fn idle_class_pollers() -> usize {
         std::fs::read_dir("/proc/self/task")
             .unwrap()
             .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
             .filter(|stat| {
+                let is_poller = stat.contains(&format!("({POLLER})"));
                 let after_name = stat.rsplit(')').next().unwrap_or_default();
                 // Field 41 of the line; the name was the second.
-                after_name.split_whitespace().nth(41 - 3) == Some("5")
+                is_poller && after_name.split_whitespace().nth(41 - 3) == Some("5")
             })
             .count()
     }
 
-    /// Return true once this many threads are of the idle class. Another test may have some too, and
+    /// Return true once there are this many pollers of the idle class. Another test may have some too, and
     /// one that has been joined is listed a moment longer.
     fn become_as_many(count: usize) -> bool {
         (0..1_000).any(|_| {
             thread::sleep(Duration::from_millis(10));
-            idle_class_threads() == count
+            idle_class_pollers() == count
         })
     }
 
