@@ -56,7 +56,8 @@ class Figures:
 
 
 CELLS = tuple(
-    Cell(*each) for each in product(("point-query", "read-only"), (PREPARED, TEXT), (1, 32))
+    Cell(*each)
+    for each in product(("oltp_point_select", "oltp_read_only"), (PREPARED, TEXT), (1, 32))
 )
 
 
@@ -96,9 +97,9 @@ def _run(program: Path, instance: Instance, cell: Cell, seconds: int) -> Figures
         "--warmup-time=0.5", "--json=-", f"--socket={instance.socket}",
         f"--user={instance.user}", f"--password={instance.password}", "--database=sbtest",
     ]  # fmt: skip
-    ended = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-    )
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise SystemExit(f"{program}: {ended.stderr.strip()}")
     events = [json.loads(line) for line in ended.stdout.splitlines()]
     driven = next(event for event in events if event["type"] == "phase")
     queries = sum(each["count"] for each in driven["statements"])
