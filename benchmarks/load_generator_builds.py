@@ -75,10 +75,10 @@ def main() -> None:
                 for name in order.sample(sorted(builds), len(builds)):
                     runs[cell][name].append(_run(builds[name], instance, cell, seconds))
     print(f"{arguments.server}, {turns} turns of {seconds} s: this build by the other")
-    print(" " * 34 + "".join(f"{title:>25}" for title in MEASURES.values()))
+    print(" " * 42 + "".join(f"{title:>25}" for title in MEASURES.values()))
     ratios = {cell: _ratios(found) for cell, found in runs.items()}
     for cell, of_cell in ratios.items():
-        print(f"{cell.text:34}" + "".join(f"{_text(each):>25}" for each in of_cell.values()))
+        print(f"{cell.text:42}" + "".join(f"{_text(each):>25}" for each in of_cell.values()))
     json_file.write(
         arguments.json,
         "load_generator_builds",

@@ -33,6 +33,7 @@ TABLE_ROWS_PER_S = 60_000
 TRANSACTIONS_PER_S = 5_000
 SETTLE_S = 3.0
 COUNT_S = 45.0  # a start in valgrind, beside other work (measured: 33 to 74 s)
+FILLING_BYTES_PER_S = 2e6  # rows that one client writes until a disk is full
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
 # Factors whose levels share the loaded tables.
 _OF_CLIENTS = {"test", "clients", "protocol", "rate", "arrivals", "transport", "tls"}
@@ -220,7 +221,8 @@ def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
     ``settle_s`` is its share of the time in which servers settle, at once in a round.
     """
     if not workload.drives:
-        return TRIAL_OVERHEAD_S + _loading_s(workload, values)
+        filling_s = _filling_s(workload, values) if workload.fills_disk else 0.0
+        return TRIAL_OVERHEAD_S + _loading_s(workload, values) + filling_s
     driving_s = settle_s + _driving_s(workload.client_settings(values))
     if _loads_anew(workload, values):
         return TRIAL_OVERHEAD_S + _loading_s(workload, values) + driving_s
@@ -254,6 +256,13 @@ def _loading_s(workload: Workload, values: Values) -> float:
     prior = ({**values, "test": test} for test in workload.prior_tests(workload.values(values)))
     ageing_s = sum(_driving_s(workload.client_settings(each)) for each in prior)
     return loading_s * (1 + AFTER_LOAD) + ageing_s
+
+
+def _filling_s(workload: Workload, values: Values) -> float:
+    """Return the seconds until a disk is full, while it is, and until the server writes again."""
+    every = workload.values(values)
+    full_s, recovery_s = (float(every[name]) for name in ("full_s", "recovery_s"))
+    return int(every["free_mb"]) * 1e6 / FILLING_BYTES_PER_S + full_s + recovery_s / 2
 
 
 def _driving_s(settings: ClientSettings) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from millrace.app.experiments import CHOOSABLE
 from millrace.campaign.inputs import configuration_of
 from millrace.campaign.run_records import experiment_spec
 from millrace.databases import Family
+from millrace.experiment.estimate import FILLING_BYTES_PER_S, unmeasured_s
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
@@ -91,3 +93,12 @@ def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, sc
         table_bytes = family_of(treatment).storage.table_bytes(work.checked.volume(work.chosen))
         held = table_bytes / pool_bytes(experiment, treatment)
         assert held < 0.8 if fits == "cached" else held > 1.5, (treatment.label, held)
+
+
+def test_a_full_disk_is_waited_for_and_stays_full() -> None:
+    experiment = shipped(SHIPPED.with_name("full-disk.toml"), "laptop")
+    longer = replace(experiment, parameters={**experiment.parameters, "full_s": 60})
+    plan = expand(experiment, seed=1)
+    found, of_longer = (unmeasured_s(each) for each in (plan, expand(longer, seed=1)))
+    assert of_longer - found == pytest.approx(len(plan.trials) * (60 - 15))
+    assert found > len(plan.trials) * (15 + 64e6 / FILLING_BYTES_PER_S)

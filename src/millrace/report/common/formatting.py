@@ -8,6 +8,7 @@ from millrace.analysis.compare.metrics import Metric
 
 MISSING = "–"
 _NEXT_TO_NOTHING = 1e-6
+_FEWEST_TIMES = 3.0  # nobody reads a larger ratio as a percentage
 _WITHOUT_EXPONENT = 1e15  # what is larger has more digits than anybody counts
 
 # A verdict has a sign as well as a colour.
@@ -65,6 +66,18 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
     percent = round(fraction * 100, 1)
     sign = ("−" if percent < 0 else "+" if percent > 0 else "±") if signed else ""
     return f"{sign}{grouped_text(abs(percent) if signed else percent + 0.0, 1)} %"
+
+
+def size_text(ratio: float) -> str:
+    """Return the size of a difference: ``9.8 %``; from three times on ``a factor of 33.6``."""
+    return (
+        f"a factor of {count_text(ratio)}" if is_multiple(ratio) else percent_text(abs(ratio - 1))
+    )
+
+
+def is_multiple(ratio: float) -> bool:
+    """Return whether a difference is told as a multiple."""
+    return ratio >= _FEWEST_TIMES
 
 
 def changes_text(smallest: float, largest: float) -> str:

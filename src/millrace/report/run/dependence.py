@@ -150,7 +150,7 @@ def _word(verdict: Verdict, metric: Metric) -> str:
 
 
 def _size(effect: Effect) -> str:
-    return formatting.percent_text(abs(effect.ratio - 1))
+    return formatting.size_text(effect.ratio)
 
 
 def _change(effect: Effect) -> str:

@@ -7,7 +7,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.quantities import counted
-from millrace.report.common.formatting import percent_text, ratio_text
+from millrace.report.common.formatting import count_text, is_multiple, percent_text, ratio_text
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
@@ -165,7 +165,7 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.lacks_verdict:
         verdict = f"{verdict_text(comparison)}, {first_line(comparison.reason)}"
         return f"{against}{_same(comparison)}{verdict}. So far {measured}."
-    text = f"{candidate} {effect(estimate.ratio, comparison.metric)} than {base}{held}: "
+    text = f"{candidate} {effect(estimate.ratio, comparison.metric, f'{base}{held}')}: "
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
     text += f"{measured}: {verdict_text(comparison)}"
@@ -193,18 +193,28 @@ def _verdict_by_itself(comparison: Comparison) -> str:
     return f"{by_itself}{verdict_text(comparison)}"
 
 
-def effect(ratio: float, metric: Metric) -> str:
+def effect(ratio: float, metric: Metric, base: str = "") -> str:
     """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
 
-    Several metrics may have the same unit: only the primary one goes without its title.
+    With a ``base``, ``... than mysql-5.6.24``; a multiple is ``takes 33.6 times as much time
+    (SELECT ...) as mysql-5.6.24``. Several metrics may have the same unit: only the primary one
+    goes without its title.
     """
-    size = percent_text(abs(ratio - 1))
-    if metric.unit.endswith("/s"):
-        title = "" if metric.primary else f" ({metric.title})"
-        return f"gives {size} {'more' if ratio >= 1 else 'fewer'} {metric.unit}{title}"
-    if metric.unit == "s":
-        return f"takes {size} {'more' if ratio >= 1 else 'less'} time ({metric.title})"
-    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}"
+    is_rate, is_time = metric.unit.endswith("/s"), metric.unit == "s"
+    unit = "time" if is_time else metric.unit
+    title = "" if is_rate and metric.primary else f" ({metric.title})"
+    verb = "gives" if is_rate else "takes"
+    if is_multiple(ratio):
+        times = f"{count_text(ratio)} times"
+        if is_rate or is_time:
+            how = "many" if is_rate else "much"
+            return f"{verb} {times} as {how} {unit}{title}{f' as {base}' if base else ''}"
+        return f"has {times} the {metric.title}{f' of {base}' if base else ''}"
+    size, than = percent_text(abs(ratio - 1)), f" than {base}" if base else ""
+    if is_rate or is_time:
+        how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
+        return f"{verb} {size} {how} {unit}{title}{than}"
+    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:

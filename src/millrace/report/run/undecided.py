@@ -8,7 +8,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
 from millrace.quantities import counted
-from millrace.report.common.formatting import percent_text
+from millrace.report.common.formatting import percent_text, size_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
 from millrace.report.run.units import UNITS_OF_TIME
@@ -68,7 +68,7 @@ def next_step(analysis: RunAnalysis) -> str:
 
 
 def _settled(steps: Sequence[int], n_undecided: int) -> str:
-    """Return text such as ``1 of the 2 that are not beyond doubt, 9 all of them``.
+    """Return text such as ``1 of the 2 that are not beyond doubt, and 9 would settle all of them``.
 
     The ``steps`` are further blocks, in order, one for each comparison that some can settle.
     """
@@ -79,7 +79,7 @@ def _settled(steps: Sequence[int], n_undecided: int) -> str:
     more = ""
     if settled < len(steps):
         of_them = "all" if len(steps) == n_undecided else f"{len(steps)}"
-        more = f", {steps[-1]:,} {of_them} of them"
+        more = f", and {steps[-1]:,} would settle {of_them} of them"
     return f"{which} that are not beyond doubt{more}"
 
 
@@ -118,7 +118,7 @@ def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysi
     """Return text such as ``slower in every block, by 44.0 %``."""
     margin = margin_text(analysis.margin)
     direction = _direction(estimate.ratio, comparison.metric)
-    size = percent_text(abs(estimate.ratio - 1))
+    size = size_text(estimate.ratio)
     if comparison.is_beyond(analysis.margin):
         agreeing, n_blocks = comparison.agreeing_blocks, comparison.n_blocks
         unit = unit_of_evidence(comparison, analysis)

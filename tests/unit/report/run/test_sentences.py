@@ -11,7 +11,7 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json
 from millrace.report.run.markdown import as_markdown
-from millrace.report.run.sentences import answer, sentence
+from millrace.report.run.sentences import answer, effect, sentence
 from millrace.report.run.tables import results_table
 from millrace.report.run.terminal import as_text
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
@@ -40,6 +40,24 @@ def test_a_regression_in_a_sentence() -> None:
     assert only_sentence(found, "time").startswith(
         "mysql-5.7.22 takes 11.0 % more time (time to load and finish) than mysql-5.6.24: "
     )
+
+
+def test_a_large_difference_is_a_multiple() -> None:
+    slow, fast = analysis(134.0, 141.0, 131.0), analysis(0.4, 0.42, 0.39)
+    assert only_sentence(slow).startswith(
+        "mysql-5.7.22 gives 97.0 % fewer rows/s than mysql-5.6.24: "
+    )
+    assert only_sentence(slow, "time").startswith(
+        "mysql-5.7.22 takes 33.8 times as much time (time to load and finish) as mysql-5.6.24: "
+    )
+    assert only_sentence(fast).startswith(
+        "mysql-5.7.22 gives 9.92 times as many rows/s as mysql-5.6.24: "
+    )
+    assert "gives 9.92 times as many rows/s (improvement" in answer(fast)
+    higher = slow.headline.model_copy(update={"unit": "B", "title": "bytes per row"})
+    assert effect(5.0, higher) == "has 5 times the bytes per row"
+    assert effect(5.0, higher, "none") == "has 5 times the bytes per row of none"
+    assert effect(2.9, higher, "none") == "has 190.0 % higher bytes per row than none"
 
 
 def test_too_few_blocks() -> None:

@@ -130,7 +130,7 @@ def test_the_command_takes_the_nearest_of_several_and_tells_the_farthest() -> No
     assert nearest < farthest
     text = next_step(found)
     assert text.startswith(f"{nearest} more blocks would settle 1 of the 2 that are")
-    assert f", {farthest} all of them, as they look now" in text
+    assert f", and {farthest} would settle all of them, as they look now" in text
     assert text.endswith(f" --blocks {3 + nearest}`")
 
 
