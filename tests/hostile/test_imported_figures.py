@@ -141,6 +141,7 @@ def test_a_histogram_of_a_few_bytes_takes_little_memory(compressed: bool) -> Non
 
 
 _INTERVAL = {"type": "interval", "part": "measure", "t_s": 1.0, "duration_s": 1, "transactions": 7}
+_SECONDS = series.parse(f"{json.dumps(_INTERVAL)}\n".encode() * 60)
 
 
 @pytest.mark.parametrize(
@@ -155,14 +156,14 @@ _INTERVAL = {"type": "interval", "part": "measure", "t_s": 1.0, "duration_s": 1,
     ],
 )
 def test_seconds_that_reports_cannot_read_are_refused(odd: Mapping[str, Any]) -> None:
-    series.check(json.dumps(_INTERVAL).encode())
+    series.parse(json.dumps(_INTERVAL).encode())
     with pytest.raises(NotARecord, match="line 1"):
-        series.check(json.dumps(odd).encode())
+        series.parse(json.dumps(odd).encode())
 
 
 def test_seconds_of_a_schedule_may_lack_latencies() -> None:
     run = replace(_SMALL, open_loop=True).build()
-    attempts = tuple(replace(each, series=(_INTERVAL,) * 60) for each in run.attempts)
+    attempts = tuple(replace(each, series=_SECONDS) for each in run.attempts)
     assert compare_run(replace(run, attempts=attempts)).groups
 
 

@@ -14,6 +14,7 @@ from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.snapshots import Snapshot, SnapshotKey, verify_tables
 from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
+from tests.unit.servers.snapshots.small_snapshots import parts
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"
 NAME = "d.t\x1b]52;c;eA\x07"
@@ -22,7 +23,7 @@ NAME = "d.t\x1b]52;c;eA\x07"
 def snapshot() -> Snapshot:
     table = KeptTable(NAME, Reading((COUNT,), 7, 9), None)
     return Snapshot(
-        key=SnapshotKey("small", {}),
+        key=SnapshotKey("small", parts()),
         directory=Path("/nowhere"),
         password="",
         facts={},

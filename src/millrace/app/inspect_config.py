@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import psutil
 
@@ -37,7 +36,6 @@ def inspect_config(
     server: Server,
     configuration: str,
     *,
-    definitions: Mapping[str, Mapping[str, Any]],
     data_bytes: int,
 ) -> InspectedConfig:
     """Inspect ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
@@ -48,7 +46,7 @@ def inspect_config(
         configuration,
         family=server.family,
         version=None if isinstance(server, AttachedServer) else server.version,
-        definitions=definitions,
+        definitions=configurations.load_builtin(),
         data_bytes=data_bytes,
         host_memory_bytes=psutil.virtual_memory().total,
     )

@@ -76,7 +76,7 @@ def configuration_of(
         str(levels_of_role(treatment.resolved, role)[CONFIGURATION]),
         family=family,
         version=version,
-        definitions=experiment.configurations,
+        definitions={name: each.to_json() for name, each in experiment.configurations.items()},
         data_bytes=experiment.checked_workload.data_bytes(chosen(experiment, treatment)),
         host_memory_bytes=psutil.virtual_memory().total // servers_at_once,
     )

@@ -3,11 +3,16 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
 from millrace.levels import Level
-from millrace.model.run_spec import CampaignPart, Design, Extension, RunSpec
+from millrace.model.run_spec import (
+    CampaignPart,
+    ConfigurationDefinition,
+    Design,
+    Extension,
+    RunSpec,
+)
 from millrace.quantities import utc_now
 from millrace.servers.instances import processes
 from millrace.servers.instances.processes import ProcessId
@@ -52,7 +57,9 @@ def experiment_spec(experiment: Experiment) -> RunSpec:
     """Return the part of the experiment that the store keeps, as it is read back."""
     spec = {
         "workload": experiment.workload,
-        "configurations": experiment.configurations,
+        "configurations": {
+            name: each.to_json() for name, each in experiment.configurations.items()
+        },
         "factors": [
             {"name": factor.name, "levels": factor.levels, "aliases": factor.aliases}
             for factor in experiment.factors
@@ -73,7 +80,7 @@ def experiment_of_run(
     *,
     name: str,
     title: str,
-    configurations: Mapping[str, Mapping[str, Any]],
+    configurations: Mapping[str, ConfigurationDefinition],
     factors: tuple[Factor, ...],
     compare: Compare,
     blocks: int,

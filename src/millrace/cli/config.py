@@ -125,8 +125,7 @@ def _parse_side(side: str) -> tuple[Server, str]:
 def _inspect(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
     server, config = side
     err.print(f"querying {server.name}:{config}")
-    definitions = configurations.load_builtin()
-    return inspect_config(server, config, definitions=definitions, data_bytes=data_bytes)
+    return inspect_config(server, config, data_bytes=data_bytes)
 
 
 def _side_name(asked: InspectedConfig) -> str:

@@ -74,7 +74,7 @@ def _as_data(kept: SnapshotListing) -> dict[str, Any]:
         "made_utc": None if snapshot is None else snapshot.made_utc,
         "made_s": None if snapshot is None else snapshot.made_s,
         "bytes": None if snapshot is None else snapshot.bytes,
-        "key": None if snapshot is None else snapshot.key.parts,
+        "key": None if snapshot is None else snapshot.key.parts.to_json(),
         "facts": None if snapshot is None else snapshot.facts,
     }
 
@@ -84,9 +84,9 @@ def _contents(kept: SnapshotListing) -> str:
     if kept.snapshot is None or kept.damage is not None:
         return f"damaged: {kept.damage}"
     parts = kept.snapshot.key.parts
-    fitting = ((k, v) for k, v in sorted(parts["data"].items()) if isinstance(v, str | int | float))
+    fitting = ((k, v) for k, v in sorted(parts.data.items()) if isinstance(v, str | int | float))
     named = [f"{name}={value}" for name, value in fitting]
-    named += [name if value is None else f"{name}={value}" for name, value in parts["options"]]
+    named += [str(name) if value is None else f"{name}={value}" for name, value in parts.options]
     return ", ".join(named)
 
 

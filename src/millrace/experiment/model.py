@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from millrace.levels import Level, Values, level_text
-from millrace.model.run_spec import CampaignPart
+from millrace.model.run_spec import CampaignPart, ConfigurationDefinition
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
 from millrace.workloads import Workload, parse_workload
@@ -73,7 +73,7 @@ class Experiment:
     """One experiment at one scale, fully checked; every reference in it exists.
 
     ``workload`` is the workload's complete definition as plain data (see millrace.workloads);
-    ``configurations`` maps each configuration name used to its definition as plain data;
+    ``configurations`` maps each configuration name used to its definition;
     ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
     ``published`` names the published study whose figures a report compares with the user's own;
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
@@ -98,7 +98,7 @@ class Experiment:
     title: str
     scale: str
     workload: Mapping[str, Any]
-    configurations: Mapping[str, Mapping[str, Any]]
+    configurations: Mapping[str, ConfigurationDefinition]
     factors: tuple[Factor, ...]
     compare: Compare
     parameters: Values

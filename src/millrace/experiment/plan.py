@@ -21,7 +21,6 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment import rounds
@@ -209,17 +208,15 @@ def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
     return Treatment(short_digest(identity), named, resolved)
 
 
-def _definitions(
-    experiment: Experiment, resolved: Mapping[str, Level]
-) -> dict[str, list[Mapping[str, Any]]]:
+def _definitions(experiment: Experiment, resolved: Mapping[str, Level]) -> dict[str, list[object]]:
     definitions = {}
     for factor, level in resolved.items():
         if factor.rpartition(".")[2] == CONFIGURATION:
-            layers = []
-            name: Any = level
+            layers: list[object] = []
+            name: str | None = str(level)
             while name is not None:
-                layers.append(experiment.configurations[name])
-                name = experiment.configurations[name].get("extends")
+                layers.append(experiment.configurations[name].to_json())
+                name = experiment.configurations[name].extends
             definitions[factor] = layers
     return definitions
 

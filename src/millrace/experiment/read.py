@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
-from millrace.experiment.diagnostics import Diagnostics, Table
+from millrace.experiment.diagnostics import Diagnostics
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.plan import with_slices
@@ -23,6 +23,7 @@ from millrace.experiment.validation import (
     check,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
+from millrace.model.run_spec import ConfigurationDefinition
 from millrace.workloads.defaults import (
     COMPRESSION,
     DROP_AFTER,
@@ -324,13 +325,15 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
     return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))
 
 
-def _used(factors: tuple[Factor, ...], definitions: Definitions) -> Definitions:
-    used: dict[str, Table] = {}
+def _used(
+    factors: tuple[Factor, ...], definitions: Definitions
+) -> dict[str, ConfigurationDefinition]:
+    used: dict[str, ConfigurationDefinition] = {}
     for factor in factors:
         if factor.name.rpartition(".")[2] == CONFIGURATION:
             for level in factor.levels:
-                name: Any = resolved_level(factor, level)
+                name: str | None = str(resolved_level(factor, level))
                 while name is not None and name not in used:
-                    used[name] = definitions[name]
-                    name = definitions[name].get("extends")
+                    used[name] = ConfigurationDefinition.model_validate(definitions[name])
+                    name = used[name].extends
     return used

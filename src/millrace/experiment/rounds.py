@@ -215,7 +215,8 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
     pools = {storage.pool_option for storage in databases.storages()}
-    options = [each.get("options", {}) for each in experiment.configurations.values()]
+    definitions = experiment.configurations.values()
+    options = [each.to_json().get("options", {}) for each in definitions]
     defined = [each[pool] for each in options for pool in pools & each.keys()]
     names = {f"{OPTION}{pool}" for pool in pools}
     varied = (each.levels for each in experiment.factors if each.name in names)

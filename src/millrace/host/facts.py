@@ -4,12 +4,23 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from millrace.host import cpu_limits
 from millrace.host import parsers as text
 from millrace.host.files import block_device, mount_below, number, read, read_file
-from millrace.model.host_facts import HostFacts
+from millrace.model.host_facts import (
+    CpuFacts,
+    FilesystemFacts,
+    FrequencyFacts,
+    HostFacts,
+    HugePagesFacts,
+    KernelFacts,
+    LimitFacts,
+    LoadFacts,
+    MemoryFacts,
+    NumaFacts,
+    VirtualisationFacts,
+)
 
 _CPUS = "sys/devices/system/cpu"
 _NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as the largest page count
@@ -18,32 +29,27 @@ _NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as th
 def facts(work_dir: Path, *, root: Path = Path("/")) -> HostFacts:
     """Return the facts of this host; its file system is the one below ``work_dir``."""
     cpu = text.cpu_info(read(root, "proc/cpuinfo"))
-    return HostFacts.model_validate(
-        {
-            "machine": _machine(root),
-            "cpu": _cpu(root, cpu),
-            "frequency": _frequency(root),
-            "kernel": _kernel(root),
-            "distribution": text.os_release(
-                read(root, "etc/os-release") or read(root, "usr/lib/os-release")
-            ).get("PRETTY_NAME"),
-            "libc": _libc(),
-            "memory": _memory(root),
-            "huge_pages": _huge_pages(root),
-            "virtualisation": _virtualisation(root, cpu),
-            "limits": _limits(root),
-            "filesystem": _filesystem(root, work_dir),
-            "load": _load(root),
-            "clock_source": read(
-                root, "sys/devices/system/clocksource/clocksource0/current_clocksource"
-            ),
-            "numa": _numa(root),
-            "aslr": number(root, "proc/sys/kernel/randomize_va_space"),
-            "mitigations": {
-                file.name: read_file(file)
-                for file in sorted((root / _CPUS / "vulnerabilities").glob("*"))
-            },
-        }
+    release = read(root, "etc/os-release") or read(root, "usr/lib/os-release")
+    return HostFacts(
+        machine=_machine(root),
+        cpu=_cpu(root, cpu),
+        frequency=_frequency(root),
+        kernel=_kernel(root),
+        distribution=text.os_release(release).get("PRETTY_NAME"),
+        libc=_libc(),
+        memory=_memory(root),
+        huge_pages=_huge_pages(root),
+        virtualisation=_virtualisation(root, cpu),
+        limits=_limits(root),
+        filesystem=_filesystem(root, work_dir),
+        load=_load(root),
+        clock_source=read(root, "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        numa=_numa(root),
+        aslr=number(root, "proc/sys/kernel/randomize_va_space"),
+        mitigations={
+            file.name: read_file(file)
+            for file in sorted((root / _CPUS / "vulnerabilities").glob("*"))
+        },
     )
 
 
@@ -64,24 +70,24 @@ def _machine(root: Path) -> str | None:
     return None
 
 
-def _cpu(root: Path, info: text.CpuInfo) -> dict[str, Any]:
+def _cpu(root: Path, info: text.CpuInfo) -> CpuFacts:
     cpus = [path for path in (root / _CPUS).glob("cpu[0-9]*") if (path / "topology").is_dir()]
     packages = {read_file(path / "topology/physical_package_id") for path in cpus}
     cores = {
         (read_file(path / "topology/physical_package_id"), read_file(path / "topology/core_id"))
         for path in cpus
     }
-    return {
-        "model": info.model,
-        "vendor": info.vendor,
-        "microcode": info.microcode,
-        "sockets": len(packages) or None,
-        "cores": len(cores) or None,
-        "threads": info.threads or len(cpus) or None,
-    }
+    return CpuFacts(
+        model=info.model,
+        vendor=info.vendor,
+        microcode=info.microcode,
+        sockets=len(packages) or None,
+        cores=len(cores) or None,
+        threads=info.threads or len(cpus) or None,
+    )
 
 
-def _frequency(root: Path) -> dict[str, Any]:
+def _frequency(root: Path) -> FrequencyFacts:
     def all_of(name: str) -> str | None:
         values = {read_file(file) for file in (root / _CPUS).glob(f"cpu[0-9]*/cpufreq/{name}")}
         return ", ".join(sorted(value for value in values if value)) or None
@@ -89,21 +95,21 @@ def _frequency(root: Path) -> dict[str, Any]:
     no_turbo = number(root, f"{_CPUS}/intel_pstate/no_turbo")
     boost = number(root, f"{_CPUS}/cpufreq/boost")
     turbo = None if no_turbo is None else no_turbo == 0
-    return {
-        "driver": all_of("scaling_driver"),
-        "governor": all_of("scaling_governor"),
-        "preference": all_of("energy_performance_preference"),
-        "turbo": turbo if boost is None else boost == 1,
-        "idle_driver": read(root, f"{_CPUS}/cpuidle/current_driver"),
-    }
+    return FrequencyFacts(
+        driver=all_of("scaling_driver"),
+        governor=all_of("scaling_governor"),
+        preference=all_of("energy_performance_preference"),
+        turbo=turbo if boost is None else boost == 1,
+        idle_driver=read(root, f"{_CPUS}/cpuidle/current_driver"),
+    )
 
 
-def _kernel(root: Path) -> dict[str, Any]:
-    return {
-        "release": read(root, "proc/sys/kernel/osrelease"),
-        "version": read(root, "proc/sys/kernel/version"),
-        "architecture": read(root, "proc/sys/kernel/arch") or os.uname().machine,
-    }
+def _kernel(root: Path) -> KernelFacts:
+    return KernelFacts(
+        release=read(root, "proc/sys/kernel/osrelease"),
+        version=read(root, "proc/sys/kernel/version"),
+        architecture=read(root, "proc/sys/kernel/arch") or os.uname().machine,
+    )
 
 
 def _libc() -> str | None:
@@ -113,27 +119,27 @@ def _libc() -> str | None:
         return None  # not glibc
 
 
-def _memory(root: Path) -> dict[str, Any]:
+def _memory(root: Path) -> MemoryFacts:
     sizes = text.sizes(read(root, "proc/meminfo"))
-    return {
-        "total_bytes": sizes.get("MemTotal"),
-        "available_bytes": sizes.get("MemAvailable"),
-        "swap_bytes": sizes.get("SwapTotal"),
-        "swap_used_bytes": text.swap_used(sizes),
-        "swappiness": number(root, "proc/sys/vm/swappiness"),
-    }
+    return MemoryFacts(
+        total_bytes=sizes.get("MemTotal"),
+        available_bytes=sizes.get("MemAvailable"),
+        swap_bytes=sizes.get("SwapTotal"),
+        swap_used_bytes=text.swap_used(sizes),
+        swappiness=number(root, "proc/sys/vm/swappiness"),
+    )
 
 
-def _huge_pages(root: Path) -> dict[str, Any]:
+def _huge_pages(root: Path) -> HugePagesFacts:
     base = "sys/kernel/mm/transparent_hugepage"
-    return {
-        "transparent": text.chosen(read(root, f"{base}/enabled")),
-        "defrag": text.chosen(read(root, f"{base}/defrag")),
-        "reserved": number(root, "proc/sys/vm/nr_hugepages"),
-    }
+    return HugePagesFacts(
+        transparent=text.chosen(read(root, f"{base}/enabled")),
+        defrag=text.chosen(read(root, f"{base}/defrag")),
+        reserved=number(root, "proc/sys/vm/nr_hugepages"),
+    )
 
 
-def _virtualisation(root: Path, cpu: text.CpuInfo) -> dict[str, Any]:
+def _virtualisation(root: Path, cpu: text.CpuInfo) -> VirtualisationFacts:
     release = (read(root, "proc/sys/kernel/osrelease") or "").lower()
     dmi = [read(root, f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
     product = " ".join(part for part in dmi if part) or None
@@ -145,12 +151,12 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> dict[str, Any]:
         is_virtual = any(name in product for name in named)
     if kind is None and "microsoft" in release:
         kind = "WSL"
-    return {
-        "virtual_machine": is_virtual,
-        "hypervisor": kind,
-        "product": product,
-        "container": _container(root),
-    }
+    return VirtualisationFacts(
+        virtual_machine=is_virtual,
+        hypervisor=kind,
+        product=product,
+        container=_container(root),
+    )
 
 
 def _container(root: Path) -> str | None:
@@ -166,7 +172,7 @@ def _container(root: Path) -> str | None:
     return next((k for k in ("kubepods", "docker", "libpod", "lxc") if f"/{k}" in groups), None)
 
 
-def _limits(root: Path) -> dict[str, Any]:
+def _limits(root: Path) -> LimitFacts:
     """Return the control group's limits (version 1 or 2) of CPUs, maybe a fraction, and memory."""
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
@@ -175,38 +181,38 @@ def _limits(root: Path) -> dict[str, Any]:
         memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
     if memory is not None and memory >= _NO_MEMORY_LIMIT:
         memory = None
-    return {"cpus": cpu_limits.quota_cpus("self", root), "memory_bytes": memory}
+    return LimitFacts(cpus=cpu_limits.quota_cpus("self", root), memory_bytes=memory)
 
 
-def _filesystem(root: Path, work_dir: Path) -> dict[str, Any]:
+def _filesystem(root: Path, work_dir: Path) -> FilesystemFacts:
     """Return the filesystem that holds ``work_dir``, which need not exist yet, and its device."""
     existing, mount = mount_below(root, work_dir)
     device = block_device(root, mount) if mount else None
     space = os.statvfs(existing)
     rotational = read_file(device / "queue/rotational") if device else None
-    return {
-        "mount_point": mount.point if mount else None,
-        "type": mount.type if mount else None,
-        "options": list(mount.options) if mount else None,
-        "source": mount.source if mount else None,
-        "device": device.name if device else None,
-        "device_model": read_file(device / "device/model") if device else None,
-        "rotational": None if rotational is None else rotational == "1",
-        "scheduler": text.chosen(read_file(device / "queue/scheduler")) if device else None,
-        "total_bytes": space.f_blocks * space.f_frsize,
-        "free_bytes": space.f_bavail * space.f_frsize,
-    }
+    return FilesystemFacts(
+        mount_point=mount.point if mount else None,
+        type=mount.type if mount else None,
+        options=tuple(mount.options) if mount else None,
+        source=mount.source if mount else None,
+        device=device.name if device else None,
+        device_model=read_file(device / "device/model") if device else None,
+        rotational=None if rotational is None else rotational == "1",
+        scheduler=text.chosen(read_file(device / "queue/scheduler")) if device else None,
+        total_bytes=space.f_blocks * space.f_frsize,
+        free_bytes=space.f_bavail * space.f_frsize,
+    )
 
 
-def _load(root: Path) -> dict[str, Any]:
+def _load(root: Path) -> LoadFacts:
     averages = (read(root, "proc/loadavg") or "").split()[:3]
-    names = ("average_1min", "average_5min", "average_15min")
-    if len(averages) < len(names):
-        return dict.fromkeys(names)
-    return dict(zip(names, map(float, averages), strict=True))
+    if len(averages) < 3:
+        return LoadFacts()
+    last, last_5, last_15 = map(float, averages)
+    return LoadFacts(average_1min=last, average_5min=last_5, average_15min=last_15)
 
 
-def _numa(root: Path) -> dict[str, Any]:
+def _numa(root: Path) -> NumaFacts:
     nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
     balancing = number(root, "proc/sys/kernel/numa_balancing")
-    return {"nodes": nodes or None, "balancing": None if balancing is None else balancing != 0}
+    return NumaFacts(nodes=nodes or None, balancing=None if balancing is None else balancing != 0)

@@ -266,10 +266,6 @@ class RunSpec(CampaignPart):
             yield below
             below = self.configurations[below].extends
 
-    def configuration_documents(self) -> dict[str, Mapping[str, object]]:
-        """Return the configurations' definitions, by name, as they were written."""
-        return {name: each.to_json() for name, each in self.configurations.items()}
-
     def layers(self, name: str) -> tuple[ConfigurationDefinition, ...]:
         """Return a configuration and those that it extends, the lowest last."""
         return tuple(self.configurations[below] for below in self._below(name) if below is not None)

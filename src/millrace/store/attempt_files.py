@@ -19,7 +19,7 @@ CHECKS: Mapping[str, Callable[[bytes], object]] = {
     lag.KIND: lag.parse,
     loops.KIND: loops.parse,
     observations.KIND: observations.parse,
-    series.KIND: series.check,
+    series.KIND: series.parse,
 }
 """Raise ValueError for the bytes of a file, by its kind, that another user may have written."""
 

@@ -6,13 +6,14 @@ The keys that a report reads then exist. An invalid record raises NotARecord.
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from millrace import safe_json
+from millrace.levels import Values
 from millrace.model import measurements as names
 from millrace.model.documents import instant
 from millrace.model.run_spec import MOST_BLOCKS, RunSpec
@@ -20,6 +21,7 @@ from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecor
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
 # Beyond these, ratios and their squares would not be finite.
 _LARGEST, _SMALLEST = 1e20, 1e-20
@@ -81,10 +83,10 @@ def to_plain(value: object) -> Any:
     return adapter(cast(Any, type(value))).dump_python(value, exclude_unset=True)
 
 
-def document(where: str, model: type[BaseModel], value: object) -> None:
-    """Raise NotARecord, with the place ``where``, for a value that the model refuses."""
+def document(where: str, model: type[M], value: object) -> M:
+    """Make a document; raise NotARecord, with the place ``where``, for what the model refuses."""
     try:
-        model.model_validate(value)
+        return model.model_validate(value)
     except ValidationError as error:
         raise NotARecord(f"{where}.{first(error)}") from error
 
@@ -145,7 +147,7 @@ def _contradictions(stored: StoredRun) -> Iterator[str]:
         yield from duplicates(f"{outcome or 'open'} attempt of trial", ended)
 
 
-def _numbers(spec: RunSpec, chosen: Mapping[str, Any]) -> Iterator[str]:
+def _numbers(spec: RunSpec, chosen: Values) -> Iterator[str]:
     for name, most in spec.whole_numbers().items():
         value = chosen.get(name)
         if value is not None and (not _is_number(value) or not 0 <= value <= most):
@@ -281,9 +283,9 @@ def _instant(where: str, text: str) -> None:
         raise NotARecord(f"{where}: {text!r} is no instant ({error})") from error
 
 
-def _is_number(value: object) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(cast(float, value))
+def _is_number(value: object) -> TypeGuard[float]:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return is_whole or (isinstance(value, float) and math.isfinite(value))
 
 
 def is_measurable(value: float) -> bool:

@@ -6,7 +6,7 @@ is a candidate until it is measured again. Points outlive their trials.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
@@ -51,7 +51,7 @@ class StateRecord:
 
     id: str
     host_id: str
-    facts: Mapping[str, Any]
+    facts: Mapping[str, object]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ Many are answers of a server, so they are checked before they are stored, and re
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -39,7 +38,7 @@ def parse(content: bytes) -> Observations:
         raise checked.NotARecord(f"{KIND}.{checked.first(error)}") from error
 
 
-def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
+def readable(observed: Mapping[str, object]) -> Mapping[str, object]:
     """Return a server's observations, or a note where they could not be read back."""
     try:
         parse(_content(observed))
@@ -49,7 +48,7 @@ def readable(observed: Mapping[str, Any]) -> Mapping[str, Any]:
     return observed
 
 
-def _content(observed: Mapping[str, Any]) -> bytes:
+def _content(observed: Mapping[str, object]) -> bytes:
     text = json.dumps(observed, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "replace")
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from millrace.levels import Level
+from millrace.model.documents import Count, Document, Items, Positive
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
@@ -243,6 +244,33 @@ class AttemptResult:
     is_transient: bool = False
 
 
+class _Part(Document):
+    duration_s: Count
+
+
+class _Maintenance(Document):
+    from_s: Count
+    parts: Annotated[Items[_Part], Field(min_length=1)]
+
+
+class DrivenPhase(Document):
+    """The times of the phase that drove clients, as far as they were recorded."""
+
+    warmup_s: Count | None = None
+    duration_s: Count | None = None
+    maintenance: _Maintenance | None = None
+
+
+class DrivenInterval(Document):
+    """A second of the warm-up or the measured ``part``, which ended at ``t_s``."""
+
+    part: str | None = None
+    t_s: Count
+    duration_s: Positive
+    transactions: Count
+    p50_us: Count | None = None
+
+
 @dataclass(frozen=True)
 class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
@@ -268,7 +296,7 @@ class StoredAttempt:
     measurements: tuple[MeasurementRecord, ...]
     artefacts: tuple[ArtefactRecord, ...]
     histograms: tuple[HistogramRecord, ...] = ()
-    series: tuple[Mapping[str, Any], ...] = ()
+    series: tuple[DrivenPhase | DrivenInterval, ...] = ()
     observations: Observations = field(default_factory=Observations)
     lag: tuple[LagSample, ...] = ()
     loops: tuple[LoopRecord, ...] = ()

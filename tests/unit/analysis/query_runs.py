@@ -27,6 +27,7 @@ from millrace.store.records import (
     TrialRecord,
 )
 from tests.unit.analysis.builders import FINDINGS, HOST_FACTS, OWNER, Fails
+from tests.unit.analysis.seconds import Series
 from tests.unit.stats.hdr import FINE, encoded
 
 TIME_S = 30.0
@@ -104,7 +105,7 @@ def usual_tail(_levels: Levels) -> float:
     return 1.0
 
 
-def no_series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
+def no_series(_levels: Levels, _block: int) -> Series:
     return ()
 
 
@@ -127,7 +128,7 @@ class QueryRun:
     tail: Callable[[Levels], float] = usual_tail
     also: Callable[[Levels, int], Values] = nothing_else
     fails: Callable[[Levels, int], Fails | None] = never_fails
-    series: Callable[[Levels, int], tuple[Mapping[str, Any], ...]] = no_series
+    series: Callable[[Levels, int], Series] = no_series
     open_loop: bool = False
     statements: Sequence[str] = ()
     factors: Mapping[str, Sequence[Level]] = field(default_factory=dict)

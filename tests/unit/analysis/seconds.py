@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Sequence
+
+from millrace.store import series
+from millrace.store.records import DrivenInterval, DrivenPhase
+
+Series = tuple[DrivenPhase | DrivenInterval, ...]
 
 
 def events(
@@ -12,7 +17,7 @@ def events(
     warmup: Sequence[float] = (),
     p50_us: Sequence[float] | None = None,
     maintenance_s: float | None = None,
-) -> tuple[Mapping[str, Any], ...]:
+) -> Series:
     """Return the events of a drive with these transactions in each second of its parts.
 
     ``p50_us`` are the medians of the measured seconds; maintenance began after ``maintenance_s`` of
@@ -21,7 +26,7 @@ def events(
     medians = [100.0] * len(warmup) + list(p50_us or [100.0] * len(measured))
     parts = ["warmup"] * len(warmup) + ["measure"] * len(measured)
     counts = zip([*warmup, *measured], parts, medians, strict=True)
-    return (
+    made = (
         {"type": "mark", "phase": "measure", "mark": "connected", "t_s": 0.01},
         *(
             {
@@ -46,3 +51,4 @@ def events(
             ),
         },
     )  # fmt: skip
+    return series.parse("".join(f"{json.dumps(each)}\n" for each in made).encode())

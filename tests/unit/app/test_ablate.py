@@ -137,8 +137,8 @@ def test_what_an_option_needs_is_left_as_it_was_given(
     given = OptionRecord("server_id", "7", "mine", False, left_out)
     measure(path, study_run(), explanation(given))
     (aligned,) = (
-        definition["optional"]
-        for name, definition in newest(path).run.spec.configuration_documents().items()
+        definition.to_json()["optional"]
+        for name, definition in newest(path).run.spec.configurations.items()
         if name.endswith(WITH_BINARY_LOG)
     )
     assert aligned == {"log_bin": True, **needed}

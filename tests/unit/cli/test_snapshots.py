@@ -10,6 +10,7 @@ import pytest
 from millrace.servers.snapshots import Snapshot, SnapshotKey, digests, manifest, repository
 from millrace.servers.snapshots.kept_data import KeptData
 from tests.unit.cli.called import millrace
+from tests.unit.servers.snapshots.small_snapshots import parts
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +26,8 @@ def call(*arguments: str, status: int = 0) -> tuple[str, str]:
 
 
 def kept(seed: int) -> Snapshot:
-    parts = {"data": {"seed": seed, "tables": ["t"]}, "options": [["innodb_page_size", "4k"]]}
-    key = SnapshotKey("mysql-5.7.22", parts)
+    options = [("innodb_page_size", "4k")]
+    key = SnapshotKey("mysql-5.7.22", parts(options, seed=seed, tables=["t"]))
     with repository.draft(key) as draft:
         data = draft / manifest.DATA
         data.mkdir()

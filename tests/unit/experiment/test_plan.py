@@ -16,6 +16,7 @@ from millrace.experiment.groups import groups_of
 from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import digest, expand
 from millrace.levels import Level
+from millrace.model.run_spec import ConfigurationDefinition
 
 LOAD_DATA = workloads.load("load-data")  # parsed once
 
@@ -28,6 +29,12 @@ FACTORS = st.dictionaries(
 )
 
 
+def defined(**configurations: Any) -> dict[str, ConfigurationDefinition]:
+    return {
+        name: ConfigurationDefinition.model_validate(each) for name, each in configurations.items()
+    }
+
+
 def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
     given_factors = tuple(Factor(name, tuple(levels)) for name, levels in factors.items())
     made = Experiment(
@@ -35,7 +42,7 @@ def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
         title="made",
         scale="small",
         workload=LOAD_DATA,
-        configurations={"default": {}, "low": {"options": {"a": 1}}, "high": {"extends": "low"}},
+        configurations=defined(default={}, low={"options": {"a": 1}}, high={"extends": "low"}),
         factors=given_factors,
         compare=Compare(given_factors[0].name, given_factors[0].levels[0]),
         parameters={"rows": 10, "data_seed": 1},
@@ -180,7 +187,7 @@ def test_a_changed_layer_makes_another_treatment_and_an_unused_one_does_not() ->
     definitions = {"low": {"options": {"a": 1}}, "high": {"extends": "low"}}
 
     def treatment_id(**changed: Any) -> str:
-        made = experiment(factors, configurations={**definitions, **changed})
+        made = experiment(factors, configurations=defined(**{**definitions, **changed}))
         return expand(made, seed=1).treatments[0].id
 
     assert treatment_id() == treatment_id(another={"options": {"b": 1}})

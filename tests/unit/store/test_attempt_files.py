@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import DamagedResult
-from millrace.store.records import AttemptResult
+from millrace.store.records import AttemptResult, DrivenInterval
 from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     begin,
@@ -115,7 +114,7 @@ def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
     )
     execute_attempt(store, what.trials[1].id, result())
     with_some, without = store.load_run(what.run.id).attempts
-    assert with_some.series == tuple(map(json.loads, lines.splitlines()))
+    assert with_some.series == (DrivenInterval(t_s=1.0, duration_s=1.0, transactions=5),)
     assert without.series == ()
 
     store.export_runs([what.run.id], tmp_path / "run.zip")

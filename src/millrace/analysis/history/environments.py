@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from millrace.levels import Level
 from millrace.model.documents import short_digest
@@ -44,7 +44,7 @@ class Side:
 
 def environment(run: RunRecord, factor: str, base: Side, candidate: Side) -> StateRecord:
     """Return the environment: host, tools, data, the sides' builds, files and settings."""
-    facts: dict[str, Any] = dict(run.host.environment())
+    facts = run.host.environment()
     facts |= {name.replace("_", " "): run.versions.get(name) for name in ("load_generator", "data")}
     if "valgrind" in run.versions:
         facts["valgrind"] = run.versions["valgrind"]

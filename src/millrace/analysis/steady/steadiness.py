@@ -14,7 +14,7 @@ operations: both sides do the same work then, and pass through the same states.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -32,7 +32,13 @@ from millrace.model.steady_limits import SteadyLimits
 from millrace.stats.ratio import Looks
 from millrace.stats.steady import warm_up
 from millrace.stats.trend import Trend, classify_trend, detect_shared_drift
-from millrace.store.records import StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import (
+    DrivenInterval,
+    DrivenPhase,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
 
 ALPHA = 0.02  # a steady trial is called unsteady
 ALIKE_ALPHA = 0.01  # steady trials of a treatment drift alike
@@ -149,7 +155,7 @@ def by_treatment(stored: StoredRun) -> dict[str, tuple[TrialSteadiness, ...]]:
 
 def _bare(trial: TrialRecord, attempt: StoredAttempt, *, by_operations: bool) -> TrialSteadiness:
     measured = attempt.measured
-    phase = _drive_event(attempt)
+    phase = _driven_phase(attempt)
     drives = measurements.TRANSACTIONS in measured
     is_open = _is_open(attempt)
     figure = "the median response time" if is_open else "throughput"
@@ -162,7 +168,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, *, by_operations: bool) ->
         trend=Trend("too short to tell"),
         checks=(),
         seconds=len(points),
-        warmup_s=phase.get("warmup_s"),
+        warmup_s=phase.warmup_s,
         measured_s=_steady_s(phase),
         found_s=None,
         enough_s=None,
@@ -222,32 +228,32 @@ def _is_open(attempt: StoredAttempt) -> bool:
     return attempt.measured.get(measurements.SCHEDULED, 0.0) > 0
 
 
-def _drive_event(attempt: StoredAttempt) -> Mapping[str, Any]:
-    """Return the figures of the phase that drove clients; nothing where none were recorded."""
-    return next((event for event in attempt.series if event.get("type") == "phase"), {})
+def _driven_phase(attempt: StoredAttempt) -> DrivenPhase:
+    """Return the times of the phase that drove clients; nothing where none were recorded."""
+    phases = (each for each in attempt.series if isinstance(each, DrivenPhase))
+    return next(phases, DrivenPhase())
 
 
-def _steady_s(phase: Mapping[str, Any]) -> float | None:
-    """Return the time that is to be steady: the measured part, or that of it before maintenance."""
-    maintenance = phase.get("maintenance")
-    measured = phase if maintenance is None else maintenance["parts"][0]
-    return measured.get("duration_s")
+def _steady_s(phase: DrivenPhase) -> float | None:
+    """Return the time that must be steady: the measured part, or that of it before maintenance."""
+    maintenance = phase.maintenance
+    return phase.duration_s if maintenance is None else maintenance.parts[0].duration_s
 
 
 def _points(attempt: StoredAttempt, part: str) -> list[float]:
-    maintenance = _drive_event(attempt).get("maintenance")
-    until_s = math.inf if maintenance is None else maintenance["from_s"]
+    maintenance = _driven_phase(attempt).maintenance
+    until_s = math.inf if maintenance is None else maintenance.from_s
     seconds = [
-        event
-        for event in attempt.series
-        if event.get("type") == "interval"
-        and event.get("part") == part
-        and event["duration_s"] >= _SHORTEST_S
-        and event["t_s"] <= until_s
+        each
+        for each in attempt.series
+        if isinstance(each, DrivenInterval)
+        and each.part == part
+        and each.duration_s >= _SHORTEST_S
+        and each.t_s <= until_s
     ]
     if _is_open(attempt):
-        return [each["p50_us"] / 1e6 for each in seconds if each.get("p50_us") is not None]
-    return [each["transactions"] / each["duration_s"] for each in seconds]
+        return [each.p50_us / 1e6 for each in seconds if each.p50_us is not None]
+    return [each.transactions / each.duration_s for each in seconds]
 
 
 def _same_plans(trials: Sequence[TrialSteadiness]) -> list[SteadyCheck]:

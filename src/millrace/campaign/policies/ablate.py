@@ -14,7 +14,7 @@ left out.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.known import needed
@@ -25,7 +25,13 @@ from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Factor, Plan, short_name
 from millrace.experiment.plan import expand, without_slices
 from millrace.levels import Level
-from millrace.model.run_spec import Ablates, Aligned, CampaignPart, FactorSpec
+from millrace.model.run_spec import (
+    Ablates,
+    Aligned,
+    CampaignPart,
+    ConfigurationDefinition,
+    FactorSpec,
+)
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
@@ -151,7 +157,7 @@ def ablation_plan(
 ) -> AblationPlan:
     """Return the plan; raise UserError where an alignment makes B equal to A."""
     run, spec = stored.run, stored.run.spec
-    configurations = spec.configuration_documents()
+    configurations = dict(spec.configurations)
     levels: dict[str, dict[str, Level]] = {}
     for alignment in wanted.alignments:
         levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
@@ -192,7 +198,7 @@ def _aligned(
     candidate: TreatmentRecord,
     base: TreatmentRecord,
     alignment: Alignment,
-    configurations: dict[str, Mapping[str, Any]],
+    configurations: dict[str, ConfigurationDefinition],
 ) -> dict[str, Level]:
     """Return the candidate's levels with the settings of the base.
 
@@ -211,7 +217,8 @@ def _aligned(
     if options:
         below = str(candidate.resolved[CONFIGURATION])
         named = f"{below} with {alignment.name} as in the base"
-        configurations[named] = {"title": named, "extends": below, "optional": options}
+        definition = {"title": named, "extends": below, "optional": options}
+        configurations[named] = ConfigurationDefinition.model_validate(definition)
         levels[CONFIGURATION] = named
     return levels
 

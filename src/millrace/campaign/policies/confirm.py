@@ -8,7 +8,6 @@ metrics in the same trials.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from millrace.analysis.history.changes import range_of
 from millrace.analysis.history.confirmation import Ends, Outcome, outcome
@@ -19,7 +18,7 @@ from millrace.experiment.levels import CONFIGURATION, SERVER
 from millrace.experiment.model import Compare, Experiment, Factor, short_name
 from millrace.levels import Level, level_value
 from millrace.model.measurements import INSTRUCTIONS
-from millrace.model.run_spec import CampaignPart, FactorSpec
+from millrace.model.run_spec import CampaignPart, ConfigurationDefinition, FactorSpec
 from millrace.model.servers import InstalledServer
 from millrace.servers import install
 from millrace.stats.power import blocks_wanted
@@ -199,9 +198,9 @@ def confirming_experiment(
     is compared, that the runs lack: imported points and series may have any.
     """
     newest = stored[-1].run
-    configurations: dict[str, Mapping[str, Any]] = {}
+    configurations: dict[str, ConfigurationDefinition] = {}
     for each in stored:
-        configurations |= each.run.spec.configuration_documents()
+        configurations |= each.run.spec.configurations
     levels = builds.before.level, builds.after.level
     factor = series.factor.rpartition(".")[2]
     if factor not in (SERVER, CONFIGURATION):

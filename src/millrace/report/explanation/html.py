@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any
@@ -55,7 +55,8 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         _part(n, only_compared(each), graphs=graphs) for n, each in enumerate(explanations, start=1)
     ]
     script = ""
-    if any(map(_has_graph, parts)):
+    graphs_of = [(part["flame_graph"], part["instructions"]) for part in parts]
+    if any(flame or (counts and counts["graph"]) for flame, counts in graphs_of):
         script = f"\n{(files('millrace.report') / 'templates/flame_graph.js').read_text('utf-8')}"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {
@@ -69,11 +70,6 @@ def context(explanations: Sequence[Explanation]) -> dict[str, Any]:
         "collapsed": len(parts) > _OPEN,
         "counted": counted,
     }
-
-
-def _has_graph(part: Mapping[str, Any]) -> bool:
-    found = part["instructions"]
-    return part["flame_graph"] is not None or (found is not None and found["graph"] is not None)
 
 
 def comparison_graph(explanation: Explanation) -> FlameGraph | None:

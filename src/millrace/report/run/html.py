@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import RunAnalysis, VariablesComparison
@@ -238,7 +237,7 @@ def _order(analysis: RunAnalysis) -> list[list[str]]:
     return list(blocks.values())
 
 
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flat(facts: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield facts as (name, text), nested ones with their path; what is unknown is left out."""
     for key, value in facts.items():
         name = f"{prefix}{key}".replace("_", " ")

@@ -13,28 +13,46 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from typing import Any
 
 from millrace import __version__, databases
 from millrace.databases.base import Options
-from millrace.model.documents import canonical
+from millrace.model.documents import Document, Items, canonical
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.provenance import sha256
 
 FORMAT = 4  # of a snapshot; one of another format is never found, and is evicted like any other
 
 
+class _Build(Document):
+    name: str
+    family: str
+    version: str
+    program_sha256: str
+    artefacts: Items[str]
+
+
+class KeyParts(Document):
+    """Everything that may shape the files; ``options`` are names with values."""
+
+    format: int
+    millrace: str
+    server: _Build
+    user: str
+    options: Items[Items[str | None]]
+    data: Mapping[str, object]
+
+
 @dataclass(frozen=True)
 class SnapshotKey:
-    """The key of a snapshot. ``parts`` are plain data, kept in the snapshot's manifest."""
+    """The key of a snapshot, whose ``parts`` are kept in its manifest."""
 
     server: str
-    parts: Mapping[str, Any]
+    parts: KeyParts
 
     @property
     def digest(self) -> str:
         """The SHA-256 of all parts, in hex."""
-        return hashlib.sha256(canonical(self.parts).encode()).hexdigest()
+        return hashlib.sha256(canonical(self.parts.to_json()).encode()).hexdigest()
 
     @property
     def name(self) -> str:
@@ -46,28 +64,28 @@ def key(
     server: InstalledServer, options: FittedOptions, data: Mapping[str, object], *, user: str
 ) -> SnapshotKey:
     """Return the key of a directory that ``server`` creates as ``user`` with ``data`` (JSON)."""
-    parts = {
-        "format": FORMAT,
-        "millrace": __version__,
-        "server": {
-            "name": server.name,
-            "family": server.family,
-            "version": server.version,
-            "program_sha256": sha256(server.program),
-            "artefacts": [artefact.sha256 for artefact in server.provenance.artefacts],
-        },
-        "user": user,
-        "options": _counting(options.applied, databases.get(server.family).options),
-        "data": json.loads(json.dumps(data)),
-    }
+    parts = KeyParts(
+        format=FORMAT,
+        millrace=__version__,
+        server=_Build(
+            name=server.name,
+            family=server.family,
+            version=server.version,
+            program_sha256=sha256(server.program),
+            artefacts=tuple(artefact.sha256 for artefact in server.provenance.artefacts),
+        ),
+        user=user,
+        options=_counting(options.applied, databases.get(server.family).options),
+        data=json.loads(json.dumps(data)),
+    )
     return SnapshotKey(server.name, parts)
 
 
-def _counting(applied: Iterable[Option], options: Options) -> list[list[str | None]]:
+def _counting(applied: Iterable[Option], options: Options) -> tuple[tuple[str, str | None], ...]:
     """Return names and values of the options that count; the last option of a name wins."""
     counting = {
         options.forms(option.name)[0]: option.value
         for option in applied
         if not any(fnmatch(f, t) for f in options.forms(option.name) for t in options.runtime_only)
     }
-    return [[name, value] for name, value in sorted(counting.items())]
+    return tuple(sorted(counting.items()))

@@ -16,7 +16,7 @@ from millrace.databases import table_checks
 from millrace.databases.table_checks import KeptTable
 from millrace.errors import TrialFailed
 from millrace.servers.snapshots import digests as contents
-from millrace.servers.snapshots.key import FORMAT, SnapshotKey
+from millrace.servers.snapshots.key import FORMAT, KeyParts, SnapshotKey
 
 FILE = "snapshot.json"
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # enough for 100,000 tables
@@ -141,7 +141,7 @@ def write(snapshot: Snapshot) -> None:
     document = {
         "format": FORMAT,
         "server": snapshot.key.server,
-        "key": snapshot.key.parts,
+        "key": snapshot.key.parts.to_json(),
         "password": snapshot.password,
         "facts": snapshot.facts,
         "made_s": snapshot.made_s,
@@ -164,7 +164,7 @@ def read(directory: Path) -> Snapshot | None:
         if document["format"] != FORMAT:
             return None
         return Snapshot(
-            key=SnapshotKey(document["server"], document["key"]),
+            key=SnapshotKey(document["server"], KeyParts.model_validate(document["key"])),
             directory=directory,
             password=document["password"],
             facts=document["facts"],

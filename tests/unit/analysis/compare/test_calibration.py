@@ -6,7 +6,6 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +32,7 @@ from millrace.report.calibration.sentences import (
 from millrace.stats.ratio import paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
-from tests.unit.analysis.seconds import events
+from tests.unit.analysis.seconds import Series, events
 
 MARGIN = 0.02
 
@@ -205,7 +204,7 @@ def calibrated(
     Their throughput falls by this share, and this share of their transactions has errors.
     """
 
-    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(levels: Levels, block: int) -> Series:
         level = str(levels["slowdown"])
         noise = 0.01 * np.random.default_rng([*level.encode(), block]).standard_normal(30)
         fall = falls.get(level, 0.0) * (np.arange(30) / 30)

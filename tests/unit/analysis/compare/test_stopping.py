@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from millrace.stats.ratio import Looks
 from millrace.store.records import PAIR_FAILED, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import events
+from tests.unit.analysis.seconds import Series, events
 from tests.unit.analysis.sequential_runs import (
     BASE,
     SEQUENTIAL,
@@ -142,7 +141,7 @@ def test_what_is_refused_for_good_does_not_burn_the_limit(
 def unsteady_run(blocks: int) -> StoredRun:
     """Return two servers; the throughput of one falls in all of its trials."""
 
-    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(levels: Levels, block: int) -> Series:
         noise = 0.01 * np.random.default_rng(block).standard_normal(30)
         fall = 0.2 * np.arange(30) / 30 * (levels["server"] == SLOW)
         return events(list(14_000 * (1 - fall + noise)), warmup=[14_000.0] * 5)

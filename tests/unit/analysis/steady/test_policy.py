@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from millrace.analysis.steady.steadiness import State, TrialSteadiness
 from millrace.report.run.sentences import answer, sentence
 from millrace.stats.trend import Trend
 from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import events
+from tests.unit.analysis.seconds import Series, events
 
 BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 STEADY = Trend("steady")
@@ -109,7 +109,7 @@ def test_reasons_are_counted_and_their_amounts_are_medians() -> None:
 
 
 def compared(shape: Callable[[Levels, int], Any], **changes: Any) -> RunAnalysis:
-    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(levels: Levels, block: int) -> Series:
         name = f"{levels['server']}{block}".encode()
         noise = 0.01 * np.random.default_rng(list(name)).standard_normal(30)
         return events(list(14_000 * (shape(levels, block) + noise)), warmup=[14_000.0] * 5)

@@ -166,7 +166,7 @@ def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
         assert {t.treatment.id for t in plan.trials if t.block == block} == set(treatments)
     aligned = treatments[made.spec.treatments["binary log"]]
     assert aligned.levels["server"] == candidate.levels["server"]
-    definition = plan.experiment.configurations[str(aligned.levels["configuration"])]
+    definition = plan.experiment.configurations[str(aligned.levels["configuration"])].to_json()
     assert definition["extends"] == "default"
     assert definition["optional"] == {"skip_log_bin": True, "sync_binlog": "0"}
 
@@ -188,7 +188,7 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     made = ablation_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
     of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
     options = {
-        name: made.plan.experiment.configurations[of[each]]["optional"]
+        name: made.plan.experiment.configurations[of[each]].to_json()["optional"]
         for name, each in made.spec.treatments.items()
     }
     assert options["binary log"] == {"log_bin": True, **needed}
@@ -207,7 +207,9 @@ def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_pat
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id in made.spec.treatments.values())
     assert aligned.levels["options.log_bin"] is True
-    configuration = made.plan.experiment.configurations[str(aligned.levels["configuration"])]
+    configuration = made.plan.experiment.configurations[
+        str(aligned.levels["configuration"])
+    ].to_json()
     assert configuration["optional"] == {"server_id": "1"}
 
 

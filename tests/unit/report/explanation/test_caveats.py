@@ -71,7 +71,7 @@ def test_what_is_counted_twice_is_flagged(study: Explanation) -> None:
 
 def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
     (said,) = caveat_sentences(with_latency(study, 1.3, 2))
-    assert said.startswith(f"In a block of {B} too much is unaccounted")
+    assert said.startswith(f"In 1 block of {B} too much is unaccounted")
     assert "block 3: " in said
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import events
+from tests.unit.analysis.seconds import Series, events
 
 BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 
@@ -28,7 +27,7 @@ BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 def analysed(*, unsteady: int = 0, n_seconds: int = 30, **changes: Any) -> RunAnalysis:
     """Return five blocks; this many trials of the candidate lose a fifth of their throughput."""
 
-    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(levels: Levels, block: int) -> Series:
         name = f"{levels['server']}{block}".encode()
         noise = 0.01 * np.random.default_rng(list(name)).standard_normal(n_seconds)
         falls = levels["server"] == OTHER and block < unsteady
@@ -48,7 +47,7 @@ def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:
 
 
 def test_of_many_treatments_the_first_are_told() -> None:
-    def series(_levels: Levels, _block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(_levels: Levels, _block: int) -> Series:
         return events(list(14_000 - 200.0 * np.arange(30)), warmup=[14_000.0] * 5)
 
     tests = ("point-query", "update-index", "insert", "oltp_read_write")

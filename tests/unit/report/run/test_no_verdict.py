@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
 from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import events
+from tests.unit.analysis.seconds import Series, events
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-8.0.12", "mariadb-11.8.6"
 HINT = "warm up for longer"
@@ -30,7 +29,7 @@ def driven(
 ) -> RunAnalysis:
     """Return a run in which some trials lose a fifth of their throughput, by server and block."""
 
-    def series(levels: Levels, block: int) -> tuple[Mapping[str, Any], ...]:
+    def series(levels: Levels, block: int) -> Series:
         name = f"{levels['server']}{levels['test']}{block}".encode()
         noise = 0.01 * np.random.default_rng(list(name)).standard_normal(30)
         shape = 1 - 0.2 * falls(str(levels["server"]), block) * np.arange(30) / 30

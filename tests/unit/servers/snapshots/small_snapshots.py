@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from millrace import paths
@@ -13,6 +13,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import Snapshot, SnapshotKey
+from millrace.servers.snapshots.key import FORMAT, KeyParts
 
 NOTHING = FittedOptions("default", ())
 
@@ -42,6 +43,21 @@ def key_of(small: InstalledServer, seed: int = 1, options: FittedOptions = NOTHI
 def kept(small: InstalledServer, seed: int = 1, content: bytes = b"rows") -> Snapshot:
     with loaded(small, content=content) as instance:
         return snapshots.save(instance, key_of(small, seed), {"rows": 7}, made_s=1.5)
+
+
+def parts(options: Sequence[tuple[str, str]] = (), **data: object) -> KeyParts:
+    """Return the parts of a key, of a server that is not there."""
+    server = {"name": "small", "family": "mysql", "version": "5.7.22"}
+    return KeyParts.model_validate(
+        {
+            "format": FORMAT,
+            "millrace": "0.1.0",
+            "server": {**server, "program_sha256": "0", "artefacts": []},
+            "user": "me",
+            "options": list(map(list, options)),
+            "data": data,
+        }
+    )
 
 
 def files(directory: Path) -> dict[str, bytes]:

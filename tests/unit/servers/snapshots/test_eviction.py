@@ -72,8 +72,9 @@ import sys, time
 from pathlib import Path
 from millrace.servers import snapshots
 from millrace.servers.snapshots import SnapshotKey, repository
+from millrace.servers.snapshots.key import KeyParts
 
-with repository.draft(SnapshotKey("small", {"seed": 1})) as draft:
+with repository.draft(SnapshotKey("small", KeyParts.model_construct(data={"seed": 1}))) as draft:
     (draft / "data").mkdir()
     (draft / "data/t.ibd").write_bytes(b"half")
     print("saving", flush=True)

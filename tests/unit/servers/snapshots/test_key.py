@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import millrace
 from millrace import databases
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import snapshots
@@ -31,6 +34,27 @@ def fitted(**options: str | None) -> FittedOptions:
 
 def name_of(server: InstalledServer, options: FittedOptions, data: Any = None) -> str:
     return snapshots.key(server, options, data or DATA, user="mysql").name
+
+
+def test_the_digest_is_that_of_the_plain_data(server: InstalledServer) -> None:
+    options = fitted(innodb_page_size="8k", skip_log_bin=None)
+    found = snapshots.key(server, options, DATA, user="mysql")
+    assert found.parts.to_json() == {
+        "format": 4,
+        "millrace": millrace.__version__,
+        "server": {
+            "name": "mysql-8.0.33",
+            "family": "mysql",
+            "version": "8.0.33",
+            "program_sha256": hashlib.sha256(b"a program").hexdigest(),
+            "artefacts": [each.sha256 for each in server.provenance.artefacts],
+        },
+        "user": "mysql",
+        "options": [["innodb_page_size", "8k"], ["skip_log_bin", None]],
+        "data": DATA,
+    }
+    text = json.dumps(found.parts.to_json(), sort_keys=True, separators=(",", ":"))
+    assert found.digest == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_the_same_is_the_same_and_reads_well(server: InstalledServer) -> None:
