@@ -15,13 +15,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from millrace.levels import Level, Values, level_text
 from millrace.model.run_spec import CampaignPart, ConfigurationDefinition
 from millrace.model.trials import Purpose
 from millrace.tls import Tls
 from millrace.workloads import Workload, parse_workload
+from millrace.workloads.schema_factors import Definition
 
 # With this number of blocks or fewer and no time limit, only the last look matters. Earlier looks
 # detect only differences far larger than the spread (millrace.stats.sequential), and an interval
@@ -97,7 +97,7 @@ class Experiment:
     name: str
     title: str
     scale: str
-    workload: Mapping[str, Any]
+    workload: Definition
     configurations: Mapping[str, ConfigurationDefinition]
     factors: tuple[Factor, ...]
     compare: Compare

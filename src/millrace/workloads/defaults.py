@@ -22,6 +22,7 @@ from millrace.model.measurements import (
     trimmed_s,
 )
 from millrace.model.phases import DRIVE, FILL_DISK
+from millrace.workloads.schema_factors import Definition
 
 _LOADED = "load_tables"
 TABLE_OPTIONS = "table_options"
@@ -153,7 +154,7 @@ def _percentile(title: str, percentile: int) -> dict[str, Any]:
     }
 
 
-def completed(definition: Mapping[str, Any]) -> dict[str, Any]:
+def completed(definition: Definition) -> dict[str, Any]:
     """Return the definition, completed with what its phases imply."""
     kinds = {phase.get("kind") for phase in definition.get("phases", ())}
     factors: dict[str, Any] = {}
@@ -204,7 +205,7 @@ def _has_table_options(part: object) -> bool:
     return False
 
 
-def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
+def with_sizes(definition: Definition) -> dict[str, Any]:
     """Return a definition with the metric of what the tables take on the disk.
 
     Maintenance may drop tables before they are measured, and a full disk leaves them as they are
@@ -217,7 +218,7 @@ def with_sizes(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": {**definition.get("metrics", {}), BYTES_PER_ROW: metric}}
 
 
-def with_drop(definition: Mapping[str, Any]) -> dict[str, Any]:
+def with_drop(definition: Definition) -> dict[str, Any]:
     """Return a definition with the metrics of DROP DATABASE after the run."""
     titles = {
         DROP_TIME: ("time of DROP DATABASE", DROP_S),
@@ -231,7 +232,7 @@ def with_drop(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": {**definition.get("metrics", {}), **metrics}}
 
 
-def with_loops(definition: Mapping[str, Any]) -> dict[str, Any]:
+def with_loops(definition: Definition) -> dict[str, Any]:
     """Return a definition with the throughput of all loops; the other metrics are of the last."""
     metric = _quotient("throughput of all loops", "transactions/s", [LOOPS_TRANSACTIONS], LOOPS_S)
     metrics = {**definition.get("metrics", {}), THROUGHPUT_OF_LOOPS: metric}
@@ -239,7 +240,7 @@ def with_loops(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": {**metrics, "throughput": last}}
 
 
-def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
+def in_slices(definition: Definition) -> dict[str, Any]:
     """Return a workload's complete definition for servers that take turns in slices.
 
     Clients' metrics are by the trimmed mean of slices, beside which the plain throughput stands. A
@@ -262,7 +263,7 @@ def in_slices(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": metrics}
 
 
-def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
+def interleaved(definition: Definition) -> dict[str, Any]:
     """Return a definition for interleaved trials of one that may be for slices.
 
     The client's CPU time is no metric of it.
@@ -277,11 +278,11 @@ def interleaved(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {**definition, "metrics": metrics}
 
 
-def _sliced_phase(definition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _sliced_phase(definition: Definition) -> Definition | None:
     return next((each for each in definition["phases"] if each["kind"] in _SLICED), None)
 
 
-def _by_time(metrics: Mapping[str, Any], time: str, other: str) -> dict[str, Any]:
+def _by_time(metrics: Definition, time: str, other: str) -> dict[str, Any]:
     """Return metrics with another measurement in the place of a time."""
     return {
         name: {

@@ -28,7 +28,7 @@ from millrace.model.roles import REPLICA, SOURCE
 from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level
-from millrace.workloads.schema_factors import Parameter, Part, WorkloadFactor
+from millrace.workloads.schema_factors import Definition, Parameter, Part, WorkloadFactor
 from millrace.workloads.settings import ClientSettings
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
@@ -348,7 +348,7 @@ class Workload(Part):
         )
 
 
-def parse_workload(definition: Mapping[str, Any]) -> Workload:
+def parse_workload(definition: Definition) -> Workload:
     """Return the typed form of a definition; raise ValidationError with every error in it."""
     try:
         return Workload.model_validate(dict(definition))

@@ -1,12 +1,16 @@
 """Define the choices of a workload: factors, which vary, and parameters, which trials share."""
 
 import re
+from collections.abc import Mapping
 from math import isfinite
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from millrace.levels import Level
+
+Definition = Mapping[str, Any]
+"""A workload or a part of it as it is written, in the language that the load generator defines."""
 
 Kind = Literal["text", "integer", "number", "boolean"]
 

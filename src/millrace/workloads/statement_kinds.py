@@ -8,9 +8,10 @@ those, and so does each write where a table's definition or a phase may have eff
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from millrace.levels import Values
+from millrace.workloads.schema_factors import Definition
 from millrace.workloads.sure_rows import statement_texts
 
 Kind = Literal["read", "simple write", "other"]
@@ -27,7 +28,7 @@ _INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)
 _SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
 
 
-def statement_kinds(definition: Mapping[str, Any], values: Values) -> set[Kind]:
+def statement_kinds(definition: Definition, values: Values) -> set[Kind]:
     """Return the kinds of all statements of the chosen test.
 
     ``values`` are those of all factors and parameters, ``test`` included.

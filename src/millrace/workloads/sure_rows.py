@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from millrace.levels import Values
+from millrace.workloads.schema_factors import Definition
 from millrace.workloads.tables import evaluated
 
 Rows = Literal["read", "changed"]
@@ -37,7 +38,7 @@ _UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
 _NEW_EACH_TIME = ("digits", "text")
 
 
-def sure_rows(definition: Mapping[str, Any], values: Values) -> dict[str, Rows]:
+def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
     """Return the chosen test's statements that provably find a row each time, and their effect.
 
     ``values`` are those of all factors and parameters, ``test`` included. Raise nothing.
@@ -70,16 +71,14 @@ def sure_rows(definition: Mapping[str, Any], values: Values) -> dict[str, Rows]:
     return found
 
 
-def statement_texts(
-    definition: Mapping[str, Any], test: Mapping[str, Any], values: Values
-) -> Iterator[str]:
+def statement_texts(definition: Definition, test: Definition, values: Values) -> Iterator[str]:
     """Yield the text of each statement of a test, filled but for its table."""
     known = _Known(definition, {}, values)
     for step in _steps(test):
         yield from map(known.text, step["statements"])
 
 
-def _steps(part: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _steps(part: Definition) -> Iterator[Definition]:
     """Yield the steps with statements of a test, a transaction or a loop."""
     for step in part.get("steps", ()):
         if "statements" in step:
@@ -99,9 +98,7 @@ def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bo
 class _Known:
     """A definition with the values that fill it, and the table of one test."""
 
-    def __init__(
-        self, definition: Mapping[str, Any], table: Mapping[str, Any], values: Values
-    ) -> None:
+    def __init__(self, definition: Definition, table: Definition, values: Values) -> None:
         self._statements = definition.get("statements", {})
         self._generators = definition.get("generators", {})
         self._table, self._values = table, values
@@ -139,7 +136,7 @@ class _Known:
         rows = self._number(self._table["rows"])
         if match["column"] is None or rows < 1:
             return rows >= 1
-        column: Mapping[str, Any] = next(
+        column: Definition = next(
             (each for each in self._table["columns"] if each["name"] == match["column"]), {}
         )
         if column.get("kind") != "sequence" or self._number(column.get("step", 1)) != 1:
@@ -153,7 +150,7 @@ class _Known:
         low, high = self._range(self._generator(name, text, match, "key"))
         return first <= low and high <= first + rows - 1
 
-    def _range(self, generator: Mapping[str, Any]) -> tuple[int, int]:
+    def _range(self, generator: Definition) -> tuple[int, int]:
         """Return the least and greatest number of a generator; ValueError for other kinds."""
         match generator.get("kind"):
             case "integer" | "permutation":
@@ -184,14 +181,12 @@ class _Known:
             return True
         return bool(self._generators[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
 
-    def _generator(
-        self, name: str, text: str, match: re.Match[str], group: str
-    ) -> Mapping[str, Any]:
+    def _generator(self, name: str, text: str, match: re.Match[str], group: str) -> Definition:
         """Return the generator in a place of a condition; a number is a constant."""
         if match[group] != "?":
             return {"kind": "constant", "value": int(match[group])}
         at = text.count("?", 0, match.start(group))
-        generator: Mapping[str, Any] = self._generators[self._parameters(name)[at]]
+        generator: Definition = self._generators[self._parameters(name)[at]]
         return generator
 
     def _parameters(self, name: str) -> list[str]:

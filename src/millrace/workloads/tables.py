@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from millrace.levels import Values
-from millrace.workloads.schema_factors import Part
+from millrace.workloads.schema_factors import Definition, Part
 
-Number = int | float | str | Mapping[str, Any]
+Number = int | float | str | Definition
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -125,7 +125,7 @@ def _computed(node: ast.expr) -> int:
     raise TypeError
 
 
-def _column_bytes(column: Mapping[str, Any], rows: int, values: Values) -> int:
+def _column_bytes(column: Definition, rows: int, values: Values) -> int:
     """Return the mean length of a column's values as text."""
 
     def value_of(key: str, otherwise: Number) -> int:

@@ -1,12 +1,11 @@
 """Load the workloads that come with millrace: one TOML file each, beside this module."""
 
 import tomllib
-from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
 
 from millrace.errors import UserError, did_you_mean
 from millrace.workloads.defaults import completed
+from millrace.workloads.schema_factors import Definition
 
 _BUILTIN = files(__name__)
 
@@ -17,7 +16,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(f.removesuffix(".toml") for f in files_there if f.endswith(".toml")))
 
 
-def load(name: str) -> Mapping[str, Any]:
+def load(name: str) -> Definition:
     """Return a workload's complete definition as plain data; raise UserError if unknown."""
     if name not in names():
         raise UserError(
