@@ -366,7 +366,7 @@ def _percentile(histogram: Sequence[tuple[float, int]], share: float) -> float:
         seen += count
         if seen >= wanted:
             return value
-    sys.exit("sysbench printed no histogram")
+    sys.exit("sysbench reported no histogram")
 
 
 def _cpu_s(pid: int) -> float:

@@ -62,7 +62,7 @@ cache_mode = "cached"
 
 @dataclass(frozen=True)
 class Change:
-    """A slowdown by ``percent``, to be found in runs of so many ``minutes``."""
+    """A slowdown by ``percent``, which runs of ``minutes`` must find."""
 
     percent: float
     minutes: float

@@ -122,17 +122,17 @@ def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2, 3):
         timed = [{"command": name, "mean": number} for name in ("old", "new")]
         (place / f"{number}.json").write_text(json.dumps({"results": timed}), encoding="utf-8")
-    for directory, printed in (("runs", SYSBENCH), ("pgbench", PGBENCH)):
+    for directory, output in (("runs", SYSBENCH), ("pgbench", PGBENCH)):
         (place / directory).mkdir()
         for name in ("old-1", "new-1", "new-2", "old-2"):
-            text = printed.replace("{rate}", "1000.5")
+            text = output.replace("{rate}", "1000.5")
             (place / directory / f"{name}.log").write_text(text, encoding="utf-8")
     (specification,) = shown("load-spec.md", "json")
     (place / "SPEC.json").write_text(at_server(specification, instance), encoding="utf-8")
     result = Command("millrace-load", ("run", "SPEC.json"), "first.json")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        carry_out(result, instance)
+        execute(result, instance)
         shutil.copy("first.json", "second.json")
     return place
 
@@ -159,12 +159,12 @@ def test_the_commands_of_a_page_do_what_they_say(
     monkeypatch.chdir(tmp_path / "here")
     for example, command in EXAMPLES:
         if example.page == page and not reasons(command) and command not in seen:
-            carry_out(command, instance)
+            execute(command, instance)
             if command.arguments[0] in ONCE:
                 seen.add(command)
 
 
-def carry_out(command: Command, instance: Instance) -> None:
+def execute(command: Command, instance: Instance) -> None:
     """Run a command in its place; it ends with status 0, and its output goes to its file."""
     arguments = [word for each in command.arguments for word in expanded(each)]
     if command.program == "millrace":

@@ -82,7 +82,7 @@ def placed(command: Command, words: Mapping[str, str]) -> Command:
     return replace(command, arguments=tuple(words.get(each, each) for each in command.arguments))
 
 
-def carry_out(command: Command) -> str:
+def execute(command: Command) -> str:
     """Run an example with smaller sizes."""
     words = [word for each in command.arguments for word in expanded(each)]
     small = [OPTIONS.get(before, word) for before, word in zip(["", *words], words, strict=False)]
@@ -171,23 +171,23 @@ def test_every_measuring_example_is_run() -> None:
     ids=ids,
 )
 def test_runs(command: Command) -> None:
-    assert "/reports/" in carry_out(command)
+    assert "/reports/" in execute(command)
 
 
 @pytest.mark.parametrize("command", of("millrace", "calibrate"), ids=ids)
 def test_calibrations(command: Command) -> None:
-    assert "verdict" in carry_out(command)
+    assert "verdict" in execute(command)
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 @pytest.mark.parametrize("command", of("millrace", "count"), ids=ids)
 def test_counts(command: Command) -> None:
-    assert "per statement" in carry_out(command)
+    assert "per statement" in execute(command)
 
 
 @pytest.mark.parametrize("command", of("millrace", "bisect"), ids=ids)
 def test_searches(command: Command) -> None:
-    assert "/reports/bisect-" in carry_out(command)
+    assert "/reports/bisect-" in execute(command)
 
 
 def test_histories() -> None:
@@ -196,14 +196,14 @@ def test_histories() -> None:
     build = install.install(OLD).base_dir
     millrace("servers", "add", BUILD, "--family", "mysql", "--dir", str(build))
     (nightly,) = of("millrace", "run", "nightly.toml")
-    carry_out(nightly)
+    execute(nightly)
     millrace("history", "record", "latest", "--label", CHANGE)
     let_level_move(Path("results.sqlite"))
     assert "? candidate regression" in millrace("history", "detect")
     with Store.open(Path("results.sqlite")) as store:
         (change,) = store.histories.changes()
     for command in of("millrace", "history", "confirm"):
-        assert "3 blocks" in carry_out(placed(command, {CHANGE: change.id}))
+        assert "3 blocks" in execute(placed(command, {CHANGE: change.id}))
 
 
 def let_level_move(store: Path) -> None:
@@ -234,21 +234,21 @@ def let_level_move(store: Path) -> None:
 
 def test_own_servers() -> None:
     for command in of("millrace", "servers", "add"):
-        carry_out(command)
+        execute(command)
     (verify,) = of("millrace", "servers", "verify")
-    assert "works" in carry_out(verify)
+    assert "works" in execute(verify)
     millrace("servers", "remove", verify.arguments[-1])
 
 
 def test_settings() -> None:
     (show,) = of("millrace", "config", "show")
-    assert "innodb_buffer_pool_size" in carry_out(show)
+    assert "innodb_buffer_pool_size" in execute(show)
 
 
 def test_snapshots_are_removed() -> None:
     (remove,) = of("millrace", "snapshots", "remove")
     name = snapshots.listing()[0].name
-    carry_out(placed(remove, {STAND_INS["SNAPSHOT"]: name}))
+    execute(placed(remove, {STAND_INS["SNAPSHOT"]: name}))
     assert name not in {each.name for each in snapshots.listing()}
 
 

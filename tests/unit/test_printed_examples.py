@@ -15,7 +15,7 @@ from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.cli.progress import Forecast, block_end_text, review_text
-from millrace.model.events import BlockEnded, InterimRatio, Outlook
+from millrace.model.events import BlockEnded, InterimRatio, VisibleChanges
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
@@ -48,7 +48,7 @@ NOT_PRINTED = {
     "ARCHITECTURE.md": "drawings",
     "SECURITY.md": "a drawing",
     "explain.md": "a formula",
-    "servers.md": "printed after a download",
+    "servers.md": "shown after a download",
     "tutorial.md": "addresses, which a test of their own reads",
     "generators.md": "formulas",
 }
@@ -108,8 +108,8 @@ def a_look() -> str:
     decided = InterimRatio(label="mysql-5.7.22", ratio=0.774, low=0.731, high=0.820)
     undecided = InterimRatio(label="mysql-8.0.33", ratio=0.962, low=0.921, high=1.005)
     found = look(3, closed("mysql-5.7.22", "regression"), n_open=1)
-    ahead = Outlook(8, 0.032, 0.032)
-    review = review_text(replace(found, ratios=(undecided,), outlook=ahead))
+    ahead = VisibleChanges(8, 0.032, 0.032)
+    review = review_text(replace(found, ratios=(undecided,), visible=ahead))
     of_fixed_run = block_end_text(
         BlockEnded(3, 8, (decided, undecided), replace(ahead, smallest=0.025))
     )

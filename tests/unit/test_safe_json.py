@@ -1,4 +1,4 @@
-"""Test foreign JSON: exceeding a limit raises one kind of error."""
+"""Test untrusted JSON: exceeding a limit raises one kind of error."""
 
 from __future__ import annotations
 
@@ -70,6 +70,6 @@ def test_a_deep_lock_of_another_user_is_not_followed(tmp_path: Path) -> None:
         file.write_text("[" * 4096)
         with (
             pytest.raises(UserError, match="it has not said which process it is"),
-            exclusive.host_lock("asking", file=file),
+            exclusive.host_lock("waiting", file=file),
         ):
             pass

@@ -1,4 +1,4 @@
-"""Test the display of foreign text."""
+"""Test the display of untrusted text."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 
 use crate::{Stream, mix};
 
-/// Rounds, for ranges of up to 16 bits and for larger ones: short halves mix slowly.
+/// Rounds, for ranges of up to 16 bits and for larger ones: few bits mix slowly.
 const ROUNDS: [usize; 2] = [12, 6];
 
 /// One order of the numbers below `span`.

@@ -129,7 +129,7 @@ impl Integers {
 
 /// Return a normally distributed number of mean 0 and deviation 1 (Box and Muller, "A note on the
 /// generation of random normal deviates", Ann. Math. Stat. 29, 1958). The second one that the
-/// method yields is not kept, so that a stream has no state but its position.
+/// method gives is not kept, so that a stream has no state but its position.
 #[inline]
 pub(crate) fn standard_normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();

@@ -130,7 +130,7 @@ pub enum PacingResult {
         /// Arrivals in the measured part: as many as began and were skipped.
         scheduled: u64,
         /// Transactions that began later than they arrived by more than [`super::LATE_NS`], which
-        /// a punctual timer does not exceed.
+        /// a timer without delay does not exceed.
         late: u64,
         /// Transactions that could not begin before the end, or within the limit of lateness.
         skipped: u64,

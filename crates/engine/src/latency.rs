@@ -38,7 +38,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Latencies for percentiles that are rough and printed once: to two digits, which takes an
+    /// Latencies for percentiles that are rough and shown once: to two digits, which takes an
     /// eighth of the memory, and of the cache of the CPU.
     pub fn rough() -> Self {
         Self::with_digits(DIGITS - 1)

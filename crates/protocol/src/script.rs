@@ -30,7 +30,7 @@ pub enum Observe {
     Counts,
     /// The counts, and the first row of the first result.
     FirstRow(RowFormat),
-    /// The counts, and the last row of the only result, where the answer has so many rows.
+    /// The counts, and the last row of the only result, where the answer has `of_rows` rows.
     LastRow { format: RowFormat, of_rows: u64 },
     /// The counts, and all rows of the first result.
     Rows(RowFormat),

@@ -46,7 +46,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Fails where there is no such process, or its threads may not be inspected.
+    /// Fails where the process does not exist, or its threads may not be inspected.
     pub fn new(pid: u32) -> Result<Self, ThreadsError> {
         let mut sampler = Self {
             pid,
@@ -229,8 +229,8 @@ impl Sampler {
     }
 }
 
-/// The indices of up to so many threads whose turn it is, of those that work much or of those that do
-/// not. Where that is all of them, another one is the first each time.
+/// The indices of the threads whose turn it is, `most` at most, of those that work much or of those
+/// that do not. Where that is all of them, another one is the first each time.
 fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<usize> {
     let all = (0..threads.len()).filter(|&index| threads[index].is_busy == busy);
     let (before, after): (Vec<usize>, Vec<usize>) = all.partition(|index| index < next);

@@ -23,7 +23,7 @@ use reader::Reader;
 /// The servers' limit of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
 
-/// A text that is taken from an answer has so many bytes at most.
+/// The most bytes of a text that is taken from an answer.
 pub const LONGEST_ANSWER: usize = 1 << 16;
 
 /// Room behind a text while it is written.
@@ -75,7 +75,7 @@ pub enum AnswerPart {
 /// The form in which an answer's value is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
-    /// A number with so many digits after the point at most, in units of the last of them.
+    /// A number with at most `scale` digits after the point, in units of the last of them.
     Number {
         scale: u32,
     },

@@ -38,9 +38,9 @@ struct Workload {
 
 impl Workload {
     fn defaults(&self) -> BTreeMap<String, Value> {
-        let offers = self.file.factors.iter().chain(&self.file.parameters);
+        let variables = self.file.factors.iter().chain(&self.file.parameters);
         let values =
-            offers.filter_map(|(name, offer)| Some((name.clone(), offer.default.clone()?)));
+            variables.filter_map(|(name, each)| Some((name.clone(), each.default.clone()?)));
         let uncompressed = ("table_options".to_owned(), Value::Text(String::new()));
         // As few nodes as there may be of large graphs: sums over ten million ranks take minutes here.
         let few = |(name, value)| {
@@ -135,9 +135,9 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
 #[test]
 fn every_choice_of_every_workload_compiles() {
     for workload in workloads().values() {
-        let offers = workload.file.factors.iter().chain(&workload.file.parameters);
-        for (name, offer) in offers {
-            for choice in &offer.choices {
+        let variables = workload.file.factors.iter().chain(&workload.file.parameters);
+        for (name, variable) in variables {
+            for choice in &variable.choices {
                 let values = BTreeMap::from([(name.clone(), choice.clone())]);
                 for test in workload.definition.tests.keys() {
                     workload.program(test, Protocol::Prepared, &[(name, choice.clone())]);

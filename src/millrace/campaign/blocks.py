@@ -8,7 +8,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
 from millrace.analysis.compare.treatments import trial_s
 from millrace.analysis.compare.visible_changes import visible_changes
-from millrace.model.events import InterimRatio, Outlook
+from millrace.model.events import InterimRatio, VisibleChanges
 from millrace.stats.ratio import Looks
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
@@ -62,11 +62,11 @@ def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ..
     return tuple(sorted(found, key=lambda each: -abs(math.log(each.ratio))))
 
 
-def outlook(
+def visible_at_end(
     comparisons: Iterable[ComparisonStatus], blocks: int, last: int, looks: Looks
-) -> Outlook | None:
+) -> VisibleChanges | None:
     """Return what ``last`` blocks will show; None but after the first that have intervals."""
     if blocks != FEWEST_BLOCKS or last <= blocks:
         return None
     changes = visible_changes((each.comparison for each in comparisons), last, looks)
-    return None if changes is None else Outlook(last, *changes)
+    return None if changes is None else VisibleChanges(last, *changes)

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from millrace.campaign.attempts import execute_trials, record_failure
-from millrace.campaign.blocks import interim_status, joined, outlook, ratios_of, would_be_late
+from millrace.campaign.blocks import (
+    interim_status,
+    joined,
+    ratios_of,
+    visible_at_end,
+    would_be_late,
+)
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
@@ -217,7 +223,7 @@ class _Execution:
             return
         comparisons, blocks = interim_status(self.stored), block + 1
         if ratios := ratios_of(comparisons):
-            ahead = outlook(comparisons, blocks, total, looks="once")
+            ahead = visible_at_end(comparisons, blocks, total, looks="once")
             self._emit(BlockEnded(blocks, total, ratios, ahead))
 
 

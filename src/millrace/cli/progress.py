@@ -277,7 +277,7 @@ def review_text(event: events.RunAssessed) -> str:
         closed = [", ".join(said)]
     ratios = [_ratios_text(event.ratios[:_NAMED])] if event.ratios else []
     left = counted(event.open, "comparison") if event.open else "no comparisons"
-    ahead = _outlook_text(event.outlook)
+    ahead = _visible_text(event.visible)
     return f"after block {event.blocks}: {'; '.join([*closed, *ratios, left])} undecided{ahead}"
 
 
@@ -286,15 +286,15 @@ def block_end_text(event: events.BlockEnded) -> str:
     more = len(event.ratios) - _NAMED
     others = f", and {counted(more, 'other')}" if more > 0 else ""
     ratios = _ratios_text(event.ratios[:_NAMED])
-    ahead = _outlook_text(event.outlook)
+    ahead = _visible_text(event.visible)
     return f"after block {event.blocks} of {event.total}: {ratios}{others}{ahead}"
 
 
-def _outlook_text(outlook: events.Outlook | None) -> str:
+def _visible_text(visible: events.VisibleChanges | None) -> str:
     """Return ``; 8 blocks will show changes of 0.8 % or more``."""
-    if outlook is None:
+    if visible is None:
         return ""
-    return f"; {outlook.blocks} blocks will show {changes_text(outlook.smallest, outlook.largest)}"
+    return f"; {visible.blocks} blocks will show {changes_text(visible.smallest, visible.largest)}"
 
 
 def _ratios_text(ratios: Sequence[events.InterimRatio]) -> str:

@@ -167,7 +167,7 @@ class InterimRatio:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class VisibleChanges:
     """The changes that a run will show after ``blocks`` blocks, by its own noise so far.
 
     ``smallest`` and ``largest`` are fractions, of the comparison with the least noise and of the
@@ -183,13 +183,13 @@ class Outlook:
 class BlockEnded(Announcement):
     """The first ``blocks`` blocks of a fixed ``total`` have ended, with these ``ratios`` so far.
 
-    ``outlook`` comes with the first intervals.
+    ``visible`` comes with the first intervals.
     """
 
     blocks: int
     total: int
     ratios: tuple[InterimRatio, ...]
-    outlook: Outlook | None = None
+    visible: VisibleChanges | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ class RunAssessed:
 
     ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
     need more blocks, ``ratios`` are theirs so far. The rest takes about ``about_s``, and at most
-    ``at_most_s`` and ``at_most_trials``. ``outlook`` comes with the first intervals.
+    ``at_most_s`` and ``at_most_trials``. ``visible`` comes with the first intervals.
     """
 
     blocks: int
@@ -209,7 +209,7 @@ class RunAssessed:
     at_most_trials: int
     ended_trials: int = 0
     ratios: tuple[InterimRatio, ...] = ()
-    outlook: Outlook | None = None
+    visible: VisibleChanges | None = None
     event: Literal["look"] = "look"
 
 

@@ -24,7 +24,7 @@ class Layout:
     program: str
     share_dir: str
     loader: str | None = None  # the server's own, None where the host's is used
-    library_dirs: tuple[str, ...] = ()  # searched before the host's
+    library_dirs: tuple[str, ...] = ()  # which precede the host's
 
 
 @dataclass(frozen=True)

@@ -209,10 +209,10 @@ def _across(groups: Sequence[_Variance | None]) -> _Variance | None:
     known = [each for each in groups if each is not None]
     if len(known) < _FEWEST_OTHERS:
         return None
-    values, halves = (np.asarray(of) for of in zip(*known, strict=True))
-    halves = halves / 2
-    logs = np.log(values) - scipy.special.digamma(halves) + np.log(halves)
-    chance = float(scipy.special.polygamma(1, halves).mean())
+    values, freedom = (np.asarray(of) for of in zip(*known, strict=True))
+    shapes = freedom / 2
+    logs = np.log(values) - scipy.special.digamma(shapes) + np.log(shapes)
+    chance = float(scipy.special.polygamma(1, shapes).mean())
     degrees = len(known) - 1
     spread = (degrees * (float(logs.var(ddof=1)) - chance) + _ASSUMED_GROUPS * _SPREAD) / (
         degrees + _ASSUMED_GROUPS

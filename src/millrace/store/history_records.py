@@ -80,7 +80,7 @@ class PointRecord:
 
 @dataclass(frozen=True)
 class History:
-    """A series with its points in order; ``examined`` of them were searched for changes."""
+    """A series with its points in order; detection ``examined`` the first of them."""
 
     series: SeriesRecord
     points: tuple[PointRecord, ...]

@@ -1,7 +1,7 @@
 """Drive the clients of a trial in loops: each goes on with the tables that the last one left.
 
 The last loop is the trial's measurement like any other's, with collectors and the seconds of its
-clients. Those before it make the tables age, and each yields a ``LoopRecord``. Their server runs
+clients. Those before it make the tables age, and each produces a ``LoopRecord``. Their server runs
 from loop to loop. Where millrace ends before the trial does, its data directory is kept
 (``snapshots/kept_data``); the next attempt recovers it, and begins with the loop that had no end.
 """

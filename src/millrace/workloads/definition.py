@@ -178,9 +178,9 @@ class Workload(Part):
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
                 if measurement.endswith(DURATION) and measurement not in timed:
-                    raise ValueError(f"metric {name}: no phase yields {measurement}")
+                    raise ValueError(f"metric {name}: no phase measures {measurement}")
             if metric.percentile is not None and not self.drives:
-                raise ValueError(f"metric {name}: no phase of kind 'drive' yields latencies")
+                raise ValueError(f"metric {name}: no phase of kind 'drive' measures latencies")
             if metric.of == "background" and not any(
                 test.background_clients for test in self.tests.values()
             ):

@@ -259,7 +259,7 @@ def status(instance: Instance) -> dict[str, int]:
 def connected(instance: Instance) -> int:
     """Return the number of the server's clients, including this query's session.
 
-    A session of MySQL 5.6 that was killed may remain for good after its client has gone.
+    A session of MySQL 5.6 that was killed may remain forever after its client has gone.
     """
     ((_, clients),) = ask(instance, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
     sessions = ask(instance, "SHOW PROCESSLIST")

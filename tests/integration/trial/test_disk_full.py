@@ -48,7 +48,7 @@ def small_disk() -> Iterator[Path]:
 
 
 def fill(file: Path, left_bytes: int) -> None:
-    """Let ``file`` grow until so many bytes are left, whatever others write meanwhile."""
+    """Let ``file`` grow until ``left_bytes`` are left, whatever others write meanwhile."""
     chunk = 64 << 20
     with file.open("ab") as filler:
         while chunk >= 1 << 20:

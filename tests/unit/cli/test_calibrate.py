@@ -110,8 +110,8 @@ def test_loads_in_slices_are_calibrated_interleaved_and_told_so(
     file = tmp_path / "sliced.toml"
     file.write_text(f"blocks = 5\ncollectors = []\n{text}", encoding="utf-8")
     result = CliRunner().invoke(cli, ["calibrate", str(file), "--store", str(store)])
-    told = "which --slowdown none calibrates" in " ".join(result.output.split())
-    assert told is interleaves
+    is_said = "which --slowdown none calibrates" in " ".join(result.output.split())
+    assert is_said is interleaves
     assert in_slices == [not interleaves]
 
 

@@ -28,13 +28,13 @@ from millrace.model.events import (
     InterimRatio,
     IntervalEnded,
     LoopEnded,
-    Outlook,
     RunAssessed,
     ScheduledTrial,
     StepBegan,
     TrialBegan,
     TrialEnded,
     TrialsScheduled,
+    VisibleChanges,
 )
 from tests.unit.experiment import test_rounds
 from tests.unit.experiment.test_plan import experiment
@@ -114,12 +114,12 @@ def test_the_end_of_a_block_in_words() -> None:
 
 
 def test_the_first_intervals_say_what_the_last_block_will_show() -> None:
-    ratios, differing = RATIOS[1:2], Outlook(8, 0.0081, 0.0124)
+    ratios, differing = RATIOS[1:2], VisibleChanges(8, 0.0081, 0.0124)
     assert block_end_text(BlockEnded(3, 8, ratios, differing)) == (
         "after block 3 of 8: c at 1.010; "
         "8 blocks will show changes of 0.8 % (at worst 1.2 %) or more"
     )
-    review = replace(look(3, n_open=1), outlook=Outlook(31, 0.012, 0.012))
+    review = replace(look(3, n_open=1), visible=VisibleChanges(31, 0.012, 0.012))
     assert review_text(review) == (
         "after block 3: 1 comparison undecided; 31 blocks will show changes of 1.2 % or more"
     )

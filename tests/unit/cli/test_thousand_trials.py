@@ -21,7 +21,7 @@ BLOCKS = 500  # of two trials each
 MEMORY_BYTES = 1 << 30
 """The largest address space of a command, libraries included."""
 
-END = "\x1e"  # printed after each command
+END = "\x1e"  # written after each command
 
 PROGRAM = f"""
 import json, resource, sys
@@ -46,7 +46,7 @@ def place(own_places: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def printed(place: Path) -> dict[str, str]:
+def outputs(place: Path) -> dict[str, str]:
     """Run all commands in one process of bounded memory; return the stdout of each."""
     store, file = place / "thousand.sqlite", place / "thousand.zip"
     commands: dict[str, Sequence[str | Path]] = {
@@ -74,14 +74,14 @@ def printed(place: Path) -> dict[str, str]:
     return dict(zip(commands, outputs, strict=True))
 
 
-def test_they_are_listed(printed: Mapping[str, str]) -> None:
-    (run,) = json.loads(printed["list"])
+def test_they_are_listed(outputs: Mapping[str, str]) -> None:
+    (run,) = json.loads(outputs["list"])
     assert (run["id"], run["finished"], run["failed"]) == ("thousand", 2 * BLOCKS, 0)
-    assert len(json.loads(printed["show"])["attempts"]) == 2 * BLOCKS
+    assert len(json.loads(outputs["show"])["attempts"]) == 2 * BLOCKS
 
 
-def test_they_are_reported(printed: Mapping[str, str], place: Path) -> None:
-    document = json.loads(printed["json"])
+def test_they_are_reported(outputs: Mapping[str, str], place: Path) -> None:
+    document = json.loads(outputs["json"])
     assert [each["finished"] for each in document["treatments"]] == [BLOCKS, BLOCKS]
     assert {each["n_blocks"] for each in document["comparisons"]} == {BLOCKS}
     verdicts = {each["metric"]: each["verdict"] for each in document["comparisons"]}
@@ -89,7 +89,7 @@ def test_they_are_reported(printed: Mapping[str, str], place: Path) -> None:
     assert (place / "report.html").read_text("utf-8").rstrip().endswith("</html>")
 
 
-@pytest.mark.usefixtures("printed")
+@pytest.mark.usefixtures("outputs")
 def test_they_are_moved_to_another_store(place: Path) -> None:
     with Store.open(place / "thousand.sqlite") as one, Store.open(place / "other.sqlite") as two:
         original, moved = one.load_run("thousand"), two.load_run("thousand")

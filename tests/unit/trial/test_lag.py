@@ -15,7 +15,7 @@ SESSION = cast(Session, object())
 
 
 def sampler_of(answers: int) -> LagSampler:
-    """Return the sampler, ended, of servers that fail after so many ``answers``."""
+    """Return the sampler, ended, of servers that fail after some ``answers``."""
     done = threading.Event()
     asked: list[None] = []
 

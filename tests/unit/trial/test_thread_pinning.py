@@ -1,4 +1,4 @@
-"""Test that the threads which serve several clients are told from all others."""
+"""Test that the threads which serve several clients are distinguished from all others."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
                     }
                 }
             },
-            "no phase yields lod_duration_s",
+            "no phase measures lod_duration_s",
         ),
     ],
 )

@@ -46,7 +46,7 @@ fn groups_have_their_rates_and_records() {
     assert!(counts(&eager.transactions) > scheduled);
     let own = counts(&driven.transactions);
     assert_eq!(counts(&driven.statements), own);
-    let told: u64 = reports
+    let reported: u64 = reports
         .iter()
         .filter_map(|report| match report {
             Report::Interval(interval) if interval.part == Part::Measure => {
@@ -55,7 +55,7 @@ fn groups_have_their_rates_and_records() {
             _ => None,
         })
         .sum();
-    assert!(told <= own, "{told} of {own}: intervals are of the drive's own clients");
+    assert!(reported <= own, "{reported} of {own}: intervals are of the drive's own clients");
 }
 
 #[test]

@@ -35,8 +35,8 @@ fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Faile
     drive_scripts(settings, server, 1, &|_| StatementScript::new(1)).0
 }
 
-/// Drive scripts of `statements` names that end after so many transactions, against a server that
-/// fails one of so many requests, with an error that is retried or not. It has seen all that counts.
+/// Drive scripts of `statements` names, which may end after some transactions, against a server that
+/// fails one of `failing` requests. The server must have seen all requests that the drive counts.
 fn drive_failing(
     settings: &DriveSettings,
     failing: u64,

@@ -15,7 +15,7 @@ use workload::program::Protocol;
 /// Writes what happens as text.
 pub struct Screen {
     out: Box<dyn Write + Send>,
-    /// The heading, printed once the server is known.
+    /// The heading, shown once the server is known.
     heading: String,
     options: ScreenOptions,
     is_open_loop: bool,
@@ -44,12 +44,12 @@ impl Screen {
         }
     }
 
-    /// Print an interval, or add it to those that are printed together.
+    /// Print an interval, or add it to those that are shown together.
     fn interval(&mut self, interval: &Interval) -> io::Result<()> {
         if self.options.interval_s == 0 {
             return Ok(());
         }
-        // The rest of the warm-up is not printed.
+        // The rest of the warm-up is not shown.
         let pending = self.pending.take().filter(|sum| sum.part == interval.part);
         let mut sum = pending.unwrap_or_else(|| Sum::of(interval.part));
         sum.add(interval);
@@ -166,7 +166,7 @@ fn drive_heading(drive: &Drive) -> String {
     )
 }
 
-/// Intervals that are printed together.
+/// Intervals that are shown together.
 struct Sum {
     part: Part,
     intervals: u32,

@@ -38,7 +38,7 @@ def loop_means(finished: Sequence[StoredAttempt]) -> tuple[LoopMeans, ...]:
 
 
 def shown(most: int) -> tuple[int, ...]:
-    """Return the loops that tables show of so many: powers of two, the half and the last one."""
+    """Return the loops that tables show: powers of two, the half of ``most`` and the last one."""
     powers = (1 << exponent for exponent in range(most.bit_length()))
     return tuple(sorted({*powers, most // 2, most} - {0}))
 

@@ -15,8 +15,8 @@ from millrace.stats.multiple_tests import HolmMark
 KERNEL = "[kernel]"
 UNKNOWN = "[unknown]"
 
-# perf follows 127 calls unless the kernel is told otherwise. An import may have any number, with
-# any names, whose patterns take time by the square of their length.
+# perf follows 127 calls unless the kernel is configured otherwise. An import may have any number,
+# with any names, whose patterns take time by the square of their length.
 _DEEPEST = 1024
 _LONGEST_NAME = 2048
 

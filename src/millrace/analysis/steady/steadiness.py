@@ -8,7 +8,7 @@ one trial does by chance, several do not do alike (``assess_trials``).
 
 A trial of few seconds is too short to tell, whatever its checks say; that alone never refuses a
 verdict. Loads of a fixed amount have no steady state. Maintenance disturbs clients on purpose, so
-that only the seconds before it are to be steady. Nor is one asked for where each trial ends by
+that only the seconds before it must be steady. Nor is one asked for where each trial ends by
 operations: both sides do the same work then, and pass through the same states.
 """
 

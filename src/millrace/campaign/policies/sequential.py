@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign.blocks import outlook, ratios_of
+from millrace.campaign.blocks import ratios_of, visible_at_end
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
@@ -126,7 +126,7 @@ class Sequential:
             at_most_trials=now.at_most_trials,
             ended_trials=len(now.begun) - len(now.waiting),
             ratios=ratios_of(still_open),
-            outlook=outlook(still_open, blocks, now.at_most_blocks, looks="any"),
+            visible=visible_at_end(still_open, blocks, now.at_most_blocks, looks="any"),
         )
 
 

@@ -315,8 +315,8 @@ def _breakdown_row(
     verdict: str | None,
 ) -> Row:
     """Return a row of ``breakdown_columns``; each side is a time in µs and its estimate."""
-    halves = ((fixed_text(us, decimals), _half_width(mean, decimals)) for us, mean in sides)
-    cells = (title, *chain(*halves), *estimate_cells(difference, decimals), verdict or "")
+    of_sides = ((fixed_text(us, decimals), _half_width(mean, decimals)) for us, mean in sides)
+    cells = (title, *chain(*of_sides), *estimate_cells(difference, decimals), verdict or "")
     return Row(cells, verdict)
 
 

@@ -9,7 +9,7 @@ from millrace.report.common.charts import MOST_LINES, Line, LineChart, Mark, Tic
 from millrace.report.common.formatting import latency_text
 
 _SHORTEST_S = 1e-6
-_MOST_MARKS = 24  # of a line, so that they can be told apart
+_MOST_MARKS = 24  # of a line, so that they are distinct
 _MOST_POINTS = 2000  # of a line: more than a screen has, and a page has several
 
 
@@ -63,7 +63,7 @@ def _line(
 
 
 def _peaks(lag: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return at most so many points as a line has: of as many neighbours each the greatest lag."""
+    """Return the points of a line: the greatest lag of each group of equally many neighbours."""
     stride = -(-len(lag) // _MOST_POINTS) or 1
     parts = (lag[start : start + stride] for start in range(0, len(lag), stride))
     return [max(part, key=lambda point: point[1]) for part in parts]

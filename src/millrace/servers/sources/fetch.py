@@ -215,7 +215,7 @@ def forget(source: Source, workspace: Path) -> None:
 def _fetch_plainly(
     file: Path, client: str, address: Callable[[], str | None], source: Source, on_event: OnEvent
 ) -> bool:
-    """Fetch ``file``, continuing a partial download; False when only the client can fetch it."""
+    """Fetch ``file``, resuming a partial download; False when only the client can fetch it."""
     if file.is_file():
         return True
     url = address()

@@ -15,7 +15,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
     return Laboratory(tmp_path, monkeypatch, ratios={BASE: 1.0, LIKE: 1.0, SLOW: 2.0})
 
 
-def told(lab: Laboratory) -> list[BlockEnded]:
+def block_ends(lab: Laboratory) -> list[BlockEnded]:
     return [event for event in lab.events if isinstance(event, BlockEnded)]
 
 
@@ -25,7 +25,7 @@ def test_each_block_but_the_last_tells_what_is_seen(
 ) -> None:
     lab.profile_blocks = profile_blocks
     lab.run(blocks=4)
-    found = told(lab)
+    found = block_ends(lab)
     assert [(event.blocks, event.total) for event in found] == [
         (block, 4) for block in range(1, last + 1)
     ]
@@ -37,18 +37,18 @@ def test_each_block_but_the_last_tells_what_is_seen(
     assert low is not None
     assert high is not None
     assert low < 0.5 < high
-    ahead = found[2].outlook
+    ahead = found[2].visible
     assert ahead is not None
     assert ahead.blocks == 4
     assert 0 < ahead.smallest <= ahead.largest < 1
-    assert [each.outlook for each in found if each.blocks != 3] == [None] * (last - 1)
+    assert [each.visible for each in found if each.blocks != 3] == [None] * (last - 1)
 
 
 def test_a_resumed_run_tells_only_of_blocks_in_which_it_measures(lab: Laboratory) -> None:
     lab.run(blocks=4, stop_after=7)
     lab.events.clear()
     lab.run(blocks=4)
-    assert [event.blocks for event in told(lab)] == [3]
+    assert [event.blocks for event in block_ends(lab)] == [3]
     lab.events.clear()
     lab.run(blocks=4)
-    assert told(lab) == []
+    assert block_ends(lab) == []

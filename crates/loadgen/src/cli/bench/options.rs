@@ -83,8 +83,8 @@ fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Return true where an argument is the value of the option before it. A switch needs none, and take only
-/// what it offers.
+/// Return true where an argument is the value of the option before it. A switch needs none, and takes
+/// only its own.
 fn is_value(argument: &OsStr, switch: Option<&Switch>) -> bool {
     match switch {
         Some(offered) => offered.iter().any(|value| argument == value.as_str()),
@@ -105,7 +105,7 @@ fn options_of(command: &Command) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Return the parameters of all workloads, with what each that is a switch offers.
+/// Return the parameters of all workloads, and the values of those that are switches.
 fn parameters() -> BTreeMap<String, Option<Switch>> {
     builtin::all()
         .into_iter()
