@@ -32,7 +32,7 @@ _COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPP
 @pytest.mark.parametrize("name", _COUNTS)
 @pytest.mark.parametrize("odd", [-1, -1e-20, 1e20, 2.0**63])
 def test_counts_that_no_client_reaches_are_refused(name: str, odd: float) -> None:
-    run = QueryRun().build()
+    run = _SMALL.build()
     checked.stored_run(run)
     first, *others = run.attempts
     kept = [each for each in first.measurements if each.name != name]
@@ -43,7 +43,7 @@ def test_counts_that_no_client_reaches_are_refused(name: str, odd: float) -> Non
 
 @pytest.mark.parametrize("longest_s", [0.0, 5e-324, 1e-300, 1e20])
 def test_a_lag_of_any_length_is_drawn(longest_s: float) -> None:
-    analysis = compare_run(QueryRun().build())
+    analysis = compare_run(_SMALL.build())
     group, *others = analysis.groups
     lag = ((0.0, 0.0), (longest_s, longest_s))
     lagging = replace(group, treatments=tuple(replace(t, lag=lag) for t in group.treatments))
@@ -73,7 +73,7 @@ def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None
 
 @pytest.mark.parametrize("duration_s", [0.0, 5e-324, 1e-20, 1e20])
 def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
-    run = QueryRun().build()
+    run = _SMALL.build()
     made = [
         loops.LoopRecord(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
         for n in (1, 2)

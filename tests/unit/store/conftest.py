@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture
-def exported(tmp_path: Path) -> Path:
-    """Export two runs to a file."""
-    with Store.open(tmp_path / "source.sqlite") as store:
+@pytest.fixture(scope="module")
+def exported_once(own_places: Path) -> Path:
+    """Make a directory with a store of two runs, and the file to which both are exported."""
+    place = own_places / "exported"
+    place.mkdir()
+    with Store.open(place / "source.sqlite") as store:
         for run_id in ("one", "two"):
             what = begun(run_id)
             store.begin_run(what.run, what.treatments, what.trials)
@@ -29,8 +32,15 @@ def exported(tmp_path: Path) -> Path:
             assert attempt is not None
             measured = replace(result(log=run_id.encode()), histograms=(histogram(),))
             store.finish(attempt, measured, LATER)
-        store.export_runs(["one", "two"], tmp_path / "runs.zip")
-        first = (tmp_path / "runs.zip").read_bytes()
-        store.export_runs(["one", "two"], tmp_path / "runs.zip", replace=True)
-        assert (tmp_path / "runs.zip").read_bytes() == first, "same runs, same bytes"
+        store.export_runs(["one", "two"], place / "runs.zip")
+        first = (place / "runs.zip").read_bytes()
+        store.export_runs(["one", "two"], place / "runs.zip", replace=True)
+        assert (place / "runs.zip").read_bytes() == first, "same runs, same bytes"
+    return place
+
+
+@pytest.fixture
+def exported(exported_once: Path, tmp_path: Path) -> Path:
+    """Copy the store of two runs, and the file to which they are exported; return the file's."""
+    shutil.copytree(exported_once, tmp_path, dirs_exist_ok=True)
     return tmp_path / "runs.zip"

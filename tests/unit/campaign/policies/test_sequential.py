@@ -66,20 +66,28 @@ def test_no_run_passes_its_limit_and_each_has_a_control(lab: Laboratory, seed: i
     assert lab.progress(max_blocks=7).ending == "blocks"
 
 
+INTERRUPTED: dict[str, float] = {BASE: 1.0, SLOW: 1.5, LIKE: 1.0}
+
+
+@pytest.fixture(scope="module")
+def at_once(own_places: Path) -> StoredRun:
+    """Return the run that is interrupted in the next test, as it is if nobody does."""
+    place = own_places / "at-once"
+    place.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        return Laboratory(place, patch, INTERRUPTED, spread=0.02).run()
+
+
 @pytest.mark.parametrize("stop_after", [0, 1, 2, 3, 5, 8, 9, 14])
 def test_an_interrupted_run_goes_on_as_it_would_have(
-    lab: Laboratory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+    lab: Laboratory, at_once: StoredRun, stop_after: int
 ) -> None:
-    ratios = {BASE: 1.0, SLOW: 1.5, LIKE: 1.0}
-    (tmp_path / "at-once").mkdir()
-    at_once = Laboratory(tmp_path / "at-once", monkeypatch, ratios, spread=0.02)
-    wanted = at_once.run()
-    lab.ratios, lab.spread = ratios, 0.02
+    lab.ratios, lab.spread = INTERRUPTED, 0.02
     stopped = lab.run(stop_after=stop_after)
     assert sum(attempt.outcome == "finished" for attempt in stopped.attempts) == stop_after
     found = lab.run()
     assert len({run.run.id for run in (stopped, found)}) == 1
-    assert without_instants(found) == without_instants(wanted)
+    assert without_instants(found) == without_instants(at_once)
 
 
 def test_a_run_can_be_stopped_in_every_block(lab: Laboratory) -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.lag_charts import lag_charts
 from tests.unit.analysis.query_runs import QueryRun
 
+SERVERS, TESTS = ("mysql-5.6.24", "mysql-5.7.22"), ("point-query", "insert")
 LAG = tuple((at / 4, min(at, 80 - at) / 8) for at in range(81))
 
 
-def test_a_line_a_replica_that_fell_behind_and_caught_up() -> None:
-    analysis = compare_run(QueryRun().build())
+@pytest.fixture(scope="module")
+def analysis() -> RunAnalysis:
+    return compare_run(QueryRun(SERVERS, TESTS, (1,)).build())
+
+
+def test_a_line_a_replica_that_fell_behind_and_caught_up(analysis: RunAnalysis) -> None:
     group = analysis.groups[0]
     assert lag_charts([group], analysis.factor) == ()
     first, *others = group.treatments
@@ -27,16 +35,14 @@ def test_a_line_a_replica_that_fell_behind_and_caught_up() -> None:
     assert line.marks[0].y == line.marks[-1].y == 100
 
 
-def test_a_replica_that_never_fell_behind_has_a_flat_line() -> None:
-    analysis = compare_run(QueryRun().build())
+def test_a_replica_that_never_fell_behind_has_a_flat_line(analysis: RunAnalysis) -> None:
     group = analysis.groups[0]
     flat = replace(group.treatments[0], lag=((0.0, 0.0),))
     (chart,) = lag_charts([replace(group, treatments=(flat,))], analysis.factor)
     assert {mark.y for mark in chart.lines[0].marks} == {100}
 
 
-def test_a_long_run_keeps_its_page_small_and_its_peak() -> None:
-    analysis = compare_run(QueryRun().build())
+def test_a_long_run_keeps_its_page_small_and_its_peak(analysis: RunAnalysis) -> None:
     group = analysis.groups[0]
     lag = tuple((at / 4, 100.0 if at == 50_001 else 1.0) for at in range(100_000))
     long = replace(group.treatments[0], lag=lag)
@@ -46,8 +52,7 @@ def test_a_long_run_keeps_its_page_small_and_its_peak() -> None:
     assert ",0.00" in points
 
 
-def test_the_page_has_the_lag_of_a_run_with_a_replica_alone() -> None:
-    analysis = compare_run(QueryRun().build())
+def test_the_page_has_the_lag_of_a_run_with_a_replica_alone(analysis: RunAnalysis) -> None:
     assert 'id="lag"' not in as_html(analysis)
     group = analysis.groups[0]
     lagging = replace(group, treatments=tuple(replace(t, lag=LAG) for t in group.treatments))
