@@ -37,6 +37,7 @@ STRIPPED = "mariadb-10.11.19"
 BUFFER_POOL = {"innodb_buffer_pool_size": "64M"}
 # CPU time of a server that is profiled under load: 300 samples, 4 % or more of them in the parser.
 WORK_S = 1.5
+LESS_WORK_S = 0.5  # for tests that need samples of any function
 SHORT_S = 0.3  # at least; with clients it takes as long as their work
 LIMIT_S = 60.0
 
@@ -78,7 +79,9 @@ def target(instance: Instance) -> Target:
     return Target(instance, instance.pid, instance.data_dir, "sbtest", {}, limit_s=10)
 
 
-def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profiled:
+def profiled(
+    instance: Instance, seconds: float, *, clients: int = 0, work_s: float = WORK_S
+) -> Profiled:
     """Profile the server while clients read single rows, each statement as text.
 
     With clients it takes as long as a busy host lets the server work, and ``seconds`` at least.
@@ -93,7 +96,7 @@ def profiled(instance: Instance, seconds: float, *, clients: int = 0) -> Profile
         observer.begin()
         time.sleep(seconds)
         if clients:
-            work(instance, WORK_S)
+            work(instance, work_s)
         observer.end()
         took_s = time.monotonic() - began_s
         found = document_of([observer])
@@ -221,7 +224,7 @@ def test_all_ways_to_record(old: Instance, settings: Settings, has_control: bool
             recorded.begin()
             if not has_control:
                 wait_until_it_samples()
-            work(old, WORK_S)
+            work(old, LESS_WORK_S)
             recorded.end()
         assert recorded.granted().frequency_hz == settings.frequency_hz
         assert not recorded.was_cut
@@ -252,7 +255,7 @@ def test_threads_are_followed_where_whole_cpus_are_not_to_be_sampled(
     old: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recording, "_ALL_CPUS", "--refused")
-    seen = profiled(old, SHORT_S, clients=2)
+    seen = profiled(old, SHORT_S, clients=2, work_s=LESS_WORK_S)
     assert seen.samples > 20
     assert not is_whole(seen.section)
 

@@ -8,13 +8,7 @@ from millrace.collect import thread_states, thread_usage
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import (
-    QUIET_LINGER_S,
-    is_root,
-    loaded,
-    observed,
-    target_of,
-)
+from tests.integration.collect.driven import is_root, loaded, observed, target_of
 from tests.unit.ordinary_user import as_ordinary_user
 
 pytestmark = [
@@ -45,14 +39,13 @@ class Unprivileged:
         self._observer.close()
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
 def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, thread_cache_size="0") as instance, loaded(instance):
         # The places where distributions put the socket and the file with the process id.
         for directory in (instance.directory, instance.pid_file.parent):
             directory.chmod(0o755)
-        seen = observed(instance, (Unprivileged,), clients=4, linger_s=QUIET_LINGER_S)
+        seen = observed(instance, (Unprivileged,), clients=4)
     section = seen.document["threads"]
     of_clients = [each for each in section["threads"] if each["kind"] == "connection"]
     assert {each["tid"] for each in of_clients} == seen.threads - seen.threads_left

@@ -128,7 +128,6 @@ def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: s
             check_limited_account(instance)
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_the_performance_schema_tells_with_everything_on(
     instance_of: InstanceOf, name: str
@@ -146,6 +145,7 @@ def test_what_the_performance_schema_tells_with_everything_on(
             assert any(stage["name"].startswith("stage/sql/") for stage in stages)
             assert stages == sorted(stages, key=lambda stage: -stage["wait_s"])
             assert found["missing"] == []
+        assert gone(instance)
         with contextlib.closing(instance.connect()) as session:
             check_kinds(
                 databases.get(server.family).monitoring.thread_roles(session).kinds(), instance
