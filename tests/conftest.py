@@ -16,6 +16,7 @@ share initialised data directories, without the zeros of their log files, and so
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from millrace.databases.mysql import storage
 from millrace.errors import NotServed
 from millrace.host import exclusive
 from millrace.model.servers import FittedOptions, InstalledServer, Option
@@ -37,6 +39,7 @@ from millrace.servers import install, snapshots
 from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
+from millrace.trial import quiesce
 from tests import servers
 from tests.places import DISK, INITIALISED_VARIABLE, MEMORY, make_place, place_of_initialised
 
@@ -73,6 +76,13 @@ def pytest_configure(config: pytest.Config) -> None:
             sys.dont_write_bytecode = False
             sys.pycache_prefix = str(config.rootpath / ".pytest_cache/bytecode")
             os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+def pytest_collection_finish() -> None:
+    """Keep the modules and tests that were collected out of every garbage collection.
+
+    They live until the end, and to search them takes most of the collector's time."""
+    gc.freeze()
 
 
 def end_left_by_killed_tests(*parents: Path) -> None:
@@ -201,6 +211,15 @@ def initialised_once() -> Iterator[None]:
     """Initialise only the first server of a build in trials too; the others get copies of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Instance, "initialise", lambda instance, limit_s: _initialise(instance))
+        yield
+
+
+@pytest.fixture(scope="module")
+def settled_soon() -> Iterator[None]:
+    """Take a server in trials as settled after a fifth of a second, of tests of something else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quiesce, "_POLL_S", 0.1)
+        patch.setattr(storage, "_STILL_S", 0.2)
         yield
 
 

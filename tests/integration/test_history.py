@@ -10,7 +10,7 @@ import pytest
 from tests.integration.trial.command import experiment
 from tests.unit.cli.called import millrace
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 OLD, NEW = "mysql-5.6.24", "mariadb-10.2.11"
 

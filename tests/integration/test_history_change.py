@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.quiet,
     pytest.mark.disk,
-    pytest.mark.usefixtures("initialised_once"),
+    pytest.mark.usefixtures("initialised_once", "settled_soon"),
 ]
 
 OLD = "mysql-5.6.24"
@@ -29,7 +29,7 @@ OPTION = "innodb_flush_log_at_trx_commit"
 FILE = f"""\
 name = "updates"
 workload = "sysbench"
-blocks = 2
+blocks = 1
 seed = 1
 collectors = []
 

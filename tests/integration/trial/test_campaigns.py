@@ -10,7 +10,7 @@ import pytest
 from millrace.store.records import StoredRun
 from tests.integration.trial.command import SHORT_TRIALS, Place
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 FILE = """\
 name = "short"

@@ -22,7 +22,7 @@ from tests.unit.cli.called import millrace
 pytestmark = pytest.mark.integration
 
 DISK_BYTES = 1_100_000_000  # the plan fits, with its reserve
-ROWS = 500_000  # of some 40 MB
+ROWS = 250_000  # of some 20 MB
 LEFT_TO_START_BYTES = 450_000_000  # of which a server needs some 300 MB before it loads
 LEFT_TO_LOAD_BYTES = 8_000_000
 

@@ -34,7 +34,7 @@ from tests.conftest import InstanceOf, ServerOf
 from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
 # A module's tests of one server follow each other, and find its snapshot.

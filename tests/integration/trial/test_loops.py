@@ -13,7 +13,7 @@ from millrace.servers.snapshots import kept_data
 from tests.event_files import read_events
 from tests.integration.trial.command import EVENT_LIMIT_S, Place
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 LOOPS = 4
 TEXT = f"""\

@@ -18,7 +18,7 @@ from millrace.trial.spec import TrialSpec
 from tests.conftest import ServerOf
 from tests.unit.experiment.files import read_text
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 ROWS = 3_000
 

@@ -31,7 +31,7 @@ from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 SERVERS = ("mysql-5.6.24", "mariadb-10.11.19", "mysql-8.0.33")
 QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "settle_s": 0.3}

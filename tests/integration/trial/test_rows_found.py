@@ -17,7 +17,7 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.trial.command import Place
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 SERVERS = ["mysql-5.5.34", "mysql-5.7.22", "mariadb-10.11.19"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
 # A look-up takes a small part of the time of a transaction of twenty statements.
 FILE = f"""\

@@ -12,10 +12,10 @@ import pytest
 from millrace.servers.instances import ownership
 from tests.integration.trial.command import Place, experiment
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
-# Enough rows that a load takes seconds, and can be interrupted in the middle.
-MANY_ROWS = 300_000
+# Enough rows that a load can be interrupted in the middle.
+MANY_ROWS = 150_000
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_server_killed_while_it_loads_is_a_result_until_it_is_tried_again(plac
     file = experiment(place.directory, rows=2 * MANY_ROWS, blocks=2)
     with place.running("run", file) as process:
         place.wait_for_step("measure", process)
-        time.sleep(0.5)
+        time.sleep(0.2)
         [instance] = ownership.running()
         for victim in instance.live_processes():
             os.kill(victim.pid, signal.SIGKILL)
