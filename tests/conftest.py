@@ -53,7 +53,9 @@ INITIALISED_LIMIT = "600M"  # of all processes that run tests
 MIB = 1 << 20
 
 # The duration of an example depends on how busy the host is.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "busy", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("quick", parent=settings.get_profile("busy"), max_examples=20)
 settings.load_profile("busy")
 

@@ -47,6 +47,8 @@ class Outcome:
 def main(arguments: Sequence[str]) -> int:
     """Run the tests and print the summary; return an exit status."""
     with tempfile.TemporaryDirectory(prefix="mr-tests-") as place, place_of_initialised():
+        if not (_without_workers(arguments) or DURATIONS.exists()):
+            _compile()
         shared = _tried(Path(place), "shared", ["-m", "not quiet", *arguments], _FEW)
         if shared[-1].status not in (_PASSED, _FAILED, _NONE):
             return shared[-1].status
@@ -114,6 +116,19 @@ def _modules_with_quiet_tests() -> list[str]:
     """Return the files that have some: to import all others takes ten seconds."""
     files = sorted(Path("tests").rglob("test_*.py"))
     return [str(each) for each in files if "mark.quiet" in each.read_text(encoding="utf-8")]
+
+
+def _compile() -> None:
+    """Write the bytecode of a new checkout, which each worker would otherwise make for itself."""
+    files = sorted(map(str, Path("tests").rglob("test_*.py")))
+    command = [sys.executable, "-m", "pytest", "--quiet", "--collect-only"]
+    collecting = [
+        subprocess.Popen([*command, *half], stdout=subprocess.DEVNULL)
+        for half in (files[::2], files[1::2])
+        if half
+    ]
+    for each in collecting:
+        each.wait()
 
 
 def _pytest(report: Path, arguments: Sequence[str]) -> Outcome:
