@@ -15,7 +15,7 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compare_series
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
-from millrace.cli.options import Finite, OrderedGroup, Percent, sensitivity_option
+from millrace.cli.options import Finite, OrderedGroup, Percent, margin_option, sensitivity_option
 from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure, counts_instructions
@@ -50,11 +50,9 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @click.argument("file", type=_FILE)
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    @click.option(
-        "--margin",
-        type=Percent(0, 100, min_open=True, max_open=True),
-        metavar="PERCENT",
-        help="The smallest difference that matters (default: 2, of instructions 0.2).",
+    @margin_option(
+        "The smallest difference that matters (default: 2, of instructions 0.2).",
+        Percent(0, 100, min_open=True, max_open=True),
     )
     @click.option(
         "--alpha",

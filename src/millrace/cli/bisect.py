@@ -11,7 +11,7 @@ from millrace.app.bisect import BisectionRequest
 from millrace.cli.bisect_output import show
 from millrace.cli.console import echo, print_json
 from millrace.cli.event_text import calling
-from millrace.cli.options import Percent, duration, store_option
+from millrace.cli.options import Percent, duration, margin_option, store_option
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
@@ -86,12 +86,7 @@ def option_value(text: str) -> tuple[str, Level]:
     type=click.Choice(["instructions"]),
     help="Search by the instructions of a statement, counted by valgrind, not by speed.",
 )
-@click.option(
-    "--margin",
-    type=Percent(0, MAX_MARGIN_PERCENT, min_open=True),
-    metavar="PERCENT",
-    help="The smallest change that matters.",
-)
+@margin_option("The smallest change that matters.", Percent(0, MAX_MARGIN_PERCENT, min_open=True))
 @click.option(
     "--confidence",
     type=Percent(50, 99.99),

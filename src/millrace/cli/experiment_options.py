@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from millrace.app.experiments import CHOOSABLE, read_experiment
-from millrace.cli.options import Percent, duration
+from millrace.cli.options import Percent, duration, margin_option
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
@@ -133,12 +133,10 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
         click.option(
             "--seed", type=click.IntRange(0, MAX_SEED), help="Seed of the order of the trials."
         ),
-        click.option(
-            "--margin",
+        margin_option(
+            "The smallest difference that matters.",
+            Percent(0, MAX_MARGIN_PERCENT, min_open=True),
             "margin_percent",
-            type=Percent(0, MAX_MARGIN_PERCENT, min_open=True),
-            metavar="PERCENT",
-            help="The smallest difference that matters.",
         ),
     )
     return _with_options(command, options, blocks_are_exact=_BLOCKS in of_blocks)

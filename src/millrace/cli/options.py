@@ -31,6 +31,11 @@ def store_option(command: F) -> F:
     )(command)
 
 
+def margin_option(meaning: str, limits: click.FloatRange, *names: str) -> Callable[[F], F]:
+    """Return the decorator that adds ``--margin PERCENT``, the smallest difference that matters."""
+    return click.option("--margin", *names, type=limits, metavar="PERCENT", help=meaning)
+
+
 def series_option(command: F) -> F:
     """Add ``--series TEXT``, which may be repeated; the command gets a tuple."""
     return click.option(

@@ -12,7 +12,7 @@ from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
-from millrace.cli.options import Percent, store_option
+from millrace.cli.options import Percent, margin_option, store_option
 from millrace.errors import UserError
 from millrace.report.common.output_files import write_text
 from millrace.report.counts import json as counts_json
@@ -37,11 +37,9 @@ from millrace.report.run.formats import FORMATS, REPORTS, render
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write to FILE, in a directory that exists.",
 )
-@click.option(
-    "--margin",
-    type=Percent(0, 100, min_open=True, max_open=True),
-    metavar="PERCENT",
-    help="The smallest difference that matters (default: the experiment's).",
+@margin_option(
+    "The smallest difference that matters (default: the experiment's).",
+    Percent(0, 100, min_open=True, max_open=True),
 )
 @click.option(
     "--base", metavar="LEVEL", help="The base of the comparisons (default: the experiment's)."

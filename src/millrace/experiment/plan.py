@@ -30,6 +30,7 @@ from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level, without_clients
 from millrace.model.documents import short_digest
 from millrace.model.renamed_keys import identify_parameters, identify_workload
+from millrace.model.run_spec import layer_names
 from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
 
@@ -209,16 +210,12 @@ def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
 
 
 def _definitions(experiment: Experiment, resolved: Mapping[str, Level]) -> dict[str, list[object]]:
-    definitions = {}
-    for factor, level in resolved.items():
-        if factor.rpartition(".")[2] == CONFIGURATION:
-            layers: list[object] = []
-            name: str | None = str(level)
-            while name is not None:
-                layers.append(experiment.configurations[name].to_json())
-                name = experiment.configurations[name].extends
-            definitions[factor] = layers
-    return definitions
+    known = experiment.configurations
+    return {
+        factor: [known[name].to_json() for name in layer_names(known, str(level)) if name]
+        for factor, level in resolved.items()
+        if factor.rpartition(".")[2] == CONFIGURATION
+    }
 
 
 def _block_order(

@@ -94,6 +94,21 @@ class ConfigurationDefinition(OpenDocument):
     extends: str | None = None
 
 
+def layer_names(
+    configurations: Mapping[str, ConfigurationDefinition], name: str
+) -> Iterator[str | None]:
+    """Yield the names of a configuration's layers, then None where they do not end."""
+    met: set[str] = set()
+    below: str | None = name
+    while below is not None:
+        if below not in configurations or below in met:
+            yield None
+            return
+        met.add(below)
+        yield below
+        below = configurations[below].extends
+
+
 class FactorSpec(Document):
     """A factor with its levels, and what levels stand for that are aliases."""
 
@@ -249,26 +264,15 @@ class RunSpec(CampaignPart):
         if len(set(names)) < len(names):
             raise ValueError("a factor is there twice")
         for name in self.configurations:
-            for below in self._below(name):
+            for below in layer_names(self.configurations, name):
                 if below is None:
                     raise ValueError(f"configuration {name!r} extends none that it can extend")
         return self
 
-    def _below(self, name: str) -> Iterator[str | None]:
-        """Yield the names of a configuration's layers, then None where they do not end."""
-        met: set[str] = set()
-        below: str | None = name
-        while below is not None:
-            if below not in self.configurations or below in met:
-                yield None
-                return
-            met.add(below)
-            yield below
-            below = self.configurations[below].extends
-
     def layers(self, name: str) -> tuple[ConfigurationDefinition, ...]:
         """Return a configuration and those that it extends, the lowest last."""
-        return tuple(self.configurations[below] for below in self._below(name) if below is not None)
+        names = layer_names(self.configurations, name)
+        return tuple(self.configurations[below] for below in names if below is not None)
 
     @property
     def factor_names(self) -> list[str]:

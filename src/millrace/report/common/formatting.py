@@ -76,7 +76,7 @@ def size_text(ratio: float) -> str:
 
 
 def is_multiple(ratio: float) -> bool:
-    """Return whether a difference is told as a multiple."""
+    """Return whether a difference is shown as a multiple."""
     return ratio >= _FEWEST_TIMES
 
 
