@@ -14,18 +14,18 @@ from millrace.loadgen import cpu_idle
 def idle_class_threads() -> list[int]:
     """Return the processes of threads in the idle scheduling class (5) of our load generators.
 
-    Only load generators that this process started count; others may run tests meanwhile.
+    Only load generators that this process started count; others may run tests meanwhile. The first
+    thread of each is no poller, though all are of the class where the tests themselves are.
     """
     found = []
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
         try:
-            text = stat.read_text()
+            program = (stat.parents[2] / "comm").read_text().strip()
+            fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # ended meanwhile
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
-        ours = name == "millrace-load" and int(fields[1]) == os.getpid()
-        if ours and fields[38] == "5":
+        ours = program == "millrace-load" and int(fields[1]) == os.getpid()
+        if ours and fields[38] == "5" and stat.parts[2] != stat.parts[4]:
             found.append(int(stat.parts[2]))
     return found
 
