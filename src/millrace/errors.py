@@ -112,7 +112,11 @@ class ValidationError(UserError):
 
 
 class TrialFailed(MillraceError):
-    """The failure of a trial's step, a result; ``log_tail`` is the end of the server's log."""
+    """The failure of a trial's step, a result; ``log_tail`` is the end of the server's log.
+
+    ``side`` is the number of the server, of several that are measured together, that failed; None
+    where that is not known.
+    """
 
     def __init__(
         self,
@@ -121,10 +125,12 @@ class TrialFailed(MillraceError):
         hint: str | None = None,
         step: str | None = None,
         log_tail: str | None = None,
+        side: int | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.step = step
         self.log_tail = log_tail
+        self.side = side
 
 
 DatabaseErrorKind = Literal["unreachable", "lost", "forbidden", "absent", "odd", "refused"]

@@ -30,10 +30,7 @@ _GRACE_S = 0.7  # less than the grace of a trial's steps
 
 
 class LoadFailed(TrialFailed):
-    """A run that failed; ``result`` holds its results until then, None if it did not log in.
-
-    ``side`` is the number of the server, of several, that made it fail.
-    """
+    """A run that failed; ``result`` holds its results until then, None if it did not log in."""
 
     def __init__(
         self,
@@ -44,9 +41,8 @@ class LoadFailed(TrialFailed):
         result: LoadResult | None = None,
         side: int | None = None,
     ) -> None:
-        super().__init__(message, hint=hint, step=step)
+        super().__init__(message, hint=hint, step=step, side=side)
         self.result = result
-        self.side = side
 
 
 def run(

@@ -15,7 +15,6 @@ from itertools import chain
 from millrace.collect import thread_states
 from millrace.databases.base import ServerClient
 from millrace.errors import MillraceError, TrialFailed
-from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import Event
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
@@ -294,8 +293,12 @@ def _measure_in_slices(
     hooks = [hook for _, hook in of_sides]
 
     def check() -> None:
-        for context in contexts:
-            context.check()
+        for number, context in enumerate(contexts):
+            try:
+                context.check()
+            except TrialFailed as failure:
+                failure.side = number  # a second check may not find it: a log is read once
+                raise
 
     def on_event(event: Event) -> None:
         for hook in hooks:
@@ -355,7 +358,7 @@ def _require_room(client: ServerClient) -> None:
 
 def _at_fault(sides: Sequence[_Side], cause: Exception) -> Sequence[_Side]:
     """Return the sides whose servers are in trouble, else that of the cause; all if unknown."""
-    of_cause = cause.side if isinstance(cause, LoadFailed) else None
+    of_cause = cause.side if isinstance(cause, TrialFailed) else None
     troubled = [side for side in sides if _is_in_trouble(side)]
     return troubled or [side for n, side in enumerate(sides) if n == of_cause] or sides
 

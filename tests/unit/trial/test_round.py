@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import pytest
 
+from millrace.errors import TrialFailed
+from millrace.loadgen import client as load_generator
+from millrace.loadgen.events import Event
 from millrace.model import measurements as names
+from millrace.trial import round as round_of_trials
+from millrace.trial import round_spec
 from millrace.trial.group import GroupTrial
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.round import _read_alike, _Side
+from millrace.trial.round import _measure, _read_alike, _Side
 from millrace.trial.spec import TrialSpec
 from millrace.trial.trial_server import TrialContext
+from tests.unit.trial.measuring import BEGIN, live
 from tests.unit.workloads.small import driving
 
 
@@ -51,3 +60,34 @@ def test_longer_rounds_may_read_more() -> None:
     assert _read_alike(sides)
     sides = [side("pair", each, time_s=8.0) for each in (1_100_000, 100_000)]
     assert not _read_alike(sides)
+
+
+def troubled_once() -> Callable[[], None]:
+    """Return the check of a server that lives on: its log has a line of trouble, read once."""
+    lines = ["disk is full"]
+
+    def check() -> None:
+        if lines:
+            raise TrialFailed(f"the server's log: {lines.pop()}")
+
+    return check
+
+
+def test_trouble_that_a_log_shows_once_fails_the_side_that_had_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_spec: object, *, on_event: Callable[[Event], None], **_limit: Any) -> NoReturn:
+        on_event(BEGIN)
+        raise load_generator.LoadFailed("no answer for 60 s", side=1)
+
+    monkeypatch.setattr(load_generator, "run", fail)
+    monkeypatch.setattr(round_spec, "load_spec", lambda *_: None)
+    monkeypatch.setattr(round_of_trials, "_HOOKS", ())
+    sides = [side("pair", 0.0) for _ in range(3)]
+    servers = [live(None) for _ in sides]
+    servers[1] = replace(servers[1], check=troubled_once())
+    for each, server in zip(sides, servers, strict=True):
+        each.loaded = [server]
+    assert not _measure(sides, 0)
+    assert [each.failed for each in sides] == [None, "measure", None]
+    assert str(sides[1].cause) == "the server's log: disk is full"
