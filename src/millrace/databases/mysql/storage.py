@@ -65,8 +65,9 @@ _POOL_STATUS = (
     "Innodb_page_size",
 )
 
-# MySQL from 8.0.30, MariaDB; others have files of a fixed size.
-_LOG_CAPACITY = ("Innodb_redo_log_capacity_resized", "Innodb_checkpoint_max_age")
+# MySQL from 8.0.30; the size of others' files is among their settings (``limits``).
+# MariaDB's Innodb_checkpoint_max_age is no size: it is about 80 % of it, where writers wait.
+_LOG_CAPACITY_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'"
 
 _LIMITS = SteadyLimits(
     # Purge shortens its list once in 128 batches of 300 undo logs, by default
@@ -281,12 +282,9 @@ def pool_figures(status: Mapping[str, int]) -> dict[str, int]:
 
 
 def _log_capacity_bytes(client: DatabaseClient) -> int | None:
-    listed = ", ".join(f"'{name}'" for name in _LOG_CAPACITY)
-    sql = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({listed})"
     with contextlib.suppress(MillraceError, ValueError):
-        for _, value in client.rows(sql, n_columns=2):
-            if capacity := count_of(value):
-                return capacity
+        for _, value in client.rows(_LOG_CAPACITY_SQL, n_columns=2):
+            return count_of(value) or None
     return None
 
 
