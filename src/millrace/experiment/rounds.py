@@ -19,7 +19,7 @@ from millrace import databases
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import CONFIGURATION, OPTION, SERVER
 from millrace.experiment.model import Experiment, Treatment, sort_key
-from millrace.experiment.slowdown import CPU, FACTOR
+from millrace.experiment.slowdown import CPU, FACTOR, Stopped, slowdown_named
 from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
 from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
@@ -28,6 +28,7 @@ from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice
+MOST_STOPPED = 0.5  # of a side's time: it rests for no longer than its slice worked
 
 _HINT = (
     "docs/design.md says what slices need; without --slices (or design), comparisons have them "
@@ -133,6 +134,12 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
             f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
             "less time, and more blocks",
         )
+    if any(share > MOST_STOPPED for share in _stopped_shares(experiment)):
+        yield Diagnostic(
+            f"factors.{FACTOR}",
+            f"in slices, a server is stopped for at most {MOST_STOPPED * 100:g} % of its time",
+            f"{Stopped(MOST_STOPPED).level} or less, or interleaved trials",
+        )
     if any(each.threads > 1 for each in driven):
         yield Diagnostic("parameters.threads", "slices have one thread", "threads = 0")
     if any(each.cache_mode == "io_bound" for each in driven):
@@ -153,7 +160,7 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
         )
         return
     yield from _other_metric(workload)
-    if _stops_servers(experiment):
+    if _stopped_shares(experiment):
         yield Diagnostic(
             f"factors.{FACTOR}",
             "the load generator cannot slow a load down",
@@ -235,9 +242,12 @@ def _defers_work(engine: object) -> bool:
     return str(engine).casefold() not in prompt
 
 
-def _stops_servers(experiment: Experiment) -> bool:
+def _stopped_shares(experiment: Experiment) -> list[float]:
+    """Return the shares of time for which levels of the experiment stop a server."""
     levels = next((each.levels for each in experiment.factors if each.name == FACTOR), ())
-    return any(str(level).startswith(f"{CPU}=") for level in levels)
+    names = (str(level) for level in levels)
+    slowdowns = (slowdown_named(name) for name in names if name.startswith(f"{CPU}="))
+    return [each.share for each in slowdowns if isinstance(each, Stopped)]
 
 
 def _statements(experiment: Experiment, values: Values) -> Iterator[Diagnostic]:

@@ -344,6 +344,17 @@ def test_writes_that_disturb_the_others_are_refused(test: str, clients: int, pla
     assert [mistake.where for mistake in refused.value.diagnostics] == [place]
 
 
+@pytest.mark.parametrize(("level", "is_refused"), [("cpu=50%", False), ("cpu=50.1%", True)])
+def test_a_side_rests_for_no_longer_than_it_works(level: str, is_refused: bool) -> None:
+    made = experiment(fixed={"slowdown": ["none", level]})
+    if not is_refused:
+        assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
+        return
+    with pytest.raises(ValidationError, match="at most 50 %") as refused:
+        expand(made, seed=1)
+    assert [mistake.where for mistake in refused.value.diagnostics] == ["factors.slowdown"]
+
+
 def test_the_plan_command_says_it(tmp_path: Path) -> None:
     file = tmp_path / "sliced.toml"
     file.write_text(FILE.replace('design = "slices"\n', ""), encoding="utf-8")
