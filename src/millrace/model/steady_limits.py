@@ -7,11 +7,11 @@ from dataclasses import dataclass
 class SteadyLimits:
     """The limits of a server's storage under its settings, and the options that move them.
 
-    Clients wait where more than ``dirty_share`` of the buffer pool is dirty. ``log_bytes`` is the
-    size of the redo log's files; None where it is not known. Purge may lag by ``purge_cycle``
-    transactions before it shortens its list. The other fields name options, as a sentence quotes
-    them: those that make the server write back sooner, use a smaller log, purge faster, keep the
-    statistics of tables, and keep the plans of statements.
+    Beyond a ``dirty_share`` of dirty pages in the buffer pool, the server writes back as fast as it
+    may. ``log_bytes`` is the size of the redo log's files; None where it is not known. Purge may
+    lag by ``purge_cycle`` transactions before it shortens its list. The other fields name options,
+    as a sentence quotes them: those that make the server write back sooner, use a smaller log,
+    purge faster, keep the statistics of tables, and keep the plans of statements.
     """
 
     dirty_share: float = 0.9

@@ -6,9 +6,9 @@ and ended (``trial.server_state``), and is ``unknown`` where the server's versio
 
 Growth counts in terms of what the server can hold: dirty pages and the age of the checkpoint grow
 in every load that writes. They fail where they grew by more than noise, and as much growth again
-would take them to the limit at which the server makes its clients wait
-(``SteadyLimits.dirty_share``, and three quarters of the redo log). A log that was written from end
-to end in the measured part is steady whatever its age.
+would take them to where the server stops putting work off and flushes at any price
+(``SteadyLimits.dirty_share``, and three quarters of the redo log): throughput until then is
+borrowed. A log that was written from end to end in the measured part is steady whatever its age.
 """
 
 from collections.abc import Callable, Mapping
