@@ -139,7 +139,8 @@ class Histories:
 
     def find_change(self, wanted: str) -> ChangeRecord:
         """Return the change whose id starts with ``wanted``; UserError for none or several."""
-        found = [each for each in self.changes() if each.id.startswith(wanted)]
+        matching = [each for each in self.changes() if each.id.startswith(wanted)]
+        found = [each for each in matching if each.id == wanted] or matching
         if len(found) == 1:
             return found[0]
         if found:

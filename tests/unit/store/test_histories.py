@@ -151,6 +151,15 @@ def test_changes_are_kept_as_they_are_and_by_their_ids(store: Store) -> None:
         store.histories.find_change("x")
 
 
+def test_a_whole_id_names_its_change_though_another_begins_with_it(store: Store) -> None:
+    for each in part_of(history([1.0, 0.9])):
+        store.histories.record(each)
+    short, longer = change(1, id="abc"), change(0, id="abcd")
+    store.histories.keep([short, longer])
+    assert store.histories.find_change("abc") == short
+    assert store.histories.find_change("abcd") == longer
+
+
 def test_bounds_of_noisy_blocks_can_be_read_again(store: Store) -> None:
     (recorded,) = part_of(history([1.0]))
     store.histories.record(part(replace(recorded.points[0][1], low=1e-304, high=1e304)))

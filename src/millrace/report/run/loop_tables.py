@@ -14,7 +14,7 @@ from millrace.report.run.tables import sections_of
 
 LOOPS_TITLE = "Throughput by loop, transactions/s"
 COLD_SIGN = "*"
-_MOST_POINTS = 500  # of a line
+_MOST_POINTS = 500  # of a line, apart from loops with marks
 
 
 def loop_tables(analysis: RunAnalysis) -> list[Table]:
@@ -103,7 +103,10 @@ def _line(
     number: int, treatment: TreatmentAnalysis, factor: str, *, most: int, highest: float
 ) -> Line:
     label = level_text(factor, treatment.level)
-    loops = treatment.loops[:: -(-len(treatment.loops) // _MOST_POINTS)]
+    stride, marked = -(-len(treatment.loops) // _MOST_POINTS), shown(most)
+    loops = [
+        each for at, each in enumerate(treatment.loops) if at % stride == 0 or each.loop in marked
+    ]
     points = {
         each.loop: (_x(each.loop, most), 100 - 100 * each.throughput / highest) for each in loops
     }
@@ -113,7 +116,7 @@ def _line(
             f"{label}, loop {each.loop}: {_throughput_text(each)} transactions/s",
         )
         for each in loops
-        if each.loop in shown(most)
+        if each.loop in marked
     )  # fmt: skip
     return Line(number, label, marks, (" ".join(f"{x:.2f},{y:.2f}" for x, y in points.values()),))
 

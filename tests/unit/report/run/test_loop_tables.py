@@ -80,6 +80,16 @@ def test_a_cold_last_loop_is_said_because_it_is_compared() -> None:
     assert "the last loop, which is compared" in " ".join(warnings(in_loops(cold=24)))
 
 
+@pytest.mark.parametrize("most", [501, 1000])
+def test_charts_of_many_loops_leave_out_points_but_no_mark(most: int) -> None:
+    analysis = in_loops(most)
+    (line, *_) = (
+        line for chart in loop_charts(analysis.groups, analysis.factor) for line in chart.lines
+    )
+    assert [round(1 + mark.x * (most - 1) / 100) for mark in line.marks] == list(shown(most))
+    assert len(line.pieces[0].split()) <= 500 + len(shown(most))
+
+
 def test_charts_pages_and_json_have_the_loops() -> None:
     analysis = in_loops()
     charts = loop_charts(analysis.groups, analysis.factor)
