@@ -139,7 +139,7 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise UserError(f"there is no file {path}", hint="check its name and place") from None
     except IsADirectoryError:
-        raise UserError(f"{path} is a directory", hint="name a file in it") from None
+        raise UserError(f"{called(path)} is a directory", hint="name a file in it") from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{called(path)} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
@@ -147,7 +147,7 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise UserError(
-            f"{path} cannot be read: {reason}", hint="check its name and permissions"
+            f"{called(path)} cannot be read: {reason}", hint="check its name and permissions"
         ) from None
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from millrace import safe_json
 from millrace.errors import UserError
-from millrace.importers.csv_reader import read_text
+from millrace.importers.csv_reader import called, read_text
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
 from millrace.safe_json import JsonRefused
@@ -38,19 +38,20 @@ def read(paths: Sequence[Path]) -> tuple[Value, ...]:
 
 
 def _means(path: Path) -> list[tuple[str, float]]:
+    where = called(path)
     try:
         document = safe_json.parse(read_text(path), _LIMITS)
     except JsonRefused as error:
-        raise UserError(f"{path} is not JSON ({error})", hint=_HINT) from None
+        raise UserError(f"{where} is not JSON ({error})", hint=_HINT) from None
     results = document.get("results") if isinstance(document, dict) else None
     if not isinstance(results, list) or not results:
-        raise UserError(f"{path} has no results of hyperfine", hint=_HINT)
-    means = [_mean(f"{path}, results[{number}]", result) for number, result in enumerate(results)]
+        raise UserError(f"{where} has no results of hyperfine", hint=_HINT)
+    means = [_mean(f"{where}, results[{number}]", result) for number, result in enumerate(results)]
     counts = Counter(name for name, _ in means)
     for name, count in counts.items():
         if count > 1:
             raise UserError(
-                f"{path} has the command {name!r} twice",
+                f"{where} has the command {name!r} twice",
                 hint="tell them apart with `hyperfine --command-name`",
             )
     return means

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from millrace.errors import UserError, nearest
-from millrace.importers.csv_reader import Sheet
+from millrace.importers.csv_reader import Sheet, called
 from millrace.importers.units import COLUMNS as MEASURE_COLUMNS
 from millrace.importers.units import Measure, Measures
 from millrace.shown_text import defused_cell, shown
@@ -57,7 +57,8 @@ def read(path: Path) -> tuple[Values, Measure]:
             values.setdefault(treatment, {})[block] = value
     if len(values) == 1:
         raise UserError(
-            f"{path} has a single treatment, {next(iter(values))}, so there is nothing to compare",
+            f"{called(path)} has a single treatment, {next(iter(values))}, so there is nothing to "
+            "compare",
             hint=_HINT,
         )
     return values, measures.of()

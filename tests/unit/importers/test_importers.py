@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +180,26 @@ def test_a_file_larger_than_a_benchmark_writes_is_not_read_whole(tmp_path: Path)
         file.truncate(1 << 40)
     with pytest.raises(UserError, match="larger than"):
         paired.read(path)
+
+
+class _Unreadable(io.BytesIO):
+    def read(self, _size: int | None = None, /) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "said"),
+    [
+        (paired.read, io.BytesIO(b"block,treatment,value\n1,a,2\n"), "has a single treatment, a,"),
+        (paired.read, _Unreadable(), "cannot be read: Input/output error"),
+        (lambda path: hyperfine.read([path]), io.BytesIO(b"{"), "is not JSON"),
+        (lambda path: hyperfine.read([path]), io.BytesIO(b"{}"), "has no results of hyperfine"),
+    ],
+)
+def test_errors_name_standard_input(
+    read: Callable[[Path], object], given: io.BytesIO, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(given))
+    with pytest.raises(UserError) as caught:
+        read(Path("-"))
+    assert caught.value.message.startswith(f"standard input {said}")

@@ -43,7 +43,7 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
         for sentence in (*sentences.answer(explanation), *ablation_sentences(explanation)[:1]):
             console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
-    more = "one of them in full: --candidate LEVEL, --workload TEST, --where FACTOR=LEVEL, as in"
+    more = "one of them in full: --candidate LEVEL, --test TEST, --where FACTOR=LEVEL, as in"
     _print_heading(more, console, "dim")
     console.print(Text(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
+from millrace.cli.explain import command as explain_command
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK
 from millrace.report.explanation.sentences import (
     answer,
@@ -32,6 +33,14 @@ def test_of_many_each_is_closed_with_its_answer_and_command(study: Explanation) 
     assert all("was disturbed" in text_of(each) for each in closed)
     assert f"millrace explain {study.run.id} --base {A} --candidate {B}" in text
     assert len(text) < 5_000_000
+
+
+def test_the_terminal_names_options_that_show_one_of_many(study: Explanation) -> None:
+    said = " ".join(explained_text([study] * 5).split())
+    named = set(re.findall(r"--[a-z-]+", said))
+    known = {name for option in explain_command.params for name in option.opts}
+    assert "--test TEST" in said
+    assert named <= known
 
 
 def test_the_terminal_tells_background_sources_and_plans(study: Explanation) -> None:
