@@ -11,9 +11,11 @@ from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
+from millrace.experiment.levels import SERVER, resolved_level
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import without_slices
 from millrace.experiment.slowdown import CPU
+from millrace.levels import split_role
 from millrace.model.events import Announcement, Notice
 from millrace.model.servers import AttachedServer
 from millrace.servers import install
@@ -118,11 +120,11 @@ def calibrate_by(
 
 def _refuse_attached(experiment: Experiment) -> None:
     """Refuse to slow down attached servers before anything is measured."""
-    servers = next(each for each in experiment.factors if each.name == "server")
-    for level in servers.levels:
-        name = str(servers.aliases.get(str(level), level))
-        attached = (row.name for row in install.list_servers() if row.state == "attached")
-        if name in attached and isinstance(install.find(name), AttachedServer):
+    attached = {row.name for row in install.list_servers() if row.state == "attached"}
+    of_servers = (each for each in experiment.factors if split_role(each.name)[1] == SERVER)
+    named = {str(resolved_level(each, level)) for each in of_servers for level in each.levels}
+    for name in sorted(attached & named):
+        if isinstance(install.find(name), AttachedServer):
             raise UserError(
                 f"{name} is attached: millrace cannot slow it down",
                 hint="calibrate with --slowdown none",
