@@ -41,6 +41,8 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
             each.id: [
                 _needs(plan, each, role, listings[name])
                 for role, name in servers_of(plan.experiment, each).items()
+                # Nobody knows on which disk an attached one has its data, even where it is here.
+                if listings[name].state != "attached"
             ]
             for each in plan.treatments
         },
@@ -134,11 +136,9 @@ def _this_host() -> str:
 
 
 def _needs(plan: Plan, treatment: Treatment, role: str, server: install.ServerListing) -> Needs:
-    """Return the disk needs of a server; none for an attached one with a disk of its own."""
+    """Return the disk needs of a server that millrace starts."""
     family = databases.get(server.family)
-    table_bytes = family.storage.table_bytes
-    if server.version is None:
-        return Needs(0, binary_log=False, table_bytes=table_bytes)
+    assert server.version is not None
     configuration = configuration_of(
         plan.experiment, treatment, role, family=server.family, version=server.version
     )
@@ -146,7 +146,7 @@ def _needs(plan: Plan, treatment: Treatment, role: str, server: install.ServerLi
     return Needs(
         fixed_bytes=_FRESH_DATA_DIR_BYTES + options.log_bytes(configuration, server.version),
         binary_log=options.keeps_binary_log(configuration, server.version),
-        table_bytes=table_bytes,
+        table_bytes=family.storage.table_bytes,
     )
 
 

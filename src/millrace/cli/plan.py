@@ -137,14 +137,13 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
 
 def _print_estimate(planned: use_case.PlannedRun) -> None:
     estimate, experiment = planned.estimate, planned.plan.experiment
-    disk, free = readable_size(estimate.peak_disk_bytes), readable_size(estimate.host_free_bytes)
     basis = "a guess: nothing of this was measured here yet"
     if estimate.measured_share:
         share = f"{100 * estimate.measured_share:.0f} %"
         basis = f"{share} of the trials by their like on this host"
     lines = [
         ("time", f"{_time(estimate, experiment)}, {basis}"),
-        ("disk", f"about {disk} for {estimate.peak_treatment}; {free} are free"),
+        ("disk", _disk(estimate)),
     ]
     if estimate.download_bytes:
         lines.append(
@@ -154,6 +153,13 @@ def _print_estimate(planned: use_case.PlannedRun) -> None:
         lines.append(("visible", _visible(planned.visible)))
     for name, text in lines:
         out.print(f"{name:<10}{text}")
+
+
+def _disk(estimate: Estimate) -> str:
+    if not estimate.peak_disk_bytes:
+        return "not known: millrace does not see the disks of attached servers"
+    disk, free = readable_size(estimate.peak_disk_bytes), readable_size(estimate.host_free_bytes)
+    return f"about {disk} for {estimate.peak_treatment}; {free} are free"
 
 
 def _visible(found: ForeseenChanges) -> str:

@@ -7,6 +7,7 @@ file first). A data file that the server reads exists during all trials.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
@@ -63,7 +64,7 @@ class Estimate:
     ``time_s`` excludes downloads; ``least_time_s`` is the time of a sequential experiment that is
     decided as early as possible. ``measured_share`` is the fraction of trials whose time comes from
     earlier trials on this host; ``peak_treatment`` (or those that are on the disk at once) needs
-    ``peak_disk_bytes``.
+    ``peak_disk_bytes``, which are 0 where all servers are attached.
     """
 
     time_s: float
@@ -90,9 +91,9 @@ def estimate(
 ) -> Estimate:
     """Estimate ``plan`` on a host with ``host_free_bytes`` on the disk of its instances.
 
-    ``needs`` (of each server) and ``measured_trial_s`` are by treatment id; the latter has the mean
-    duration of whole trials of this plan's digest, where any exist, and ``measured_count_s`` that
-    of their counted starts.
+    ``needs`` (of each server that millrace starts) and ``measured_trial_s`` are by treatment id;
+    the latter has the mean duration of whole trials of this plan's digest, where any exist, and
+    ``measured_count_s`` that of their counted starts.
     """
     measured = measured_trial_s or {}
     values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
@@ -145,13 +146,11 @@ def _peak(
         + sum(_trial_bytes(workload, values[treatment.id], each) for each in needs[treatment.id])
         for treatment in plan.treatments
     }
-    largest: list[Treatment] = []
-    peak_bytes = 0
-    for trials in measured_together(plan.trials, plan.experiment.compared_factors):
-        needed = sum(disks[trial.treatment.id] for trial in trials)
-        if needed > peak_bytes:
-            largest, peak_bytes = [trial.treatment for trial in trials], needed
-    return largest, peak_bytes
+    peaks = (
+        ([trial.treatment for trial in trials], sum(disks[trial.treatment.id] for trial in trials))
+        for trials in measured_together(plan.trials, plan.experiment.compared_factors)
+    )
+    return max(peaks, key=itemgetter(1))
 
 
 def _labels(treatments: Sequence[Treatment]) -> str:

@@ -1,0 +1,60 @@
+"""Test the estimate of a plan on this host, some of whose servers run elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from millrace.campaign.forecast import forecast_here, refuse_without_space
+from millrace.cli.main import cli
+from millrace.errors import HostError
+from millrace.experiment.estimate import RESERVE_BYTES, Estimate
+from tests.unit.campaign.laboratory import attach_a_server, plan_of
+
+FILE = """
+name = "elsewhere"
+workload = "sysbench"
+[factors]
+server = {servers}
+test = ["oltp_read_write"]
+[compare]
+base = "theirs"
+[parameters]
+table_size = 1_000_000_000
+"""
+
+
+@pytest.fixture(autouse=True)
+def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attach_a_server(tmp_path, monkeypatch)
+
+
+def forecast(directory: Path, *servers: str) -> Estimate:
+    """Return the estimate on a host with 1 GB of free space."""
+    plan = plan_of(directory, FILE.format(servers=list(servers)))
+    return replace(forecast_here(plan, None), host_free_bytes=2 * RESERVE_BYTES)
+
+
+def test_tables_of_an_attached_server_need_no_space_here(tmp_path: Path) -> None:
+    found = forecast(tmp_path, "theirs")
+    assert found.peak_disk_bytes == 0
+    refuse_without_space(found)
+
+
+def test_servers_that_millrace_starts_need_space_beside_an_attached_one(tmp_path: Path) -> None:
+    found = forecast(tmp_path, "theirs", "mysql-5.7.22")
+    assert found.peak_disk_bytes > 100e9
+    with pytest.raises(HostError, match=r"mysql-5\.7\.22.* needs about"):
+        refuse_without_space(found)
+
+
+def test_a_plan_says_that_the_space_of_attached_servers_is_not_known(tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere.toml"
+    file.write_text(FILE.format(servers=["theirs"]), encoding="utf-8")
+    store = str(tmp_path / "none.sqlite")
+    result = CliRunner().invoke(cli, ["plan", str(file), "--store", store], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "not known: millrace does not see the disks of attached servers" in result.stdout
