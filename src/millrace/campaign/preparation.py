@@ -263,18 +263,18 @@ class Preparation:
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
         """Return the input of a plan's trials, or raise MillraceError; ``stored`` is the run."""
+        estimate = forecast_here(plan, self._store)
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
             replication.refuse_impossible(plan)
             full_disk.refuse_impossible(plan)
             refuse_attached(plan)
-            estimate = forecast_here(plan, self._store)
             refuse_without_space(estimate)
             inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
             self._data_file = inputs.data_file
-            self._inputs[key] = replace(inputs, estimate_s=estimate.time_s)
-        return self._inputs[key]
+            self._inputs[key] = inputs
+        return replace(self._inputs[key], estimate_s=estimate.time_s)
 
 
 def run_input(

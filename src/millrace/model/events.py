@@ -97,7 +97,10 @@ class TrialEnded(_OfTrial):
 
 @dataclass(frozen=True, kw_only=True)
 class StepBegan:
-    """A step of a trial begins. ``trial`` is set where several are measured at the same time."""
+    """A step of a trial begins.
+
+    ``trial`` is the trial's id in the plan, which the campaign sets: a trial does not know it.
+    """
 
     name: str
     trial: str | None = None
@@ -109,7 +112,7 @@ class IntervalEnded:
     """A second of a phase of the load generator is over, ``t_s`` from the phase's beginning.
 
     ``rows`` is the number of rows so far. ``kind`` is ``drive`` where clients are driven, and
-    ``part`` then names the part of that phase (``warmup``, ``measure``). ``trial`` is set as in
+    ``part`` then names the part of that phase (``warmup``, ``measure``). ``trial`` is that of
     ``StepBegan``.
     """
 
@@ -126,7 +129,7 @@ class IntervalEnded:
 class LoopEnded:
     """A loop of several is over, by its number from 1: ``trial`` emits it, ``cli`` shows it.
 
-    ``trial`` is set as in ``StepBegan``. Before a loop that ``restarted_cold`` the server started
+    ``trial`` is that of ``StepBegan``. Before a loop that ``restarted_cold`` the server started
     again on the files of a stopped trial.
     """
 

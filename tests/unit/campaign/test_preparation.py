@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from millrace.campaign.preparation import refuse_attached, refuse_missing_cpus
+from millrace.campaign import preparation
+from millrace.campaign.inputs import RunInput
+from millrace.campaign.preparation import Preparation, refuse_attached, refuse_missing_cpus
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
+from millrace.model.events import ignore
 from millrace.servers import configurations, install
-from tests.unit.campaign.laboratory import attach_a_server
+from millrace.store.store import Store
+from tests.unit.campaign.laboratory import attach_a_server, inputs_of
 from tests.unit.experiment.files import DRIVEN
 
 FILE = """
@@ -79,6 +85,26 @@ def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
     path.write_text(varied.format(configuration="default", load_mode="local"))
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
         refuse_attached(expand(read(path, scale=None, context=context()), seed=1))
+
+
+def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[Plan] = []
+
+    def inputs(_stack: ExitStack, plan: Plan, *others: Any, **more: Any) -> RunInput:
+        prepared.append(plan)
+        return inputs_of(plan)
+
+    monkeypatch.setattr(preparation, "run_input", inputs)
+    short = plan(tmp_path)
+    long = expand(replace(short.experiment, blocks=2 * short.experiment.blocks), seed=1)
+    with ExitStack() as stack, Store.open(tmp_path / "results.sqlite") as store:
+        prepare = Preparation(stack, store, ignore)
+        first, second = prepare(short, None), prepare(long, None)
+    assert prepared == [short]
+    assert second.treatments is first.treatments
+    assert second.estimate_s == pytest.approx(2 * first.estimate_s)
 
 
 def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
