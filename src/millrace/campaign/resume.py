@@ -58,29 +58,40 @@ def select_run(
     """Return the newest run that can be resumed, or a new one; always a new one when ``fresh``."""
     seed = seed_of(experiment)
     plan = expand(experiment, seed=seed)
-    note = None
+    notes = []
     if not fresh:
-        for run in store.runs_of(plan.digest, host.id, experiment.seed):
-            if not measures_the_same(run, experiment):
-                continue
-            stored = store.load_run(run.id)
-            changed = [
-                *run.environment_changes(host, versions),
-                *_rebuilt(stored),
-                *_moved_files(stored, plan),
-            ]
+        for run in _alike(store, plan, host):
+            changed = _changes_since(store.load_run(run.id), plan, host, versions)
             if not changed:
                 return _continued(store, run, experiment, command)
-            note = f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}"
-            break
-        else:
-            imported = store.runs_of(plan.digest, host.id, experiment.seed, imported=True)
-            for run in imported:
-                if measures_the_same(run, experiment):
-                    note = f"run {run.id} was imported and is not resumed, a new one starts"
-                    break
+            notes.append(f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}")
+        notes += (
+            f"run {run.id} was imported and is not resumed, a new one starts"
+            for run in _alike(store, plan, host, imported=True)
+        )
     run = new_run_record(plan, host, versions, command)
+    note = notes[0] if notes else None
     return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
+
+
+def _alike(
+    store: Store, plan: Plan, host: HostRecord, *, imported: bool = False
+) -> Iterator[RunRecord]:
+    """Yield the host's runs (or ``imported`` ones) that measure the same, the newest first."""
+    for run in store.runs_of(plan.digest, host.id, plan.experiment.seed, imported=imported):
+        if measures_the_same(run, plan.experiment):
+            yield run
+
+
+def _changes_since(
+    stored: StoredRun, plan: Plan, host: HostRecord, versions: Mapping[str, str]
+) -> list[str]:
+    """Return what changed since a run started that its next trials must share with its others."""
+    return [
+        *stored.run.environment_changes(host, versions),
+        *_rebuilt(stored),
+        *_moved_files(stored, plan),
+    ]
 
 
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:

@@ -222,6 +222,20 @@ def test_a_host_that_is_not_what_it_was_begins_a_new_run(
     assert word in other.note
 
 
+def test_a_run_is_resumed_in_its_environment_behind_a_newer_one_of_another(
+    command: Command,
+) -> None:
+    first = command()
+    other_kernel = replace(HOST, facts=HOST.facts.replace(kernel={"release": "6.2"}))
+    second = command(host=other_kernel)
+    again = command()
+    assert (again.run.id, again.note) == (first.run.id, None)
+    assert command(host=other_kernel).run.id == second.run.id
+    third = command(versions={**VERSIONS, "data": "nodes-2"})
+    assert third.is_new
+    assert str(third.note).count("is not resumed, a new one starts") == 1  # of the newest alone
+
+
 def test_load_comes_and_goes_in_the_same_run(command: Command) -> None:
     first = command()
     busy = replace(HOST, facts=HOST.facts.replace(load={"average_1min": 9}))
