@@ -148,20 +148,23 @@ def keep_data(record: OwnershipRecord, directory: Path | None) -> OwnershipRecor
     return record
 
 
-def release(record: OwnershipRecord) -> None:
+def release(record: OwnershipRecord) -> bool | None:
     """End the processes left of an instance, remove its directories, then its record.
 
-    Where the newest record says so, its data directory is kept.
+    Where the newest record says so, its data directory is kept. Return whether that succeeded, None
+    where nothing was to be kept.
     """
     _end_processes(record)
     kept = (_read(_file_of(record.id)) or record).kept
+    is_kept = None
     if kept is not None:
-        _keep_data(Path(record.directories[0]) / DATA, Path(kept) / DATA)
+        is_kept = _keep_data(Path(record.directories[0]) / DATA, Path(kept) / DATA)
     for directory in map(Path, record.directories):
         if record.id in directory.name:
             _remove_tree(directory)
     atomic_file.remove_drafts(_file_of(record.id))
     _file_of(record.id).unlink(missing_ok=True)
+    return is_kept
 
 
 def running() -> list[OwnershipRecord]:
@@ -191,15 +194,16 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
             elsewhere = _elsewhere(record)
             with _user_ended(record.uid):
                 if elsewhere is None:
-                    release(record)
+                    is_kept = release(record)
                 else:
+                    is_kept = None if record.kept is None else True  # it stays where it is
                     _end_processes(record)
             ended = f"ended process {', '.join(pids)} of {record.server}"
             sentences.append(
                 f"{'removed' if elsewhere is None else 'kept'} the instance {record.id} left by "
                 f"process {record.owner.pid}, which is gone: "
                 f"{ended if pids else 'nothing of it ran'}"
-                f"{'' if record.kept is None else '; its data is kept for its trial'}"
+                f"{_DATA_OF_ORPHAN[is_kept]}"
                 f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
             )
     return sentences
@@ -210,11 +214,23 @@ def remove_kept(directory: Path) -> None:
     _remove_tree(directory)
 
 
-def _keep_data(data: Path, kept: Path) -> None:
-    """Move a data directory, closed to its server; it is lost where the disk refuses."""
+_DATA_OF_ORPHAN = {
+    None: "",
+    True: "; its data is kept for its trial",
+    False: "; its data could not be kept, so its trial starts again",
+}
+
+
+def _keep_data(data: Path, kept: Path) -> bool:
+    """Move a data directory, closed to its server; return whether it is kept now.
+
+    It is lost where the disk refuses. An instance that was about to take over what is kept has an
+    empty directory or none; then nothing moves.
+    """
     with contextlib.suppress(OSError):
         close_tree(data)
         data.rename(kept)
+    return kept.is_dir()
 
 
 def _end_processes(record: OwnershipRecord) -> None:

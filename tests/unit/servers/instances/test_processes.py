@@ -140,6 +140,22 @@ def test_a_number_that_was_given_again_is_left_alone(
     assert sleepers[0].poll() is None
 
 
+@pytest.mark.parametrize(
+    ("is_there", "said"),
+    [(True, "its data is kept for its trial"), (False, "its data could not be kept")],
+)
+def test_the_data_of_an_orphan_is_only_called_kept_where_it_is(
+    place: Path, is_there: bool, said: str
+) -> None:
+    kept = place / "kept" / f"{'0' * 16}-{'1' * 16}"
+    if is_there:
+        kept.mkdir(parents=True)
+    ownership.keep_data(record_in(place, orphan=True), kept)
+    (sentence,) = ownership.reap_orphans()
+    assert said in sentence
+    assert (kept / "data").is_dir() is is_there
+
+
 def test_a_draft_of_a_killed_owner_goes_with_its_record(place: Path) -> None:
     orphan = record_in(place, orphan=True)
     folder = place / "state/instances"
