@@ -58,7 +58,8 @@ class Script:
     ``NAME=VALUE`` in force and by a lognormal noise of ``spread`` that each start draws.
     ``options`` are the known options with their defaults. ``waits`` are the seconds of each wait in
     an operation. ``failures`` are the messages for the steps at which the server fails: initialise,
-    start or measure.
+    start or measure. ``recovery`` is what its log says where its data directory has a file
+    ``torn``, which it then removes.
     """
 
     version: str = "1.0.0"
@@ -69,6 +70,7 @@ class Script:
     option_costs: Mapping[str, float] = field(default_factory=dict)
     waits: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    recovery: str = ""
 
 
 def install(name: str, script: Script, directory: Path) -> InstalledServer:

@@ -23,6 +23,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from typing import IO, Any
 
 SCRIPT: dict[str, Any] = {}
@@ -43,8 +44,18 @@ def serve(arguments: list[str]) -> int:
         with open(os.path.join(flags["data"], "format"), "w") as file:
             file.write("1\n")
         return 0
+    _recover(os.path.join(flags["data"], "torn"))
     _Server(flags).run()
     return 0
+
+
+def _recover(torn: str) -> None:
+    """Say so where there is something to repair, and take long enough for millrace to read it."""
+    if os.path.exists(torn):
+        sys.stderr.write(f"{SCRIPT['recovery']}\n")
+        sys.stderr.flush()
+        time.sleep(0.2)
+        os.unlink(torn)
 
 
 class _Server:

@@ -16,9 +16,11 @@ from millrace.campaign.run_records import is_alive, stored_trial_id, this_proces
 from millrace.errors import HostError, MillraceError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import Plan, PlannedTrial
-from millrace.model.events import OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
+from millrace.model.events import Notice, OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
 from millrace.quantities import utc_now
 from millrace.servers.instances.signals import signals_held
+from millrace.servers.snapshots import kept_data
+from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store import database, observations
 from millrace.store.checked import is_measurable, to_plain
 from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
@@ -106,6 +108,20 @@ def _finished(store: Store, run: RunRecord) -> frozenset[str]:
     return frozenset(name for name, attempt in last.items() if attempt.outcome == "finished")
 
 
+def remove_leftovers(store: Store, on_event: OnEvent) -> None:
+    """Remove the kept data directories of finished trials, where millrace ended before it did.
+
+    A failed trial keeps its own, because ``retry_failed`` may resume it. Call this where no other
+    millrace measures. What cannot be removed is announced, and tried again next time.
+    """
+    try:
+        kept = {each.trial: each for each in kept_data.all_kept()}
+        for trial in sorted(store.finished_trials(kept)):
+            kept[trial].remove()
+    except HostError as problem:
+        on_event(Notice(f"the data of a finished trial is not removed: {problem}"))
+
+
 def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:
     """Record that the trials of a plan failed before they started."""
     for trial in plan.trials:
@@ -154,6 +170,8 @@ def _attempt(
                 reason=result.reason,
             )
         )
+        if each.spec.loops > 1 and not result.is_transient:
+            KeptData.of(each.spec.name).remove()
 
 
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
@@ -187,8 +205,9 @@ def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
 def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
     """Write the results of trials, which a signal does not interrupt.
 
-    A full disk gets some seconds: the trials' own files have just been removed. After that, results
-    are written without logs, histograms, observations and the series of seconds.
+    A full disk gets some seconds: the trials' own files have just been removed, but for the data of
+    a trial in loops, which it resumes with where its result is not stored. After that, results are
+    written without logs, histograms, observations and the series of seconds.
     """
     ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from millrace.campaign.attempts import execute_trials, record_failure
+from millrace.campaign.attempts import execute_trials, record_failure, remove_leftovers
 from millrace.campaign.blocks import (
     interim_status,
     joined,
@@ -134,6 +134,7 @@ def execute(
     Events go to ``on_event``; those of the run also into its event file. Raise Interrupted, or the
     HostError of ``stop_at_host_errors``, after open attempts were recorded as interrupted.
     """
+    remove_leftovers(store, on_event)
     emit = _Emitter(on_event)
     with contextlib.ExitStack() as stack:
         execution = _Execution(store, run, rules, emit, stack)

@@ -72,6 +72,18 @@ class StoreReader:
         with self._reading() as connection:
             return frozenset(connection.scalars(query)) & frozenset(run_ids)
 
+    def finished_trials(self, trial_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the trials that have finished here, not on another host."""
+        query = (
+            select(trials.c.id)
+            .join(runs)
+            .where(
+                trials.c.id.in_(trial_ids), runs.c.imported_utc.is_(None), _has_attempt("finished")
+            )
+        )
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query))
+
     def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
         """Return the runs of a workload that were measured on this host, the newest first."""
         return self._runs_where(

@@ -56,7 +56,8 @@ _OF_THE_HOST = frozenset(
 def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
     """Execute the trial and return its result; a failure is a result.
 
-    ``emit`` gets an event before each step, and once a second while the load generator works.
+    ``emit`` gets an event before each step, and once a second while the load generator works. The
+    data directory of a trial in loops is kept, so that nothing is lost before the result is stored.
     Raise Interrupted, after everything was closed, when the user stops the run.
     """
     outputs = TrialOutputs()
@@ -65,12 +66,7 @@ def execute_trial(spec: TrialSpec, emit: Emit) -> AttemptResult:
         steps = _steps(TrialContext(spec, outputs, opened, emit, kept))
         ended = execute_steps(steps, lambda step: emit(StepBegan(name=step)))
         fills_disk = spec.workload.checked.fills_disk
-        result = attempt_result(outputs, ended, fills_disk=fills_disk)
-        if kept is not None and not result.is_transient:
-            for instance in outputs.managed.values():
-                instance.keep_data(None)
-            kept.remove()
-        return result
+        return attempt_result(outputs, ended, fills_disk=fills_disk)
 
 
 def attempt_result(

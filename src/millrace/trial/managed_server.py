@@ -72,7 +72,7 @@ class ManagedServer:
         yield Step("prepare", self._prepare, _PREPARE_LIMIT_S)
         if self.trial.kept is not None and self.trial.kept.is_there():
             yield Step("resume", self._resume, _COPY_LIMIT_S)
-            yield Step("start", self._start_restored, _COPY_LIMIT_S)
+            yield Step("start", self._start_resumed, _COPY_LIMIT_S)
             yield Step("record", self._record, QUERY_LIMIT_S)
             return
         if workload.is_restorable:
@@ -118,7 +118,7 @@ class ManagedServer:
         """The reason why the server's tables do not come from a snapshot; None where they do."""
         if self._data.is_restored:
             return None
-        return str(self._data.facts().get("snapshot_not_kept"))
+        return str(self._data.facts().get("snapshot_not_kept") or "snapshots are off")
 
     def live(self) -> LiveServer:
         """Return the running server."""
@@ -222,9 +222,16 @@ class ManagedServer:
     def _start_restored(self, limit_s: float) -> None:
         self._start(limit_s, None if self.tool_of is None else self.tool_of(self._instance))
 
-    def _start(self, limit_s: float, tool: Tool | None = None) -> None:
+    def _start_resumed(self, limit_s: float) -> None:
+        """Let the server recover: it may find pages torn, and says so while it repairs them."""
+        self._start(limit_s, may_recover=True)
+        self._instance.trouble()  # of the recovery, which has ended well
+
+    def _start(
+        self, limit_s: float, tool: Tool | None = None, *, may_recover: bool = False
+    ) -> None:
         try:
-            self._instance.start(limit_s, tool=tool)
+            self._instance.start(limit_s, tool=tool, may_recover=may_recover)
         except TrialFailed as failure:
             if self._listens:
                 self._refuse_taken_port(failure)

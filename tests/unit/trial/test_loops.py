@@ -12,11 +12,13 @@ import pytest
 from millrace.model.events import LoopEnded
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances import ownership
+from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import kept_data
 from millrace.store import loops as stored
 from millrace.store.records import AttemptResult
 from millrace.trial import loops, measure
 from millrace.trial.execute import execute_trial
+from millrace.trial.hooks import MeasurementContext
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
@@ -82,7 +84,8 @@ def test_each_loop_has_figures_and_the_last_one_is_the_measurement(place: Path) 
     assert measured["loops_restarted_cold"] == 0
     ended = [event for event in events if isinstance(event, LoopEnded)]
     assert [(each.loop, each.loops) for each in ended] == [(1, N), (2, N), (3, N)]
-    assert kept_data.all_kept() == []
+    (kept,) = kept_data.all_kept()
+    assert kept.is_there(), "the result is not stored yet"
 
 
 @pytest.mark.parametrize("number", [1, 2, N])
@@ -100,10 +103,46 @@ def test_a_killed_trial_goes_on_with_its_data_at_the_loop_that_did_not_end(
     found = figures(again)
     assert [each.loop for each in found if each.restarted_cold] == [number]
     assert len(found) == N
-    assert kept_data.all_kept() == []
 
 
-def test_a_failed_trial_keeps_no_data_but_the_figures_until_then(
+def test_data_survives_a_kill_while_an_instance_takes_it_over(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_killed_in(place, 2, monkeypatch)
+
+    def killed(*_arguments: object) -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "set_password", killed)
+        with pytest.raises(_Killed):
+            execute_trial(spec(place), lambda _event: None)
+    (kept,) = kept_data.all_kept()
+    assert kept.is_there()
+    again = execute_trial(spec(place), lambda _event: None)
+    assert (again.outcome, again.steps[1].name) == ("finished", "resume")
+
+
+def test_a_server_that_recovers_is_not_ended_for_what_it_says(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(recovery="FATAL: a page is torn, and is repaired")
+    run_killed_in(place, 2, monkeypatch)
+    (kept,) = kept_data.all_kept()
+    (kept.data / "torn").touch()
+    real = measure.measure
+
+    def measured(measurement: MeasurementContext, *arguments: Any) -> object:
+        measurement.servers[0].check()
+        return real(measurement, *arguments)
+
+    monkeypatch.setattr(measure, "measure", measured)
+    again = execute_trial(spec(place, script), lambda _event: None)
+    assert again.outcome == "finished", again.reason
+    assert any(b"torn" in content for _, _, content in again.artefacts), "it did recover"
+
+
+def test_a_failed_trial_has_the_figures_until_then(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, begun = measure.measure, []
@@ -118,7 +157,6 @@ def test_a_failed_trial_keeps_no_data_but_the_figures_until_then(
     result = execute_trial(spec(place), lambda _event: None)
     assert (result.outcome, result.failed_step) == ("failed", "loops")
     assert len(figures(result)) == N - 2
-    assert kept_data.all_kept() == []
 
 
 def test_data_that_another_put_there_is_not_used(
@@ -130,7 +168,6 @@ def test_data_that_another_put_there_is_not_used(
     result = execute_trial(spec(place), lambda _event: None)
     assert (result.outcome, result.failed_step) == ("failed", "resume")
     assert "link leads out of the data directory" in str(result.reason)
-    assert kept_data.all_kept() == []
 
 
 def test_removed_runs_leave_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@
     <work>/kept/<run>-<trial>/data/    the data directory, while no instance has it
 
 The data directory moves by renaming, so it needs no room of its own: from the instance when that is
-removed (``instances/ownership``), and into the instance of the trial that continues. A trial that
-has a result removes its directory; so does the removal of its run.
+removed (``instances/ownership``), and into the instance of the trial that continues. The directory
+is removed once the trial's result is stored (``campaign/attempts``), or with its run.
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ class KeptData:
             suffixes = instance.family.snapshots.link_suffixes
             for path, status in manifest.walk(self.data, most=_MOST_FILES):
                 refuse_file(path.relative_to(self.data), status, os.geteuid(), suffixes)
+            # Before the only copy moves: whoever then removes the instance moves it back.
+            instance.keep_data(self.directory)
             instance.data_dir.rmdir()
             self.data.rename(instance.data_dir)
             if instance.uid is not None:
@@ -108,7 +110,6 @@ class KeptData:
             raise HostError(
                 f"the kept data directory {self.data} cannot be used: {error.strerror}"
             ) from error
-        instance.keep_data(self.directory)
         self.was_adopted = True
 
     def append(self, line: str) -> None:
