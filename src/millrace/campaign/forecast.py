@@ -14,7 +14,14 @@ from millrace.analysis.compare.treatments import trial_s
 from millrace.analysis.compare.visible_changes import visible_changes
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
-from millrace.experiment.estimate import Estimate, Needs, estimate, require_space
+from millrace.experiment.estimate import (
+    Estimate,
+    Needs,
+    estimate,
+    expected_s,
+    require_space,
+    unmeasured_s,
+)
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.servers import install
@@ -51,6 +58,17 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
         measured_trial_s=None if earlier is None else _measured_trial_s(earlier),
         measured_count_s=None if earlier is None else mean_start_s(earlier),
     )
+
+
+def expected_here_s(plan: Plan, store: Store) -> float:
+    """Return the seconds that the trials of a plan will take here, by earlier ones in the store.
+
+    Servers need not be known any more: users may remove them while they are measured.
+    """
+    earlier = _earlier(plan, store)
+    if earlier is None:
+        return unmeasured_s(plan)
+    return expected_s(plan, plan.trials, _measured_trial_s(earlier), mean_start_s(earlier))
 
 
 @dataclass(frozen=True)

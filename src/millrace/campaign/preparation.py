@@ -12,7 +12,7 @@ from pathlib import Path
 
 from millrace import paths
 from millrace.campaign import full_disk, replication
-from millrace.campaign.forecast import forecast_here, refuse_without_space
+from millrace.campaign.forecast import expected_here_s, forecast_here, refuse_without_space
 from millrace.campaign.inputs import (
     PreparedTreatment,
     RunInput,
@@ -263,18 +263,17 @@ class Preparation:
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
         """Return the input of a plan's trials, or raise MillraceError; ``stored`` is the run."""
-        estimate = forecast_here(plan, self._store)
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
             replication.refuse_impossible(plan)
             full_disk.refuse_impossible(plan)
             refuse_attached(plan)
-            refuse_without_space(estimate)
+            refuse_without_space(forecast_here(plan, self._store))
             inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
             self._data_file = inputs.data_file
             self._inputs[key] = inputs
-        return replace(self._inputs[key], estimate_s=estimate.time_s)
+        return replace(self._inputs[key], estimate_s=expected_here_s(plan, self._store))
 
 
 def run_input(

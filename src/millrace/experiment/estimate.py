@@ -96,14 +96,11 @@ def estimate(
     ``measured_count_s`` that of their counted starts.
     """
     measured = measured_trial_s or {}
-    values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
-    times = _unmeasured_trials_s(plan, values) | {**measured}
-    once_s = 0.0 if measured else sum(_snapshots_s(plan, values).values())
-    largest, peak_bytes = _peak(plan, values, needs)
+    largest, peak_bytes = _peak(plan, needs)
     known = sum(trial.treatment.id in measured for trial in plan.trials)
     return Estimate(
-        time_s=once_s + trials_s(plan.trials, times, measured_count_s),
-        least_time_s=once_s + trials_s(_fewest(plan), times, measured_count_s),
+        time_s=expected_s(plan, plan.trials, measured, measured_count_s),
+        least_time_s=expected_s(plan, _fewest(plan), measured, measured_count_s),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
         peak_treatment=_labels(largest),
@@ -112,11 +109,26 @@ def estimate(
     )
 
 
+def expected_s(
+    plan: Plan,
+    trials: Iterable[PlannedTrial],
+    measured_trial_s: Mapping[str, float],
+    measured_count_s: float | None,
+) -> float:
+    """Return the seconds of trials of a plan; what earlier ones took is as in ``estimate``."""
+    values = _values(plan)
+    times = _unmeasured_trials_s(plan, values) | {**measured_trial_s}
+    once_s = 0.0 if measured_trial_s else sum(_snapshots_s(plan, values).values())
+    return once_s + trials_s(trials, times, measured_count_s)
+
+
 def unmeasured_s(plan: Plan) -> float:
     """Return the seconds of a plan on a host of which nothing is known."""
-    values = {each.id: chosen(plan.experiment, each) for each in plan.treatments}
-    once_s = sum(_snapshots_s(plan, values).values())
-    return once_s + trials_s(plan.trials, _unmeasured_trials_s(plan, values))
+    return expected_s(plan, plan.trials, {}, None)
+
+
+def _values(plan: Plan) -> dict[str, Values]:
+    return {each.id: chosen(plan.experiment, each) for each in plan.treatments}
 
 
 def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
@@ -134,10 +146,9 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, 
     }
 
 
-def _peak(
-    plan: Plan, values: Mapping[str, Values], needs: Mapping[str, Sequence[Needs]]
-) -> tuple[list[Treatment], int]:
+def _peak(plan: Plan, needs: Mapping[str, Sequence[Needs]]) -> tuple[list[Treatment], int]:
     """Return the treatments measured together that need most of the disk, and the bytes."""
+    values = _values(plan)
     workload = plan.experiment.checked_workload
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
     file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0

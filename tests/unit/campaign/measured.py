@@ -105,6 +105,7 @@ def carried(
     monkeypatch.setattr(preparation, "run_input", given_inputs)
     monkeypatch.setattr(preparation, "refuse_without_space", lambda _estimate: None)
     monkeypatch.setattr(preparation, "forecast_here", lambda _plan, _store: estimate)
+    monkeypatch.setattr(preparation, "expected_here_s", lambda _plan, _store: 1.0)
     monkeypatch.setattr(execution, "forecast_here", lambda _plan, _store: estimate)
     monkeypatch.setattr(execution, "host_record", lambda: HOST)
     monkeypatch.setattr(execution, "versions", lambda: VERSIONS)

@@ -19,7 +19,7 @@ from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
 from millrace.experiment.validation import ValidationContext
 from millrace.model.events import ignore
-from millrace.servers import configurations, install
+from millrace.servers import added, configurations, install
 from millrace.store.store import Store
 from tests.unit.campaign.laboratory import attach_a_server, inputs_of
 from tests.unit.experiment.files import DRIVEN
@@ -101,7 +101,9 @@ def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
     long = expand(replace(short.experiment, blocks=2 * short.experiment.blocks), seed=1)
     with ExitStack() as stack, Store.open(tmp_path / "results.sqlite") as store:
         prepare = Preparation(stack, store, ignore)
-        first, second = prepare(short, None), prepare(long, None)
+        first = prepare(short, None)
+        added.forget("theirs")  # as a user may do meanwhile
+        second = prepare(long, None)
     assert prepared == [short]
     assert second.treatments is first.treatments
     assert second.estimate_s == pytest.approx(2 * first.estimate_s)
