@@ -26,7 +26,6 @@ from millrace.loadgen.program import find_load_generator
 from millrace.servers import install, snapshots
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
-from millrace.trial import count_extent, counted_start
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command
 from tests.integration.test_examples import EXAMPLES, MEASURING, expanded, reasons, shown
@@ -131,13 +130,6 @@ def write(file: Path, document: Mapping[str, Any]) -> None:
     file.write_text("\n".join(as_toml(document)) + "\n", encoding="utf-8")
 
 
-@pytest.fixture
-def small_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count few transactions of a start, as of statements that take long."""
-    smallest = count_extent.EXTENTS[-1]
-    monkeypatch.setattr(counted_start, "extent_for", lambda _transaction_s: smallest)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def here(server_of: ServerOf, own_places: Path) -> Iterator[Path]:
     """Make the directory of a reader of the pages, who has experiment files and builds."""
@@ -194,13 +186,11 @@ def test_calibrations(command: Command) -> None:
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 @pytest.mark.parametrize("command", of("millrace", "count"), ids=ids)
-@pytest.mark.usefixtures("small_counts")
 def test_counts(command: Command) -> None:
     assert "per statement" in execute(command)
 
 
 @pytest.mark.parametrize("command", of("millrace", "bisect"), ids=ids)
-@pytest.mark.usefixtures("small_counts")
 def test_searches(command: Command) -> None:
     assert "/reports/bisect-" in execute(command)
 
