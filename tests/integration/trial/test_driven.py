@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once
 SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
 # A module's tests of one server follow each other, and find its snapshot.
 ALL_SERVERS = pytest.mark.parametrize("name", [*SERVERS, "mysql-5.5.34"], scope="module")
-QUICK = {"table_size": 1_000, "time_s": 0.5, "warmup_s": 0.2}
+QUICK = {"table_size": 1_000, "time_s": 0.3, "warmup_s": 0.1}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +59,7 @@ def trial(
     stops_cleanly: bool = False,
     **chosen: Any,
 ) -> AttemptResult:
-    """Run half a second of reads; only a test of what follows waits for a clean stop."""
+    """Run a moment of reads; only a test of what follows waits for a clean stop."""
     given = TrialSpec(
         name="test/1",
         servers=(ServerSpec(server_of(name), options or quick_options(name)),),
