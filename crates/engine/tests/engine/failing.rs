@@ -137,18 +137,23 @@ fn a_server_that_falls_silent_is_given_up_whatever_was_to_end_the_drive() {
         pacing: Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness: None },
         ..by_work(drive)
     };
-    let changes: [(&dyn Fn(DriveSettings) -> DriveSettings, u64); 4] =
+    let changes: [(&(dyn Fn(DriveSettings) -> DriveSettings + Sync), u64); 4] =
         [(&closed, 40), (&by_work, 40), (&in_warmup, 0), (&open, 40)];
-    for (change, count) in changes {
-        let patient =
-            |drive| DriveSettings { idle_timeout: Duration::from_secs(2), ..change(drive) };
-        let (failed, _) = mute(patient, &AtomicBool::new(false));
-        assert!(matches!(failed.error, ClientError::Silent { .. }));
-        let driven = failed.driven.unwrap();
-        assert_eq!((driven.transactions[0].count, driven.unanswered), (count, 4));
-        let reason = driven.partial_reason.unwrap();
-        assert!(driven.partial && reason.contains("unanswered for 2 s"), "{reason}");
-    }
+    // Each only waits, so that all do at the same time.
+    thread::scope(|scope| {
+        for (change, count) in changes {
+            scope.spawn(move || {
+                let patient =
+                    |drive| DriveSettings { idle_timeout: Duration::from_secs(2), ..change(drive) };
+                let (failed, _) = mute(patient, &AtomicBool::new(false));
+                assert!(matches!(failed.error, ClientError::Silent { .. }));
+                let driven = failed.driven.unwrap();
+                assert_eq!((driven.transactions[0].count, driven.unanswered), (count, 4));
+                let reason = driven.partial_reason.unwrap();
+                assert!(driven.partial && reason.contains("unanswered for 2 s"), "{reason}");
+            });
+        }
+    });
 }
 
 #[test]

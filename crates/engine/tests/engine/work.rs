@@ -62,7 +62,6 @@ fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
         });
         let warm = DriveSettings {
             warmup: Warmup::Time(Duration::from_millis(300)),
-            end: End::Time(Duration::from_secs(2)),
             ..settings(clients, threads)
         };
         // A request under way at either end of the measured part counts whole or not at all: each

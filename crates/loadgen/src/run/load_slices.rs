@@ -137,6 +137,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn parts_are_all_rows_in_their_order(rows in 0_u64..3_000, slice_rows in 1_u64..700) {
             let nodes = Nodes::new(rows, 7);
