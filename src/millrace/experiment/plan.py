@@ -52,25 +52,24 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
         _Group(tuple(each), in_slices=_is_in_slices(experiment, each))
         for each in groups_of(treatments, experiment.compared_factors)
     ]
-    blocks = ((block, str(seed), _MEASURE) for block in range(experiment.blocks))
-    profiled = (
-        (block, f"{seed}:{_PROFILE}", _PROFILE) for block in range(experiment.profile_blocks)
-    )
-    counted = ((block, f"{seed}:{_COUNT}", _COUNT) for block in range(experiment.counted_starts))
     counted_treatments = distinct_but_for_clients(treatments)
-    ordered = (
-        (block, purpose, treatment, slot)
-        for block, of_purpose, purpose in (*blocks, *profiled, *counted)
-        for treatment, slot in _block_order(experiment, groups, purpose, of_purpose, block)
-        if purpose != _COUNT or treatment in counted_treatments
-    )
-    trials = tuple(
-        PlannedTrial(
-            trial_id(identity, treatment, block, purpose), treatment, block, position, purpose, slot
-        )
-        for position, (block, purpose, treatment, slot) in enumerate(ordered)
-    )
-    return Plan(experiment, identity, seed, treatments, trials)
+    trials: list[PlannedTrial] = []
+    for purpose, number in (
+        (_MEASURE, experiment.blocks),
+        (_PROFILE, experiment.profile_blocks),
+        (_COUNT, experiment.counted_starts),
+    ):
+        order_seed = str(seed) if purpose == _MEASURE else f"{seed}:{purpose}"
+        for block in range(number):
+            order = _block_order(experiment, groups, purpose=purpose, seed=order_seed, block=block)
+            for treatment, slot in order:
+                if purpose != _COUNT or treatment in counted_treatments:
+                    trial = PlannedTrial(
+                        id=trial_id(identity, treatment, block, purpose), treatment=treatment,
+                        block=block, position=len(trials), purpose=purpose, slot=slot,
+                    )  # fmt: skip
+                    trials.append(trial)
+    return Plan(experiment, identity, seed, treatments, tuple(trials))
 
 
 def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> None:
@@ -219,7 +218,7 @@ def _definitions(experiment: Experiment, resolved: Mapping[str, Level]) -> dict[
 
 
 def _block_order(
-    experiment: Experiment, groups: Sequence[_Group], purpose: Purpose, seed: str, block: int
+    experiment: Experiment, groups: Sequence[_Group], *, purpose: Purpose, seed: str, block: int
 ) -> Iterator[tuple[Treatment, int | None]]:
     """Yield the treatments of a block, each with its slot of a round."""
 
