@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import __version__, paths
@@ -17,7 +17,7 @@ from millrace.campaign.policies.sequential import Sequential
 from millrace.campaign.preparation import Preparation
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
-from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules
+from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, Rules, rules_of
 from millrace.errors import HostError, Interrupted, PermanentHostError
 from millrace.experiment.budget import fitted, notes
 from millrace.experiment.estimate import shortfall
@@ -106,19 +106,17 @@ def execute_run(
     """Execute the trials without a result of an experiment's run, fixed or sequential."""
     policy: Policy = Fixed(selection, retry_failed=retry_failed)
     plan = selection.plan
-    rules = Rules(extension=selection.extension)
     if plan.experiment.sequential:
         forecast = forecast_here(plan, store)
         if selection.is_new and (note := shortfall(plan, forecast)) is not None:
             caller.on_event(Notice(note))
         trial_s = forecast.time_s / len(plan.trials)
         policy = Sequential(selection, retry_failed=retry_failed, unknown_s=trial_s)
-        rules = replace(rules, delete_unstarted_blocks=True, with_observations=True)
     prepare = Preparation(stack, store, caller.on_event)
     with _resumable():
         return scheduler.execute(
             store, selection.run, policy, prepare, caller.on_event, is_new=selection.is_new,
-            rules=rules,
+            rules=rules_of(selection),
         )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from millrace.campaign.blocks import (
     would_be_late,
 )
 from millrace.campaign.inputs import RunInput
+from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run, waiting_trials
 from millrace.errors import (
     HostError,
@@ -53,11 +54,13 @@ TIME_LIMIT = "time"
 
 @dataclass(frozen=True)
 class Batch:
-    """The next trials of a run: the rest of a block, a whole block, or several blocks.
+    """The trials that a run attempts next; it then has ``total_blocks``.
 
-    ``plan`` contains these trials and their treatments; the run then has ``total_blocks``. A batch
-    ``resumes`` a started block. Where a server cannot be prepared, the trials fail at the step
-    ``preparation_step``; without one, the command ends.
+    ``plan`` has the trials and their treatments. Some may have ended: claiming passes over these
+    (``Store.claim``), over failed ones only without ``retry_failed``. A batch that ``resumes`` only
+    ends blocks that had started: no time limit stops it, and it records no ``Rules.extension``.
+    Where a server cannot be prepared, its trials fail at ``preparation_step``; without one, the
+    command ends.
     """
 
     plan: Plan
@@ -109,6 +112,16 @@ class Rules:
 
 
 DEFAULT_RULES = Rules()
+
+
+def rules_of(selection: RunSelection) -> Rules:
+    """Return the rules of an experiment's run, fixed or sequential."""
+    is_sequential = selection.plan.experiment.sequential
+    return Rules(
+        delete_unstarted_blocks=is_sequential,
+        with_observations=is_sequential,
+        extension=selection.extension,
+    )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from millrace.campaign.policies import sequential
 from millrace.campaign.policies.fixed import Fixed
 from millrace.campaign.policies.sequential import Sequential
 from millrace.campaign.resume import RunSelection, select_run
-from millrace.campaign.scheduler import Rules
+from millrace.campaign.scheduler import rules_of
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
@@ -128,13 +128,8 @@ class Laboratory:
 
     def _execute(self, store: Store, selection: RunSelection, *, retry_failed: bool) -> None:
         plan = selection.plan
-        is_sequential = plan.experiment.sequential
-        rules = Rules(
-            delete_unstarted_blocks=is_sequential,
-            with_observations=is_sequential,
-            extension=selection.extension,
-        )
-        policy = (Sequential if is_sequential else Fixed)(selection, retry_failed=retry_failed)
+        policy_of = Sequential if plan.experiment.sequential else Fixed
+        policy = policy_of(selection, retry_failed=retry_failed)
         scheduler.execute(
             store,
             selection.run,
@@ -142,7 +137,7 @@ class Laboratory:
             lambda plan, _stored: inputs_of(plan),
             self.events.append,
             is_new=selection.is_new,
-            rules=rules,
+            rules=rules_of(selection),
         )
 
     def _replace_servers(self, stop_after: int | None) -> None:
