@@ -8,7 +8,6 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from millrace.campaign.counting import CountSettings, count_settings
 from millrace.campaign.inputs import RunInput, trial_spec
@@ -39,28 +38,44 @@ _STORE_PAUSE_S = 3.0
 class Claimed:
     """A trial that this process executes now, and the id of its attempt.
 
-    ``together`` trials are measured together; ``is_base`` is what candidates are compared with.
+    ``round_size`` is the number of trials of its round, 1 where it has none: where fewer are
+    claimed, the others have ended. ``is_base`` is what candidates are compared with.
     ``count_settings`` is None where no instructions are counted.
     """
 
     attempt: int
     trial: PlannedTrial
     spec: TrialSpec
-    together: int = 1
+    round_size: int = 1
     is_base: bool = False
     count_settings: CountSettings | None = None
 
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of the trial's events."""
+    def began(self) -> TrialBegan:
+        """Return the event that the trial is measured from now on."""
         trial = self.trial
-        return {
-            "trial": trial.id,
-            "treatment": trial.treatment.label,
-            "treatment_id": trial.treatment.id,
-            "block": trial.block,
-            "position": trial.position,
-            "purpose": trial.purpose,
-        }
+        return TrialBegan(
+            trial=trial.id,
+            treatment=trial.treatment.label,
+            treatment_id=trial.treatment.id,
+            block=trial.block,
+            position=trial.position,
+            purpose=trial.purpose,
+        )
+
+    def ended(self, result: AttemptResult) -> TrialEnded:
+        """Return the event that the trial has this result."""
+        trial = self.trial
+        return TrialEnded(
+            trial=trial.id,
+            treatment=trial.treatment.label,
+            treatment_id=trial.treatment.id,
+            block=trial.block,
+            position=trial.position,
+            purpose=trial.purpose,
+            outcome=result.outcome,
+            failed_step=result.failed_step,
+            reason=result.reason,
+        )
 
 
 def execute_trials(
@@ -80,12 +95,14 @@ def execute_trials(
     """
     compare, ran = plan.experiment.compare, False
     finished = _finished(store, run) if retry_failed else frozenset()
-    for together in measured_together(plan.trials, plan.experiment.compared_factors):
+    for round_trials in measured_together(plan.trials, plan.experiment.compared_factors):
         # A server that failed alone in its round has no others left to take turns with.
-        again = retry_failed and finished.isdisjoint(stored_trial_id(run, t) for t in together)
+        retry_round = retry_failed and finished.isdisjoint(
+            stored_trial_id(run, trial) for trial in round_trials
+        )
         claimed = []
-        for trial in together:
-            attempt = claim(store, run, trial, retry_failed=again)
+        for trial in round_trials:
+            attempt = claim(store, run, trial, retry_failed=retry_round)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
                 is_base = (
@@ -95,7 +112,8 @@ def execute_trials(
                 settings = (
                     count_settings(store, run, trial, compare) if trial.purpose == "count" else None
                 )
-                claimed.append(Claimed(attempt, trial, spec, len(together), is_base, settings))
+                size = len(round_trials)
+                claimed.append(Claimed(attempt, trial, spec, size, is_base, settings))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
             ran = True
@@ -145,7 +163,7 @@ def _attempt(
     store: Store, claimed: Sequence[Claimed], emit: OnEvent, *, stop_at_host_errors: bool
 ) -> None:
     for each in claimed:
-        emit(TrialBegan(**each.fields()))
+        emit(each.began())
     try:
         results = execute_claimed(claimed, emit)
         for each, result in zip(claimed, results, strict=True):
@@ -160,16 +178,11 @@ def _attempt(
         with signals_held(), contextlib.suppress(MillraceError):
             store.finish_attempts([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
-    _store(store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit)
+    _store_results(
+        store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit
+    )
     for each, result in zip(claimed, results, strict=True):
-        emit(
-            TrialEnded(
-                **each.fields(),
-                outcome=result.outcome,
-                failed_step=result.failed_step,
-                reason=result.reason,
-            )
-        )
+        emit(each.ended(result))
         if each.spec.loops > 1 and not result.is_transient:
             KeptData.of(each.spec.name).remove()
 
@@ -183,7 +196,7 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     if first.slot is None:
         (only,) = trials
         return (execute_trial(only.spec, only.emit),)
-    if len(claimed) != first_claimed.together:
+    if len(claimed) != first_claimed.round_size:
         reason = "others that are measured together with it have a result already"
         left_out = AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason)
         return (left_out,) * len(claimed)
@@ -202,7 +215,7 @@ def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
     return lambda event: emit(replace(event, trial=claimed.trial.id))
 
 
-def _store(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
+def _store_results(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
     """Write the results of trials, which a signal does not interrupt.
 
     A full disk gets some seconds: the trials' own files have just been removed, but for the data of
