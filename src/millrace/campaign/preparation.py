@@ -132,20 +132,18 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 
 def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
-    attached_ones = (row.name for row in install.list_servers() if row.state == "attached")
-    others = {name: install.find(name) for name in attached_ones}
-    for each in plan.treatments if plan.experiment.slices else ():
-        for name in others.keys() & servers_of(plan.experiment, each).values():
+    attached_names = (row.name for row in install.list_servers() if row.state == "attached")
+    attached_servers = {name: install.find(name) for name in attached_names}
+    used = {each.id: set(servers_of(plan.experiment, each).values()) for each in plan.treatments}
+    for names in used.values() if plan.experiment.slices else ():
+        for name in attached_servers.keys() & names:
             raise UserError(
                 f"{name} is attached: millrace cannot start it for each round",
                 hint="measure in turns (--interleaved), or servers that millrace starts",
             )
-    on_others = tuple(
-        each
-        for each in plan.treatments
-        if others.keys() >= set(servers_of(plan.experiment, each).values())
-    )
-    treatment_inputs(replace(plan, treatments=on_others), others)
+    of_attached = (each for each in plan.treatments if attached_servers.keys() >= used[each.id])
+    # Only for its errors: the other servers may not be installed yet.
+    treatment_inputs(replace(plan, treatments=tuple(of_attached)), attached_servers)
 
 
 def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
@@ -181,10 +179,13 @@ def _treatment_input(
     }
     specs: list[ServerSpec] = []
     for role, server in of_roles.items():
+        # A workload's roles begin with the source.
         shared = replication.shared_options(specs[0]) if specs else {}
-        needed = {**shared, **required.get(role, {})}
-        of_role = (role, server, formats[role])
-        specs.append(_server_spec(experiment, treatment, workload, of_role, required=needed))
+        spec = _server_spec(
+            experiment, treatment, workload, role=role, server=server, table_format=formats[role],
+            required={**shared, **required.get(role, {})},
+        )  # fmt: skip
+        specs.append(spec)
     return PreparedTreatment(tuple(specs), workload)
 
 
@@ -192,11 +193,12 @@ def _server_spec(
     experiment: Experiment,
     treatment: Treatment,
     workload: ResolvedWorkload,
-    of_role: tuple[str, Server, TableFormat],
     *,
+    role: str,
+    server: Server,
+    table_format: TableFormat,
     required: Mapping[str, Level],
 ) -> ServerSpec:
-    role, server, table_format = of_role
     refuse_varied(treatment, role, table_format)
     version = None if isinstance(server, AttachedServer) else server.version
     wanted = configurations.laid_over(

@@ -31,7 +31,8 @@ def refuse_impossible(plan: Plan) -> None:
     listings = {row.name: row for row in install.list_servers()}
     found: dict[str, Diagnostic] = {}
     for treatment in plan.treatments:
-        source, replica = (listings[name] for name in servers_of(experiment, treatment).values())
+        names = servers_of(experiment, treatment)
+        source, replica = listings[names[SOURCE]], listings[names[REPLICA]]
         values = experiment.checked_workload.values(chosen(experiment, treatment))
         gtid = ReplicationSettings.model_validate(values).gtid
         if source.version is None or replica.version is None:
