@@ -69,9 +69,9 @@ def configuration_of(
     version: str | None,
 ) -> Configuration:
     """Return the configuration of a role, scaled to the data and its share of this host."""
-    # A round may have one more server, for its A/A trial.
-    servers_at_once = experiment.servers_at_once + int(experiment.slices)
-    servers_at_once *= len(experiment.checked_workload.roles)
+    # A round may have one more treatment, for its A/A trial.
+    treatments_at_once = experiment.treatments_at_once + int(experiment.slices)
+    servers_at_once = treatments_at_once * len(experiment.checked_workload.roles)
     resolved = configurations.resolve(
         str(levels_of_role(treatment.resolved, role)[CONFIGURATION]),
         family=family,

@@ -67,7 +67,7 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
 def _with_aa_trial(
     trials: Sequence[PlannedTrial], plan: Plan, base: Treatment, block: int
 ) -> list[PlannedTrial]:
-    """Return the trials with one of the base in its group's block; as they are in a full round."""
+    """Return the trials with an A/A trial of the base in a block; unchanged for a full round."""
     compared = plan.experiment.compared_factors
     control = PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
     fixed = fixed_factors(base, compared)

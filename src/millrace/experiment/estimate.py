@@ -135,7 +135,7 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, 
     """Return the seconds of a trial by treatment id."""
     workload = plan.experiment.checked_workload
     in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
-    at_once = plan.experiment.servers_at_once
+    at_once = plan.experiment.treatments_at_once
     return {
         each.id: _trial_s(
             workload,

@@ -125,7 +125,7 @@ class Experiment:
         return parse_workload(self.workload)
 
     @property
-    def servers_at_once(self) -> int:
+    def treatments_at_once(self) -> int:
         """The number of treatments whose servers are on the host at the same time, at most."""
         if not self.slices:
             return 1
@@ -200,7 +200,7 @@ class Plan:
 
     def share_of_time(self, trial: PlannedTrial) -> float:
         """Return a trial's share of the time until it ends: those of a round end together."""
-        return 1.0 if trial.slot is None else 1 / self.experiment.servers_at_once
+        return 1.0 if trial.slot is None else 1 / self.experiment.treatments_at_once
 
     def only(self, trials: Iterable[PlannedTrial], *, after: int = 0) -> Plan:
         """Return the plan with these trials alone, at the positions from ``after`` on."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
-from millrace.experiment.diagnostics import Diagnostics
+from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.plan import with_slices
-from millrace.experiment.settings import Settings
+from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
     INSTRUCTIONS,
@@ -95,14 +95,10 @@ def parse(
         raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
     chosen = _scale(path, checked, scale)
     settings = _overridden(checked.at(chosen), overrides)
-    assert settings.base is not None
     compared = settings.factors[checked.compared]
     if overrides.candidate is not None:
         compared = _one_candidate(compared, _level(compared, settings.base), overrides.candidate)
     factors = tuple({**settings.factors, compared.name: compared}.values())
-    assert settings.blocks is not None
-    assert settings.profile_blocks is not None
-    assert settings.margin_percent is not None
     is_sequential = (
         overrides.blocks is None
         and (settings.blocks > MOST_FIXED_BLOCKS or settings.max_time_s is not None)
@@ -111,16 +107,11 @@ def parse(
     design = _design(checked, overrides)
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
-    workload = with_sizes(checked.workload) if compresses(factors) else checked.workload
-    if int(settings.parameters.get(LOOPS, 1)) > 1:
-        workload = with_loops(workload)
-    if settings.parameters.get(DROP_AFTER) == "on":
-        workload = with_drop(workload)
     experiment = Experiment(
         name=checked.name,
         title=checked.title,
         scale=chosen or AS_WRITTEN,
-        workload=in_slices(workload) if requires_slices else workload,
+        workload=_workload_of(checked, settings, factors, slices=requires_slices),
         configurations=_used(factors, checked.definitions),
         factors=factors,
         compare=Compare(checked.compared, _level(compared, settings.base)),
@@ -145,6 +136,18 @@ def parse(
     if design is not None or _has_attached(experiment, context):
         return experiment
     return with_slices(experiment)
+
+
+def _workload_of(
+    checked: Checked, settings: Settings, factors: Iterable[Factor], *, slices: bool
+) -> Table:
+    """Return the definition of the workload with what the settings add to it."""
+    workload = with_sizes(checked.workload) if compresses(factors) else checked.workload
+    if int(settings.parameters.get(LOOPS, 1)) > 1:
+        workload = with_loops(workload)
+    if settings.parameters.get(DROP_AFTER) == "on":
+        workload = with_drop(workload)
+    return in_slices(workload) if slices else workload
 
 
 def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> None:
@@ -257,7 +260,7 @@ def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
     )
 
 
-def _overridden(settings: Settings, overrides: Overrides) -> Settings:
+def _overridden(settings: CompleteSettings, overrides: Overrides) -> CompleteSettings:
     return replace(
         settings,
         blocks=overrides.blocks or overrides.max_blocks or settings.blocks,

@@ -69,11 +69,11 @@ def refuse_unfit(experiment: Experiment, values: Iterable[Values]) -> None:
 
 
 def _design(experiment: Experiment) -> Iterator[Diagnostic]:
-    name = experiment.compare.factor
-    if not 2 <= experiment.servers_at_once <= MOST_SLOTS:
+    name, at_once = experiment.compare.factor, experiment.treatments_at_once
+    if not 2 <= at_once <= MOST_SLOTS:
         yield Diagnostic(
             f"factors.{name}",
-            f"{experiment.servers_at_once} levels: a round has 2 to {MOST_SLOTS} servers at once",
+            f"{at_once} levels: a round has 2 to {MOST_SLOTS} servers at once",
             "fewer levels; --candidate LEVEL takes one of several",
         )
     differs = (each.name for each in experiment.factors if len(each.levels) > 1)
@@ -128,7 +128,7 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
             "throughput of several servers in turns is not steady",
             'warmup = "time", and warmup_s',
         )
-    if any(each.time_s * experiment.servers_at_once > MOST_S for each in driven):
+    if any(each.time_s * experiment.treatments_at_once > MOST_S for each in driven):
         yield Diagnostic(
             "parameters.time_s",
             f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
@@ -150,7 +150,7 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
         )
 
 
-def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
+def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
     workload, data = experiment.checked_workload, experiment.checked_workload.data
     if data is None or [phase.kind for phase in workload.phases].count("load_data") != 1:
         yield Diagnostic(
@@ -166,36 +166,34 @@ def _loads(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]
             "the load generator cannot slow a load down",
             "a slowdown by an option, or interleaved trials",
         )
-    for each in values:
-        if each.get("load_mode", _LOCAL) != _LOCAL:
+    most_bytes, pool = _most_table_bytes(experiment)
+    for values in every:
+        if values.get("load_mode", _LOCAL) != _LOCAL:
             yield Diagnostic(
                 "factors.load_mode",
                 "a server that reads a file itself cannot wait for its turn",
                 f'load_mode = "{_LOCAL}"',
             )
-        if each.get("transport", _SOCKET) != _SOCKET:
+        if values.get("transport", _SOCKET) != _SOCKET:
             yield Diagnostic(
                 "factors.transport",
                 "only a Unix socket shows which rows a server has read, where a slice ends",
                 f'transport = "{_SOCKET}"',
             )
-        yield from _compression(each)
-        engine = str(each.get("engine", _prompt_engine()))
+        yield from _compression(values)
+        engine = str(values.get("engine", _engine_without_backlog()))
         if _defers_work(engine):
             yield Diagnostic(
                 "factors.engine",
                 f"{engine} may do some of the work of a load later, in the slices of other servers",
-                f'engine = "{_prompt_engine()}"',
+                f'engine = "{_engine_without_backlog()}"',
             )
             continue
-        default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
-        most_bytes = min((default_bytes, *(each // 2 for each in _buffer_pools(experiment))))
-        if data.table_bytes(int(each["rows"]), engine) > most_bytes:
+        if data.table_bytes(int(values["rows"]), engine) > most_bytes:
             yield Diagnostic(
                 "parameters.rows",
-                f"the table is larger than {readable_size(most_bytes)}, half of the "
-                f"{'default' if most_bytes == default_bytes else 'smallest'} buffer pool: a "
-                "server would write it to the disk in the slices of the others",
+                f"the table is larger than {readable_size(most_bytes)}, half of the {pool} "
+                "buffer pool: a server would write it to the disk in the slices of the others",
                 f"rows = {most_bytes // data.table_bytes(1, engine):_} or fewer",
             )
 
@@ -219,6 +217,13 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
         )
 
 
+def _most_table_bytes(experiment: Experiment) -> tuple[int, str]:
+    """Return half of the smallest buffer pool, and the word for that pool in messages."""
+    default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
+    most_bytes = min((default_bytes, *(size // 2 for size in _buffer_pools(experiment))))
+    return most_bytes, "default" if most_bytes == default_bytes else "smallest"
+
+
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
     pools = {storage.pool_option for storage in databases.storages()}
@@ -233,7 +238,7 @@ def _buffer_pools(experiment: Experiment) -> Iterator[int]:
                 yield parse_size(str(size))
 
 
-def _prompt_engine() -> str:
+def _engine_without_backlog() -> str:
     return databases.storages()[0].engine
 
 
@@ -262,12 +267,12 @@ def _statements(experiment: Experiment, values: Values) -> Iterator[Diagnostic]:
             "columns: it falls into the slices of the others",
             "a test that reads, inserts rows or updates columns without an index",
         )
-    elif "simple write" in kinds and _defers_work(values.get("engine", _prompt_engine())):
+    elif "simple write" in kinds and _defers_work(values.get("engine", _engine_without_backlog())):
         yield Diagnostic(
             "factors.engine",
             f"{test} writes, and {values['engine']} may do some of that work later, such as "
             "merging its files, in the slices of other servers",
-            f'engine = "{_prompt_engine()}", or a test that reads',
+            f'engine = "{_engine_without_backlog()}", or a test that reads',
         )
     elif "simple write" in kinds and clients > 1:
         yield Diagnostic(

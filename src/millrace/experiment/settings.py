@@ -50,6 +50,16 @@ class Settings:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompleteSettings(Settings):
+    """Settings of which only ``max_time_s`` may be unset."""
+
+    blocks: int
+    profile_blocks: int
+    margin_percent: float
+    base: Level
+
+
 def read_settings(
     errors: Diagnostics, where: str, table: Table, vocabulary: Vocabulary, *, parameters: Table
 ) -> Settings:

@@ -18,6 +18,7 @@ from millrace.experiment.levels import (
 )
 from millrace.experiment.model import MAX_NAME_LENGTH, Factor
 from millrace.experiment.settings import (
+    CompleteSettings,
     Settings,
     read_scale,
     read_settings,
@@ -59,10 +60,10 @@ Definitions = Mapping[str, Table]
 class ValidationContext:
     """The names that an experiment may refer to outside its file.
 
-    The names of servers, the shipped configurations, the check of configurations defined in the
-    file (definitions, known ones), the check of a varied option (place, name, level), the published
-    studies, the collectors that a trial may have, names that stand for the newest server of a
-    suite, and the attached servers.
+    ``configurations`` are the shipped ones; ``check_configurations`` checks those defined in the
+    file (definitions, known ones), ``check_option`` a varied option (place, name, level).
+    ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
+    their newest server, ``attached`` are servers that millrace does not start.
     """
 
     servers: Collection[str]
@@ -94,16 +95,20 @@ class Checked:
     roles: tuple[str, ...]
     tls: Mapping[str, Tls]
 
-    def at(self, scale: str | None) -> Settings:
+    def at(self, scale: str | None) -> CompleteSettings:
         """Return the settings at a scale, with defaults filled in."""
         settings = self.root if scale is None else self.root.under(self.scales[scale])
         factors = completed(settings.factors, self.roles)
-        return replace(
-            settings,
+        assert settings.base is not None  # a file without one has a diagnostic
+        return CompleteSettings(
+            where=settings.where,
             blocks=settings.blocks or DEFAULT_BLOCKS,
+            max_time_s=settings.max_time_s,
             profile_blocks=settings.profile_blocks or 0,
             margin_percent=settings.margin_percent or DEFAULT_MARGIN_PERCENT,
+            base=settings.base,
             factors={factor.name: factor for factor in factors},
+            parameters=settings.parameters,
         )
 
 
@@ -134,8 +139,8 @@ def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnos
         name: read_scale(errors, f"scales.{name}", raw, vocabulary)
         for name, raw in errors.table("scales", document.get("scales", {})).items()
     }
-    scales_are_unread = not scales and errors.has_error_at("scales")
-    for scale in () if scales_are_unread else scales.values() or (Settings(),):
+    has_none = not scales and not errors.has_error_at("scales")  # rather than unreadable ones
+    for scale in (Settings(),) if has_none else scales.values():
         require_complete(errors, root.under(scale), vocabulary)
         _base(errors, root, scale, compared, vocabulary)
     checked = Checked(

@@ -152,7 +152,7 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
     mixed = BY_DEFAULT.replace('"point-query"', '"point-query", "update-index"')
     made = read_text(tmp_path, mixed)
     assert (made.slices, made.requires_slices) == (True, False)
-    assert made.servers_at_once == 2
+    assert made.treatments_at_once == 2
     plan = with_aa_trials(expand(replace(made, blocks=12), seed=1))
     sliced = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is not None}
     alone = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is None}

@@ -266,7 +266,7 @@ def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) 
         )
     )
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
-    assert made.plan.experiment.servers_at_once == 4
+    assert made.plan.experiment.treatments_at_once == 4
     for block in range(4):
         trials = [each for each in made.plan.trials if each.block == block]
         assert [each.slot for each in trials] == [0, 1, 2, 3]
@@ -292,4 +292,4 @@ def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials(tmp_path: Pat
     wanted = Alignments((Alignment("protocol", {"protocol": "text"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=9)
     assert {each.slot for each in made.plan.trials} == {None}
-    assert made.plan.experiment.servers_at_once == 1
+    assert made.plan.experiment.treatments_at_once == 1
