@@ -33,12 +33,12 @@ _COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPP
 @pytest.mark.parametrize("odd", [-1, -1e-20, 1e20, 2.0**63])
 def test_counts_that_no_client_reaches_are_refused(name: str, odd: float) -> None:
     run = _SMALL.build()
-    checked.stored_run(run)
+    checked.require_consistent_run(run)
     first, *others = run.attempts
     kept = [each for each in first.measurements if each.name != name]
     first = replace(first, measurements=(*kept, MeasurementRecord(name, odd, "server")))
     with pytest.raises(NotARecord, match=name):
-        checked.stored_run(replace(run, attempts=(first, *others)))
+        checked.require_consistent_run(replace(run, attempts=(first, *others)))
 
 
 @pytest.mark.parametrize("longest_s", [0.0, 5e-324, 1e-300, 1e20])
@@ -66,7 +66,7 @@ def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None
         )
         for each in run.attempts
     )
-    checked.stored_run(replace(run, attempts=attempts))
+    checked.require_consistent_run(replace(run, attempts=attempts))
     (found,) = explain(replace(run, attempts=attempts), factor="server", base=A, candidate=B)
     assert not found.a.trials
 
@@ -171,4 +171,6 @@ def test_levels_without_what_they_stand_for_are_refused() -> None:
     run = _SMALL.build()
     first, *others = run.treatments
     with pytest.raises(NotARecord, match="has no level of server"):
-        checked.stored_run(replace(run, treatments=(replace(first, resolved={}), *others)))
+        checked.require_consistent_run(
+            replace(run, treatments=(replace(first, resolved={}), *others))
+        )

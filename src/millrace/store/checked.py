@@ -65,7 +65,7 @@ def record(kind: type[T], /, **values: Any) -> T:
     try:
         made: T = adapter(cast(Any, kind)).validate_python(values)
     except ValidationError as error:
-        raise NotARecord(f"{kind.__name__}: {first(error)}") from error
+        raise NotARecord(f"{kind.__name__}: {first_problem(error)}") from error
     return made
 
 
@@ -74,7 +74,7 @@ def from_json(kind: type[T], content: bytes) -> T:
     try:
         made: T = adapter(cast(Any, kind)).validate_json(content, strict=True)
     except ValidationError as error:
-        raise NotARecord(first(error)) from error
+        raise NotARecord(first_problem(error)) from error
     return made
 
 
@@ -88,30 +88,30 @@ def document(where: str, model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise NotARecord(f"{where}.{first(error)}") from error
+        raise NotARecord(f"{where}.{first_problem(error)}") from error
 
 
-def first(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
     """Return the first problem of an error, with its place where that is known."""
     one = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in one["loc"])
     return f"{where}: {one['msg']}" if where else one["msg"]
 
 
-def run(checked: RunRecord) -> RunRecord:
+def valid_run(run: RunRecord) -> RunRecord:
     """Return the run if its documents can be read by key; raise NotARecord otherwise."""
-    _instant(f"run {checked.id}: created_utc", checked.created_utc)
-    for name in (checked.id, checked.name, checked.scale):
+    _instant(f"run {run.id}: created_utc", run.created_utc)
+    for name in (run.id, run.name, run.scale):
         if not name or not name.isprintable() or len(name) > _LONGEST_NAME:
             raise NotARecord(f"{name!r} cannot be the name of a run")
-    if not 0 < checked.margin < 1:
-        raise NotARecord(f"run {checked.id}: margin is {checked.margin}")
-    if not 0 <= checked.blocks <= MOST_BLOCKS:
-        raise NotARecord(f"run {checked.id}: blocks is {checked.blocks}")
-    return checked
+    if not 0 < run.margin < 1:
+        raise NotARecord(f"run {run.id}: margin is {run.margin}")
+    if not 0 <= run.blocks <= MOST_BLOCKS:
+        raise NotARecord(f"run {run.id}: blocks is {run.blocks}")
+    return run
 
 
-def stored_run(stored: StoredRun) -> None:
+def require_consistent_run(stored: StoredRun) -> None:
     """Raise NotARecord where parts of a run contradict each other or cannot be read by key."""
     for problem in _contradictions(stored):
         raise NotARecord(f"run {stored.run.id}: {problem}")
@@ -182,64 +182,63 @@ def _of_attempt(attempt: StoredAttempt) -> Iterator[str]:
             yield f"{where}: {measured.name} counts errors of an unknown code"
 
 
-def series(checked: SeriesRecord) -> SeriesRecord:
+def valid_series(series: SeriesRecord) -> SeriesRecord:
     """Return the series of a history; raise NotARecord where its margin is not a fraction."""
-    if not 0 < checked.margin < 1:
-        raise NotARecord(f"series {checked.id}: margin is {checked.margin}")
-    return checked
+    if not 0 < series.margin < 1:
+        raise NotARecord(f"series {series.id}: margin is {series.margin}")
+    return series
 
 
-def change(checked: ChangeRecord) -> ChangeRecord:
+def valid_change(change: ChangeRecord) -> ChangeRecord:
     """Return the change of a level; raise NotARecord for invalid instants and ratios."""
-    where = f"change {checked.id}"
-    _instant(where, checked.found_utc)
-    again = checked.remeasured
+    where = f"change {change.id}"
+    _instant(where, change.found_utc)
+    again = change.remeasured
     if again is not None:
         _instant(where, again.utc)
     known = [again.ratio, again.low, again.high] if again else []
-    ratios = [checked.ratio, checked.low, checked.high, *known]
+    ratios = [change.ratio, change.low, change.high, *known]
     if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
         raise NotARecord(f"{where}: a ratio is not above 0, or not finite")
-    return checked
+    return change
 
 
-def point(checked: PointRecord) -> None:
+def require_valid_point(point: PointRecord) -> None:
     """Raise NotARecord for a point of wrong types or without a ratio; quickly, without a model."""
-    of = checked
-    if not all(type(getattr(of, name)) in types for name, types in _POINT_TYPES):
-        raise NotARecord(f"point {of.label!r} has a value of a wrong type")
-    ratios = (of.ratio, of.low, of.high)
+    if not all(type(getattr(point, name)) in types for name, types in _POINT_TYPES):
+        raise NotARecord(f"point {point.label!r} has a value of a wrong type")
+    ratios = (point.ratio, point.low, point.high)
     if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
-        raise NotARecord(f"point {of.label}: a ratio is not above 0, or not finite")
-    if not (of.log_sd is None or 0 <= of.log_sd <= _LARGEST):
-        raise NotARecord(f"point {of.label}: log_sd is {of.log_sd}")
+        raise NotARecord(f"point {point.label}: a ratio is not above 0, or not finite")
+    if not (point.log_sd is None or 0 <= point.log_sd <= _LARGEST):
+        raise NotARecord(f"point {point.label}: log_sd is {point.log_sd}")
 
 
-def history_part(part: HistoryPart, runs: Collection[str]) -> None:
+def require_consistent_part(part: HistoryPart, runs: Collection[str]) -> None:
     """Raise NotARecord where points and changes contradict each other or are of unknown runs."""
     for problem in _contradictions_of(part, runs):
         raise NotARecord(problem)
-    for each in part.series:
-        series(each)
-    for _, each_point in part.points:
-        point(each_point)
-        date_of(each_point.run_id, each_point.at_utc)
-    for each_change in part.changes:
-        change(each_change)
+    for series in part.series:
+        valid_series(series)
+    for _, point in part.points:
+        require_valid_point(point)
+        require_valid_date(point.run_id, point.at_utc)
+    for change in part.changes:
+        valid_change(change)
 
 
 def _contradictions_of(part: HistoryPart, runs: Collection[str]) -> Iterator[str]:
     known, states = {each.id for each in part.series}, {each.id for each in part.states}
-    places = [(of, point.label) for of, point in part.points]
+    keys = [(of, point.label) for of, point in part.points]
     yield from duplicates("series", [each.id for each in part.series])
     yield from duplicates("state", [each.id for each in part.states])
-    yield from duplicates("point", places)
+    yield from duplicates("point", keys)
     yield from duplicates("point", [(of, p.run_id, p.place) for of, p in part.points])
     yield from duplicates("change", [change.id for change in part.changes])
     for of, point in part.points:
         if of not in known or point.state not in states or point.run_id not in runs:
             yield f"point {point.label} is of an unknown series, state or run"
-    of_points = set(places)
+    of_points = set(keys)
     for change in part.changes:
         # It stands in commands that reports recommend.
         if _CHANGE_ID.fullmatch(change.id) is None:
@@ -262,7 +261,7 @@ _POINT_TYPES = tuple(
 )
 
 
-def date_of(run_id: str, at_utc: str) -> None:
+def require_valid_date(run_id: str, at_utc: str) -> None:
     """Raise NotARecord where the date of a recorded run is invalid."""
     _instant(f"recorded run {run_id!r}", at_utc)
 

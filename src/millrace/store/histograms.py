@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from millrace import safe_json
 from millrace.store import checked
 from millrace.store.checked import OF_A_FILE, NotARecord
-from millrace.store.records import AttemptResult, HistogramRecord
+from millrace.store.records import AttemptResult, HistogramRecord, NewArtefact
 
 KIND = "histograms"
 ROLE = "client"
@@ -15,10 +15,10 @@ ROLE = "client"
 _RECORDS = TypeAdapter(tuple[HistogramRecord, ...])
 
 
-def as_artefact(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the (kind, role, bytes) to store for an attempt; nothing without histograms."""
+def as_artefact(result: AttemptResult) -> Iterator[NewArtefact]:
+    """Yield the file to store for an attempt; nothing without histograms."""
     if result.histograms:
-        yield KIND, ROLE, _RECORDS.dump_json(result.histograms)
+        yield NewArtefact(KIND, ROLE, _RECORDS.dump_json(result.histograms))
 
 
 def parse(content: bytes) -> tuple[HistogramRecord, ...]:
@@ -26,7 +26,7 @@ def parse(content: bytes) -> tuple[HistogramRecord, ...]:
     try:
         return _RECORDS.validate_json(content)
     except ValidationError as error:
-        raise NotARecord(checked.first(error)) from error
+        raise NotARecord(checked.first_problem(error)) from error
 
 
 def check(content: bytes) -> None:

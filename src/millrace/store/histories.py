@@ -27,7 +27,7 @@ from millrace.store.history_records import (
 from millrace.store.history_rows import MOST_NAMED, Recordings
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
-Place = tuple[str, str]  # a series' id and the label of a point
+PointKey = tuple[str, str]  # a series' id and the label of a point
 
 _AT_ONCE = 10_000  # rows
 
@@ -52,20 +52,27 @@ class Histories:
         Where the run's blocks have changed, its points replace the old ones. Raises UserError for a
         run that was recorded under other labels.
         """
-        run_id = part.points[0][1].run_id
+        _, first = part.points[0]
+        run_id = first.run_id
         new = {(series, point.label): point.n_blocks for series, point in part.points}
         with self._writing() as connection:
             old = _blocks_of(connection, run_id)
             _refuse_other_labels(self._path, run_id, old, new)
             taken = _taken(connection, part)
             counted = Counter(run for run in taken.values() if run != run_id)
-            free = [each for each in part.points if taken.get(_place(each), run_id) == run_id]
-            if old and all(old.get(_place(each)) == each[1].n_blocks for each in free):
-                return Recorded(0, 0, len(free), counted)
+            recordable = [
+                (series, point)
+                for series, point in part.points
+                if taken.get((series, point.label), run_id) == run_id
+            ]
+            recordable_keys = [(series, point.label) for series, point in recordable]
+            if old and all(old.get(key) == new[key] for key in recordable_keys):
+                return Recorded(added=0, replaced=0, present=len(recordable), taken=counted)
             _delete_points(connection, run_id)
-            history_rows.insert_part(connection, only(part, free))
-        replaced = sum(_place(each) in old for each in free)
-        return Recorded(len(free) - replaced, replaced, 0, counted)
+            history_rows.insert_part(connection, only(part, recordable))
+        replaced = sum(key in old for key in recordable_keys)
+        added = len(recordable) - replaced
+        return Recorded(added=added, replaced=replaced, present=0, taken=counted)
 
     def forget(self, run_id: str) -> int:
         """Remove the points of a run, and series that become empty; return the number of points."""
@@ -188,8 +195,8 @@ def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[s
     taken = _taken(connection, part)
     recorded = set(connection.scalars(select(_RECORDINGS.c.run_id)))
     new = set(of_runs) - recorded
-    free = [each for each in part.points if _place(each) not in taken and each[1].run_id in new]
-    added = only(part, free)
+    points = [(of, p) for of, p in part.points if (of, p.label) not in taken and p.run_id in new]
+    added = only(part, points)
     history_rows.insert_part(connection, added)
     known = {each.id for each in _changes(connection)}
     _keep(connection, [each for each in added.changes if each.id not in known])
@@ -199,23 +206,18 @@ def only(part: HistoryPart, points: Sequence[tuple[str, PointRecord]]) -> Histor
     """Return ``part`` reduced to these points and to what they refer to."""
     series = {series for series, _ in points}
     states = {point.state for _, point in points}
-    places = {_place(each) for each in points}
+    keys = {(series, point.label) for series, point in points}
     return replace(
         part,
         points=tuple(points),
         series=tuple(each for each in part.series if each.id in series),
         states=tuple(each for each in part.states if each.id in states),
-        changes=tuple(each for each in part.changes if (each.series, each.label) in places),
+        changes=tuple(each for each in part.changes if (each.series, each.label) in keys),
     )
 
 
-def _place(each: tuple[str, PointRecord]) -> Place:
-    series, point = each
-    return series, point.label
-
-
-def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
-    wanted = {_place(each) for each in part.points}
+def _taken(connection: Connection, part: HistoryPart) -> dict[PointKey, str]:
+    wanted = {(series, point.label) for series, point in part.points}
     labels = {label for _, label in wanted}
     query = select(_SERIES.c.key, _POINTS.c.label, _RECORDINGS.c.run_id).select_from(_OF_RUNS)
     if len(labels) <= MOST_NAMED:
@@ -224,14 +226,14 @@ def _taken(connection: Connection, part: HistoryPart) -> dict[Place, str]:
     return {(row.key, row.label): row.run_id for row in rows if (row.key, row.label) in wanted}
 
 
-def _blocks_of(connection: Connection, run_id: str) -> dict[Place, int]:
+def _blocks_of(connection: Connection, run_id: str) -> dict[PointKey, int]:
     query = select(_SERIES.c.key, _POINTS.c.label, _POINTS.c.n_blocks).select_from(_OF_RUNS)
     query = query.where(_RECORDINGS.c.run_id == run_id)
     return {(row.key, row.label): row.n_blocks for row in connection.execute(query)}
 
 
 def _refuse_other_labels(
-    path: Path, run_id: str, old: Mapping[Place, int], new: Mapping[Place, int]
+    path: Path, run_id: str, old: Mapping[PointKey, int], new: Mapping[PointKey, int]
 ) -> None:
     before = dict.fromkeys(label for _, label in old)
     if before and not before.keys() & {label for _, label in new}:

@@ -36,7 +36,7 @@ _CHANGE = (
 def series_record(row: AnyRow) -> SeriesRecord:
     """Return the series in a row."""
     named = {name: getattr(row, name) for name in _SERIES}
-    return checked.series(checked.record(SeriesRecord, id=row.key, **named))
+    return checked.valid_series(checked.record(SeriesRecord, id=row.key, **named))
 
 
 def state_record(row: AnyRow) -> StateRecord:
@@ -47,7 +47,7 @@ def state_record(row: AnyRow) -> StateRecord:
 def change_record(row: AnyRow) -> ChangeRecord:
     """Return the change in a row that has its series' ``key``."""
     named = {name: getattr(row, name) for name in _CHANGE}
-    return checked.change(
+    return checked.valid_change(
         checked.record(ChangeRecord, series=row.key, remeasured=row.remeasured, **named)
     )
 
@@ -74,7 +74,7 @@ class Recordings:
         table = schema.history_recordings
         ordered = connection.execute(select(table).order_by(table.c.at_utc, table.c.id)).all()
         for row in ordered:
-            checked.date_of(row.run_id, row.at_utc)
+            checked.require_valid_date(row.run_id, row.at_utc)
         self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
 
     def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
@@ -85,12 +85,17 @@ class Recordings:
         return tuple(self.point(row, states) for row in ordered)
 
     def point(self, row: Sequence[Any], states: Mapping[int, str]) -> PointRecord:
-        _, recording, place, label, *measured, state = row
+        (
+            _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state,
+        ) = row  # fmt: skip
         if recording not in self._runs or state not in states:
             raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
         _, at_utc, run_id = self._runs[recording]
-        made = PointRecord(label, at_utc, run_id, place, *[*measured, states[state]])
-        checked.point(made)
+        made = PointRecord(
+            label=label, at_utc=at_utc, run_id=run_id, place=place, level=level, build=build,
+            ratio=ratio, low=low, high=high, n_blocks=n_blocks, log_sd=log_sd, state=states[state],
+        )  # fmt: skip
+        checked.require_valid_point(made)
         return made
 
 

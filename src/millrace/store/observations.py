@@ -16,16 +16,16 @@ from millrace.model.roles import MEASURED
 from millrace.model.steady_limits import SteadyLimits
 from millrace.store import checked
 from millrace.store.checked import OF_A_FILE
-from millrace.store.records import AttemptResult, InstanceRecord
+from millrace.store.records import AttemptResult, InstanceRecord, NewArtefact
 
 KIND = "observations"
 
 
-def as_artefacts(result: AttemptResult) -> Iterator[tuple[str, str, bytes]]:
-    """Yield the (kind, role, bytes) to store for an attempt: one file for each observed server."""
+def as_artefacts(result: AttemptResult) -> Iterator[NewArtefact]:
+    """Yield the files to store for an attempt: one for each observed server."""
     for role, observed in result.observations.items():
         if observed:
-            yield KIND, role, _content(observed)
+            yield NewArtefact(KIND, role, _content(observed))
 
 
 def parse(content: bytes) -> Observations:
@@ -35,7 +35,7 @@ def parse(content: bytes) -> Observations:
     try:
         return Observations.model_validate(document if version == VERSION else {"version": version})
     except ValidationError as error:
-        raise checked.NotARecord(f"{KIND}.{checked.first(error)}") from error
+        raise checked.NotARecord(f"{KIND}.{checked.first_problem(error)}") from error
 
 
 def readable(observed: Mapping[str, object]) -> Mapping[str, object]:

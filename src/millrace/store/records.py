@@ -7,7 +7,7 @@ can be derived is stored: rates, ratios and verdicts come from ``millrace.analys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -78,7 +78,7 @@ class RunRecord:
     def design(self) -> Design:
         """The rule that last decided the number of blocks; fixed where none was recorded."""
         later = (each.design for each in self.spec.extensions or () if each.design is not None)
-        *_, last = (self.spec.design, *later)
+        last = [self.spec.design, *later][-1]
         return Design(kind="fixed", blocks=self.blocks) if last is None else last
 
     @property
@@ -220,15 +220,23 @@ class HistogramRecord:
     sum_s: float
 
 
+class NewArtefact(NamedTuple):
+    """A file to store."""
+
+    kind: str
+    role: str
+    content: bytes
+
+
 @dataclass(frozen=True)
 class AttemptResult:
     """The result of an attempt, written in one transaction after the trial is over.
 
     ``failed_step`` and ``reason`` are set when ``outcome`` is not ``finished``; ``log_tail`` is the
-    end of the server's own log. ``artefacts`` are the files to store, as (kind, role, bytes);
-    ``histograms`` and the ``observations`` of each role (plain data, see millrace.collect) become
-    one more file each. ``is_transient`` marks a failure of the host, after which a later attempt
-    may succeed; it is not stored.
+    end of the server's own log. ``artefacts`` are the files to store; ``histograms`` and the
+    ``observations`` of each role (plain data, see millrace.collect) become one more file each.
+    ``is_transient`` marks a failure of the host, after which a later attempt may succeed; it is not
+    stored.
     """
 
     outcome: Outcome
@@ -238,7 +246,7 @@ class AttemptResult:
     failed_step: str | None = None
     reason: str | None = None
     log_tail: str | None = None
-    artefacts: tuple[tuple[str, str, bytes], ...] = ()
+    artefacts: tuple[NewArtefact, ...] = ()
     histograms: tuple[HistogramRecord, ...] = ()
     observations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_transient: bool = False

@@ -50,7 +50,7 @@ def run_row(run: RunRecord) -> dict[str, Any]:
 
 def run_record(row: AnyRow) -> RunRecord:
     """Return the checked run in a row."""
-    return checked.run(
+    return checked.valid_run(
         checked.record(
             RunRecord,
             **{name: getattr(row, name) for name in _RUN_COLUMNS},
@@ -218,7 +218,7 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
         trials=tuple(_of_columns(TrialRecord, row) for row in planned[trials]),
         attempts=_stored_attempts(connection, mine),
     )
-    checked.stored_run(stored)
+    checked.require_consistent_run(stored)
     return stored
 
 

@@ -190,9 +190,9 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
         if run.run.id != entry.id:
             raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
         _refuse_unusable_id(path, entry)
-        checked.run(run.run)
+        checked.valid_run(run.run)
         _refuse_future(run.run)
-        checked.stored_run(run)
+        checked.require_consistent_run(run)
     except NotARecord as error:
         raise wrong(path, f"{entry.file} is wrong: {error}") from error
     return run
@@ -235,7 +235,7 @@ def _history(archive: Archive, manifest: _Manifest) -> HistoryPart:
     content = _document(archive, entry.file, entry.sha256)
     try:
         part = checked.from_json(HistoryPart, content)
-        checked.history_part(part, {entry.id for entry in manifest.runs})
+        checked.require_consistent_part(part, {entry.id for entry in manifest.runs})
     except NotARecord as error:
         raise wrong(archive.path, f"{entry.file} is wrong: {error}") from error
     return part

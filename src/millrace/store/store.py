@@ -218,8 +218,8 @@ class Store(StoreReader):
 
     def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
         return tuple(
-            ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
-            for kind, role, content in (
+            ArtefactRecord(new.kind, self.artefacts.keep(new.content), len(new.content), new.role)
+            for new in (
                 *result.artefacts,
                 *histograms.as_artefact(result),
                 *observations.as_artefacts(result),

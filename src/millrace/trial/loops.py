@@ -16,6 +16,7 @@ from millrace.model.events import LoopEnded
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.loops import KIND, LoopOperation, LoopRecord, parse
+from millrace.store.records import NewArtefact
 from millrace.trial.hooks import LiveServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.sizes import directory_bytes
@@ -121,7 +122,7 @@ class Loops:
     def _keep_figures(self) -> tuple[LoopRecord, ...]:
         """Make the figures a file of the attempt, and return them."""
         content = self.kept.progress()
-        self.trial.outputs.artefacts.append((KIND, self.server.role, content))
+        self.trial.outputs.artefacts.append(NewArtefact(KIND, self.server.role, content))
         return parse(content)
 
 

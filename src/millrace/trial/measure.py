@@ -9,7 +9,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.events import DriveInterval, DriveResult, Event, LoadResult, Mark
 from millrace.loadgen.spec import LoadSpec
 from millrace.model import measurements as names
-from millrace.store.records import StepRecord
+from millrace.store.records import NewArtefact, StepRecord
 from millrace.trial import (
     collection,
     cpu_idle_hook,
@@ -49,7 +49,7 @@ class _Series(MeasurementHook):
     def keep(self, outputs: TrialOutputs, role: str) -> None:
         if self._lines:
             lines = "".join(f"{line}\n" for line in self._lines)
-            outputs.artefacts.append(("series", role, lines.encode()))
+            outputs.artefacts.append(NewArtefact("series", role, lines.encode()))
 
 
 def _series_hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:

@@ -15,6 +15,7 @@ from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
     MeasurementRecord,
+    NewArtefact,
     OptionRecord,
     ServerRecord,
 )
@@ -29,7 +30,7 @@ class TrialOutputs:
     managed: dict[str, Instance] = field(default_factory=dict)  # those that millrace runs
     measurements: list[MeasurementRecord] = field(default_factory=list)
     histograms: list[HistogramRecord] = field(default_factory=list)
-    artefacts: list[tuple[str, str, bytes]] = field(default_factory=list)  # kind, role, content
+    artefacts: list[NewArtefact] = field(default_factory=list)
     observations: dict[str, Mapping[str, object]] = field(default_factory=dict)
 
     def add_facts(self, role: str | None = None, **facts: object) -> None:
@@ -55,10 +56,10 @@ class TrialOutputs:
         tails = (instance.log_tail() for instance in self.managed.values())
         return next(filter(None, tails), None)
 
-    def error_logs(self) -> list[tuple[str, str, bytes]]:
+    def error_logs(self) -> list[NewArtefact]:
         """Return the error logs as artefacts."""
         logs = ((role, error_log.whole(each.error_log)) for role, each in self.managed.items())
-        return [("error_log", role, log) for role, log in logs if log is not None]
+        return [NewArtefact("error_log", role, log) for role, log in logs if log is not None]
 
 
 def instance_record(

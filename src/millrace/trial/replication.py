@@ -40,6 +40,7 @@ from millrace.model.servers import version_of
 from millrace.servers.instances.instance import Instance
 from millrace.shown_text import shown_line
 from millrace.store.lag import KIND
+from millrace.store.records import NewArtefact
 from millrace.trial import lag, measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
@@ -230,7 +231,8 @@ class ReplicatedLoad:
         )
 
     def _keep_samples(self, sampler: lag.LagSampler) -> None:
-        self.measurement.outputs.artefacts.append((KIND, REPLICA, as_lines(sampler.samples)))
+        samples = NewArtefact(KIND, REPLICA, as_lines(sampler.samples))
+        self.measurement.outputs.artefacts.append(samples)
         self._add(names.REPLICATED_BYTES, self._progress().written_bytes)
 
     def _add(self, name: str, value: float) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from millrace.cli import history, report, results
+from millrace.store.records import NewArtefact
 from millrace.store.store import Store
 from tests import killed
 from tests.unit.analysis.builders import keep
@@ -81,7 +82,9 @@ def prepare(tmp_path: Path) -> Prepare:
 def keep_files(run_id: str, path: Path) -> None:
     """Store a run whose only attempt has files."""
     what = begun(run_id, created_utc="2025-01-01T00:00:00Z")
-    files = tuple(("error_log", f"server-{n}", f"{run_id} {n}".encode()) for n in range(4))
+    files = tuple(
+        NewArtefact("error_log", f"server-{n}", f"{run_id} {n}".encode()) for n in range(4)
+    )
     with Store.open(path) as store:
         store.begin_run(what.run, what.treatments, what.trials)
         attempt = store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)

@@ -20,6 +20,7 @@ from millrace.store.records import (
     HostRecord,
     InstanceRecord,
     MeasurementRecord,
+    NewArtefact,
     OptionRecord,
     Owner,
     RunRecord,
@@ -117,7 +118,7 @@ def result(*, port: str = "3306", log: bytes = b"ready for connections\n") -> At
         steps=(StepRecord(0, "start", 0.0, 1.25, "finished"),),
         instances=(InstanceRecord("server", server, "wmf", options, effective),),
         measurements=(MeasurementRecord("load_duration_s", 3.5), MeasurementRecord("rows", 20_000)),
-        artefacts=(("error_log", "server", log),),
+        artefacts=(NewArtefact("error_log", "server", log),),
     )
 
 
@@ -209,7 +210,9 @@ def results(draw: st.DrawFn) -> AttemptResult:
         reason=draw(st.none() | st.text(max_size=20)),
         log_tail=draw(st.none() | st.text(max_size=20)),
         artefacts=tuple(
-            draw(st.lists(st.tuples(_names, _names, st.binary(max_size=20)), max_size=2))
+            draw(
+                st.lists(st.builds(NewArtefact, _names, _names, st.binary(max_size=20)), max_size=2)
+            )
         ),
         histograms=tuple(draw(st.lists(_histograms, max_size=2))),
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import DamagedResult
-from millrace.store.records import AttemptResult, DrivenInterval
+from millrace.store.records import AttemptResult, DrivenInterval, NewArtefact
 from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     begin,
@@ -68,7 +68,9 @@ def test_lost_histograms_are_told(
 def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) -> None:
     what = begun()
     begin(store, what)
-    other = AttemptResult("finished", artefacts=(("histograms", "client", b'[{"phase": 1}]'),))
+    other = AttemptResult(
+        "finished", artefacts=(NewArtefact("histograms", "client", b'[{"phase": 1}]'),)
+    )
     execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no histograms"):
         store.load_run(what.run.id)
@@ -97,7 +99,7 @@ def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_p
 def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) -> None:
     what = begun()
     begin(store, what)
-    other = AttemptResult("finished", artefacts=(("observations", "server", b"[1]"),))
+    other = AttemptResult("finished", artefacts=(NewArtefact("observations", "server", b"[1]"),))
     execute_attempt(store, what.trials[0].id, other)
     store.load_run(what.run.id)
     with pytest.raises(DamagedResult, match="holds no observations"):
@@ -110,7 +112,9 @@ def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
     interval = b'{"type": "interval", "t_s": 1.0, "duration_s": 1.0, "transactions": 5}'
     lines = b'{"type": "mark"}\n' + interval + b"\n"
     execute_attempt(
-        store, what.trials[0].id, replace(result(), artefacts=(("series", "server", lines),))
+        store,
+        what.trials[0].id,
+        replace(result(), artefacts=(NewArtefact("series", "server", lines),)),
     )
     execute_attempt(store, what.trials[1].id, result())
     with_some, without = store.load_run(what.run.id).attempts
@@ -128,7 +132,7 @@ def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
 def test_a_file_of_series_that_holds_something_else_is_told(store: Store, content: bytes) -> None:
     what = begun()
     begin(store, what)
-    other = AttemptResult("finished", artefacts=(("series", "server", content),))
+    other = AttemptResult("finished", artefacts=(NewArtefact("series", "server", content),))
     execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no series"):
         store.load_run(what.run.id)
