@@ -147,25 +147,32 @@ def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:
 
 def explain_levels(stored: StoredRun, selection: Selection) -> tuple[Explanation, ...]:
     """Explain the candidates in each selected group; raise UserError for unknown levels."""
-    factor, base, candidates, fixed = _resolved(stored, selection)
+    resolved = _resolved(stored, selection)
     return tuple(
         explanation
-        for candidate in candidates
-        for levels in product(*fixed.values())
+        for candidate in resolved.candidates
+        for levels in product(*resolved.fixed.values())
         for explanation in explain(
             stored,
-            factor=factor,
-            base=base,
+            factor=resolved.factor,
+            base=resolved.base,
             candidate=candidate,
-            fixed_factors=dict(zip(fixed, levels, strict=True)),
+            fixed_factors=dict(zip(resolved.fixed, levels, strict=True)),
         )
     )
 
 
-def _resolved(
-    stored: StoredRun, selection: Selection
-) -> tuple[str, Level, list[Level], dict[str, list[Level]]]:
-    """Return factor, base and candidates of a selection, and the permitted levels of others."""
+@dataclass(frozen=True)
+class _Resolved:
+    """The levels that a selection stands for; ``fixed`` are the permitted ones of other factors."""
+
+    factor: str
+    base: Level
+    candidates: Sequence[Level]
+    fixed: Mapping[str, Sequence[Level]]
+
+
+def _resolved(stored: StoredRun, selection: Selection) -> _Resolved:
     levels, compare = stored.run.spec.levels, stored.run.spec.compare
     fixed = _fixed_factors(stored, selection)
     factor = selection.factor
@@ -193,7 +200,7 @@ def _resolved(
             f"{factor} is what is compared here",
             hint=f"leave {option} out; --base and --candidate name levels of {factor}",
         )
-    return factor, base, candidates, fixed
+    return _Resolved(factor, base, candidates, fixed)
 
 
 def _factor_with_levels(

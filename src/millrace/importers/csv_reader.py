@@ -36,23 +36,20 @@ class Sheet:
     def column(self, *names: str) -> int:
         """Return the place of the first of ``names``; raise ValidationError for none or several."""
         place = self.column_if_any(*names)
-        if place is None:
-            wanted = " or ".join(names)
-            has = f"it has {', '.join(self._columns)}" if self._columns else "it is blank"
-            if len(self._columns) == 1 and any(sign in self._columns[0] for sign in ";\t|"):
-                has = "columns must be separated by commas"
-            self.mistake(1, "first line", f"has no column {wanted}; {has}")
-            self.refuse()
-        assert place is not None
-        return place
+        if place is not None:
+            return place
+        wanted = " or ".join(names)
+        has = f"it has {', '.join(self._columns)}" if self._columns else "it is blank"
+        if len(self._columns) == 1 and any(sign in self._columns[0] for sign in ";\t|"):
+            has = "columns must be separated by commas"
+        raise self._last_error(1, "first line", f"has no column {wanted}; {has}")
 
     def column_if_any(self, *names: str) -> int | None:
         """Return the place as ``column`` does, or None where the file has none of the columns."""
         for name in names:
             if name in self._columns:
                 if self._columns.count(name) > 1:
-                    self.mistake(1, "first line", f"has several columns {name}")
-                    self.refuse()
+                    raise self._last_error(1, "first line", f"has several columns {name}")
                 return self._columns.index(name)
         return None
 
@@ -108,9 +105,13 @@ class Sheet:
         try:
             return next(self._reader, None)
         except csv.Error as error:
-            self.mistake(max(self._reader.line_num, 1), "row", f"is no CSV: {error}")
-            self.refuse()
-        return None
+            line = max(self._reader.line_num, 1)
+            raise self._last_error(line, "row", f"is no CSV: {error}") from error
+
+    def _last_error(self, line: int, where: str, message: str) -> ValidationError:
+        """Record an error after which nothing can be read, and return it with all before."""
+        self.mistake(line, where, message)
+        return ValidationError(called(self._path), self._mistakes, hint=self._hint)
 
 
 def is_input(path: Path) -> bool:

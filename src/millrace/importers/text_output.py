@@ -41,11 +41,11 @@ def read(program: Program, paths: Sequence[Path]) -> tuple[Value, ...]:
     Raises UserError for a file without them, or with the rates of several runs, for names without
     treatment and block, and for two files of the same treatment and block.
     """
-    values: dict[tuple[str, str], Path] = {}
+    first_paths: dict[tuple[str, str], Path] = {}
     found = []
     for path in paths:
         block, treatment = _trial(path)
-        other = values.setdefault((block, treatment), path)
+        other = first_paths.setdefault((block, treatment), path)
         if other is not path:
             raise UserError(
                 f"{other} and {path} are both of {treatment} in block {block}",

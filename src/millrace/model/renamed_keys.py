@@ -57,7 +57,9 @@ def _of_workload(definition: Mapping[str, object], names: Mapping[str, str]) -> 
 
 
 def _renamed(mapping: Mapping[str, V], names: Mapping[str, str]) -> dict[str, V]:
-    return {
-        name if (other := names.get(name, name)) in mapping else other: value
-        for name, value in mapping.items()
-    }
+    renamed = {}
+    for name, value in mapping.items():
+        other = names.get(name, name)
+        # A value that has the other name already keeps it.
+        renamed[name if other in mapping else other] = value
+    return renamed

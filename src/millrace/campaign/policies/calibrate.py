@@ -144,9 +144,9 @@ def next_block(
     if found is None:
         return CalibrationBlock(AGAIN, tuple(groups))
     _refuse_failing(found)
-    each = math.ceil(verdicts / len(groups))
+    verdicts_each = math.ceil(verdicts / len(groups))
     done = {_key(group.fixed_factors): len(group.verdicts) for group in found.groups}
-    lacking = [fixed for fixed in groups if done.get(_key(fixed), 0) < each]
+    lacking = [fixed for fixed in groups if done.get(_key(fixed), 0) < verdicts_each]
     if lacking:
         return CalibrationBlock(AGAIN, tuple(lacking))
     if injected_kind is None:

@@ -107,8 +107,8 @@ class Sequential:
         """Return the event of a review, with the comparisons that it closed."""
         comparisons = () if now.status is None else now.status.comparisons
         still_open = [each for each in comparisons if each.state == "open"]
-        is_open = any(trial.block == now.blocks - 1 for trial in now.waiting)
-        blocks = now.blocks - is_open
+        last_block_is_open = any(trial.block == now.blocks - 1 for trial in now.waiting)
+        blocks = now.blocks - int(last_block_is_open)
         closed_before = {_key(each) for each in self._known if each.state != "open"}
         self._known = comparisons
         return RunAssessed(

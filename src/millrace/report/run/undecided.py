@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import itemgetter
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
@@ -37,7 +38,9 @@ def brief(name: str, comparison: Comparison, estimate: RatioEstimate, analysis: 
     return f"{name}, {_looks(comparison, estimate, analysis)} ({'; '.join(details)})"
 
 
-def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> list[str]:
+def sentences(
+    comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis
+) -> tuple[str, str]:
     """Return how a comparison looks, and in a second sentence what would settle it."""
     look = _looks(comparison, estimate, analysis)
     if comparison.is_beyond(analysis.margin):
@@ -49,7 +52,7 @@ def sentences(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnal
     if option := _option(comparison, analysis):
         step = f"{step} (`{option}`)"
     by_margin = _for_the_margin(comparison, analysis)
-    return [f"{title}{look}", f"{step}; {by_margin}" if by_margin else step]
+    return f"{title}{look}", f"{step}; {by_margin}" if by_margin else step
 
 
 def next_step(analysis: RunAnalysis) -> str:
@@ -105,13 +108,13 @@ def _first_verdicts(analysis: RunAnalysis) -> str:
 
 def clearest(comparisons: Sequence[Comparison], margin: float) -> Comparison | None:
     """Return the undecided comparison nearest to a verdict that went one way in every block."""
-    found = {
-        estimate.p_value: each
-        for each in reversed(comparisons)
+    found = [
+        (estimate.p_value, each)
+        for each in comparisons
         if (estimate := each.estimate) is not None and estimate.p_value is not None
         if each.undecided and each.agreeing_blocks == each.n_blocks and each.is_beyond(margin)
-    }
-    return found[min(found)] if found else None
+    ]
+    return min(found, key=itemgetter(0))[1] if found else None
 
 
 def _looks(comparison: Comparison, estimate: RatioEstimate, analysis: RunAnalysis) -> str:
