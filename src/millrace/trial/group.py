@@ -25,7 +25,7 @@ def joined(
 ) -> tuple[AttemptResult, ...]:
     """Return the results of a round's trials; where one failed, those that did not are left out.
 
-    A result is None where another trial ended this one. Those ``unprepared``, by number, failed
+    A result is None where the round ended before this trial's first step. Those ``unprepared``, by number, failed
     before the others were measured, which therefore count.
     """
     ended = enumerate(zip(trials, results, strict=True))

@@ -130,7 +130,10 @@ class _Side:
         return self.execute(chain(checking_steps(self.trial.spec.workload, self.live[0]), ends))
 
     def result(self) -> AttemptResult | None:
-        """Return the result; None where another side ended this one before its own end."""
+        """Return the outcome of the steps so far, None before the first.
+
+        A side that another one cut off looks finished here; ``joined`` leaves it out.
+        """
         if self.closed is not None or not self.steps:
             return self.closed
         ended = StepsOutcome(self.steps, self.failed, self.cause)
@@ -188,13 +191,14 @@ def _settle(sides: Sequence[_Side]) -> bool:
         return all(side.execute([write_back_step(side.live[0])]) for side in sides)
     pool = ThreadPoolExecutor(max_workers=len(sides))
 
-    def waiting(preparation: ClientPreparation) -> Step:
+    def started(preparation: ClientPreparation) -> Step:
+        """Start settling now; the returned step only waits for it."""
         step = preparation.settling_step()
         settled = pool.submit(step.action, step.limit_s)
         return replace(step, action=lambda _limit_s: settled.result())
 
     try:
-        steps = [list(map(waiting, side.preparations)) for side in sides]
+        steps = [list(map(started, side.preparations)) for side in sides]
         return all(side.execute(each) for side, each in zip(sides, steps, strict=True))
     finally:
         pool.shutdown(wait=False)  # the end of its server ends a thread that still waits
@@ -204,27 +208,28 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
     """Drive or load all sides; return whether that counts."""
     workload = sides[0].trial.spec.workload
     limit_s = len(sides) * time_limits.limit_s(workload.measuring_phases, workload)
-    measured: list[_SideMeasurement] = []
+    measurements: list[_SideMeasurement] = []
 
-    def begin(step: str) -> None:
+    def begin(name: str) -> None:
         for side in sides:
-            side.begin(step)
+            side.begin(name)
 
     with ExitStack() as opened:
 
         def run(_limit_s: float) -> None:
-            measured.extend(_measure_in_slices(sides, base, opened, limit_s))
+            measurements.extend(_measure_in_slices(sides, base, opened, limit_s))
 
-        step = Step("measure", run, limit_s + collection.RESULT_LIMIT_S)
-        ended = execute_steps([step], begin)
+        together = Step("measure", run, limit_s + collection.RESULT_LIMIT_S)
+        ended = execute_steps([together], begin)
         if ended.cause is not None:
             share = [replace(s, duration_s=s.duration_s / len(sides)) for s in ended.steps]
             for side in _at_fault(sides, ended.cause):
                 side.add(replace(ended, steps=tuple(share)))
             return False
-        for side, found in zip(sides, measured, strict=True):
-            step = Step("measure", partial(_conclude, side, found), collection.RESULT_LIMIT_S)
-            side.add(execute_steps([step], lambda _step: None))
+        for side, measurement in zip(sides, measurements, strict=True):
+            conclude = partial(_conclude, side, measurement)
+            conclusion = Step("measure", conclude, collection.RESULT_LIMIT_S)
+            side.add(execute_steps([conclusion], lambda _name: None))
     return all(side.cause is None for side in sides) and _read_alike(sides)
 
 
@@ -325,9 +330,9 @@ def _measure_in_slices(
     ]
 
 
-def _conclude(side: _Side, measured: _SideMeasurement, _limit_s: float) -> Sequence[StepRecord]:
+def _conclude(side: _Side, measurement: _SideMeasurement, _limit_s: float) -> Sequence[StepRecord]:
     """Keep a side's figures and return its steps. Raise TrialFailed where they do not count."""
-    outputs, part = side.context.outputs, measured.part
+    outputs, part = side.context.outputs, measurement.part
     outputs.add_measurement(names.trimmed_s(part.phase), part.trimmed_s)
     outputs.add_measurement(names.SLICES, part.slices)
     outputs.add_measurement(names.ROUND_S, part.round_s)
@@ -337,7 +342,7 @@ def _conclude(side: _Side, measured: _SideMeasurement, _limit_s: float) -> Seque
         outputs.add_measurement(names.SLOWDOWN_STOPPED_S, phase.duration_s * part.rested_share)
     if not side.trial.spec.workload.drives:
         _require_room(side.live[0].client)
-    return measure.conclude(measured.context, measured.hooks, part.result)
+    return measure.conclude(measurement.context, measurement.hooks, part.result)
 
 
 def _require_room(client: ServerClient) -> None:
