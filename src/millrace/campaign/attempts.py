@@ -22,11 +22,11 @@ from millrace.servers.snapshots import kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store import database, observations
 from millrace.store.checked import is_measurable, to_plain
-from millrace.store.records import PAIR_FAILED, AttemptResult, RunRecord
+from millrace.store.records import ROUND_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
 from millrace.trial.counting import count_trial
 from millrace.trial.execute import execute_trial
-from millrace.trial.group import GroupTrial
+from millrace.trial.group import RoundTrial
 from millrace.trial.round import execute_round
 from millrace.trial.spec import TrialSpec
 
@@ -192,13 +192,13 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
     first_claimed, first = claimed[0], claimed[0].trial
     if first_claimed.count_settings is not None:
         return (_count(first_claimed, first_claimed.count_settings, emit),)
-    trials = [GroupTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
+    trials = [RoundTrial(c.spec, c.trial.treatment.label, _listener(c, emit)) for c in claimed]
     if first.slot is None:
         (only,) = trials
         return (execute_trial(only.spec, only.emit),)
     if len(claimed) != first_claimed.round_size:
         reason = "others that are measured together with it have a result already"
-        left_out = AttemptResult("failed", failed_step=PAIR_FAILED, reason=reason)
+        left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=reason)
         return (left_out,) * len(claimed)
     base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
     return execute_round(trials, base, _readable)

@@ -25,7 +25,7 @@ from millrace.model.trials import Outcome, Purpose
 from millrace.store.lag import LagSample
 from millrace.store.loops import LoopRecord
 
-PAIR_FAILED = "pair_failed"
+ROUND_FAILED = "pair_failed"
 """The step of a trial that is left out because another one failed: of its round, or, in earlier
 versions, of its concurrent pair."""
 

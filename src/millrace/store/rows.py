@@ -14,7 +14,7 @@ from millrace.model import measurements
 from millrace.store import checked, observations, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
-    PAIR_FAILED,
+    ROUND_FAILED,
     ArtefactRecord,
     AttemptResult,
     HostRecord,
@@ -33,7 +33,7 @@ from millrace.store.records import (
 T = TypeVar("T")
 AnyRow = Row[Any]
 
-_RENAMED_STEPS = {"beside": PAIR_FAILED}
+_RENAMED_STEPS = {"beside": ROUND_FAILED}
 """Steps that earlier versions stored under other names."""
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.store.records import ROUND_FAILED, AttemptResult
 from millrace.trial.load_run import Emit
 from millrace.trial.spec import TrialSpec
 
 
 @dataclass(frozen=True)
-class GroupTrial:
-    """One trial of several, with its label in messages and the listener of its events."""
+class RoundTrial:
+    """One trial of a round, with its label in messages and the listener of its events."""
 
     spec: TrialSpec
     label: str
@@ -18,15 +18,15 @@ class GroupTrial:
 
 
 def joined(
-    trials: Sequence[GroupTrial],
+    trials: Sequence[RoundTrial],
     results: Sequence[AttemptResult | None],
     *,
     unprepared: Collection[int] = (),
 ) -> tuple[AttemptResult, ...]:
     """Return the results of a round's trials; where one failed, those that did not are left out.
 
-    A result is None where the round ended before this trial's first step. Those ``unprepared``, by number, failed
-    before the others were measured, which therefore count.
+    A result is None where the round ended before the trial's first step. Those ``unprepared``, by
+    number, failed before the others were measured, which therefore count.
     """
     ended = enumerate(zip(trials, results, strict=True))
     failed = next(
@@ -43,7 +43,7 @@ def joined(
     first_line = str(cause.reason).partition("\n")[0]
     left_out = AttemptResult(
         "failed",
-        failed_step=PAIR_FAILED,
+        failed_step=ROUND_FAILED,
         reason=f"the other trial of the round, {trial.label}, failed at step {cause.failed_step}: "
         f"{first_line}",
     )

@@ -42,7 +42,7 @@ from millrace.trial.execute import (
     warming_steps,
     write_back_step,
 )
-from millrace.trial.group import GroupTrial, joined
+from millrace.trial.group import RoundTrial, joined
 from millrace.trial.hooks import (
     LiveServer,
     MeasurementContext,
@@ -75,7 +75,7 @@ _MOST_READ_BYTES, _MOST_UNLIKE_BYTES, _READING_S = 500_000, 300_000, 4.0
 
 
 def execute_round(
-    trials: Sequence[GroupTrial], base: int, checked: Callable[[AttemptResult], AttemptResult]
+    trials: Sequence[RoundTrial], base: int, checked: Callable[[AttemptResult], AttemptResult]
 ) -> tuple[AttemptResult, ...]:
     """Execute the trials of a round, of which ``base`` is the one that all are compared with.
 
@@ -95,7 +95,7 @@ def execute_round(
     return joined(trials, checked_results, unprepared=unprepared)
 
 
-def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
+def _context(trial: RoundTrial, opened: ExitStack) -> TrialContext:
     own = opened.enter_context(ExitStack())  # so that a side can be closed before the others
     return TrialContext(trial.spec, TrialOutputs(), own, trial.emit)
 
@@ -104,7 +104,7 @@ def _context(trial: GroupTrial, opened: ExitStack) -> TrialContext:
 class _Side:
     """One trial of a round and what it has done so far."""
 
-    trial: GroupTrial
+    trial: RoundTrial
     context: TrialContext
     servers: list[TrialServer] = field(default_factory=list)
     preparations: list[ClientPreparation] = field(default_factory=list)

@@ -19,9 +19,9 @@ from millrace.loadgen import datasets
 from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
-from millrace.store.records import PAIR_FAILED, AttemptResult
+from millrace.store.records import ROUND_FAILED, AttemptResult
 from millrace.trial.cpu_idle import CpuIdleSettings
-from millrace.trial.group import GroupTrial
+from millrace.trial.group import RoundTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import execute_round
 from millrace.trial.spec import ServerSpec, TrialSpec
@@ -130,7 +130,7 @@ def executed(
         if isinstance(event, IntervalEnded) and is_under_way(event):
             end_all(kill)
 
-    trials = [GroupTrial(each, each.servers[0].server.name, listen) for each in specs]
+    trials = [RoundTrial(each, each.servers[0].server.name, listen) for each in specs]
     return execute_round(trials, base=0, checked=lambda result: result)
 
 
@@ -215,14 +215,14 @@ def test_where_a_server_refuses_the_file_it_alone_has_failed(server_of: ServerOf
     left_out, failed = loads_of(server_of, SERVERS[:2], last_options=refusing)
     assert (failed.outcome, failed.failed_step) == ("failed", "load")
     assert "local_infile" in str(failed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 def test_where_a_loading_server_dies_it_alone_has_failed(server_of: ServerOf) -> None:
     left_out, killed = loads_of(server_of, SERVERS[:2], rows=2_000_000, kill=SERVERS[1])
     assert (killed.outcome, killed.failed_step) == ("failed", "measure")
     assert "SIGKILL" in str(killed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 def test_where_rows_are_wrong_the_round_has_failed(server_of: ServerOf) -> None:
@@ -236,7 +236,7 @@ def test_a_load_that_fills_the_buffer_pool_is_none_in_slices(server_of: ServerOf
     left_out, failed = loads_of(server_of, SERVERS[:1] * 2, rows=80_000, last_options=small)
     assert (failed.outcome, failed.failed_step) == ("failed", "measure")
     assert "innodb_buffer_pool_size" in str(failed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 @pytest.mark.parametrize("clients", [1, 4])
@@ -265,7 +265,7 @@ def test_threads_of_several_clients_are_pinned_alike(server_of: ServerOf) -> Non
             seen.extend(map(pinned, ours))
 
     trials = [
-        GroupTrial(replace(each, cpu_idle=settings), each.servers[0].server.name, listen)
+        RoundTrial(replace(each, cpu_idle=settings), each.servers[0].server.name, listen)
         for each in specs
     ]
     results = execute_round(trials, base=0, checked=lambda result: result)
@@ -304,7 +304,7 @@ def test_where_a_server_does_not_start_the_others_are_measured(server_of: Server
 def test_where_a_server_does_not_start_a_single_other_is_left_out(server_of: ServerOf) -> None:
     left_out, failed = round_of(server_of, SERVERS[:2], last_options=WRONG)
     assert (failed.outcome, failed.failed_step) == ("failed", "start")
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
     assert f"{SERVERS[1]}, failed at step start" in str(left_out.reason)
     assert ownership.running() == []
 
@@ -314,7 +314,7 @@ def test_where_a_server_refuses_statements_it_alone_has_failed(server_of: Server
     left_out, failed = round_of(server_of, SERVERS[:2], last_options=none)
     assert (failed.outcome, failed.failed_step) == ("failed", "measure")
     assert "error 1461" in str(failed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 @pytest.mark.parametrize("slot", [0, 1])
@@ -325,7 +325,7 @@ def test_where_a_server_dies_none_counts_and_it_alone_has_failed(
     killed, left_out = results[slot], results[1 - slot]
     assert (killed.outcome, killed.failed_step) == ("failed", "measure")
     assert "SIGKILL" in str(killed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", PAIR_FAILED)
+    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
     assert ownership.running() == []
 
 

@@ -28,7 +28,7 @@ from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
 from millrace.servers import added, configurations, install
 from millrace.store.records import (
-    PAIR_FAILED,
+    ROUND_FAILED,
     AttemptResult,
     HostRecord,
     MeasurementRecord,
@@ -182,7 +182,7 @@ class Laboratory:
             if len(finished) > 1 and any(each.is_base for each in finished):
                 return results
             left_out = AttemptResult(
-                "failed", failed_step=PAIR_FAILED, reason="the other one failed"
+                "failed", failed_step=ROUND_FAILED, reason="the other one failed"
             )
             return [each if each.outcome == "failed" else left_out for each in results]
 

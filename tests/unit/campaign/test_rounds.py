@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.model.events import TrialBegan, TrialEnded
-from millrace.store.records import PAIR_FAILED, StoredRun
+from millrace.store.records import ROUND_FAILED, StoredRun
 from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, without_instants
 
 
@@ -40,7 +40,7 @@ def test_all_of_a_round_are_tried_again(laboratory: Laboratory) -> None:
     laboratory.fails = lambda server, block, attempt: server == SLOW and block == 1 and attempt == 1
     failed = laboratory.run(blocks=3)
     steps = {attempt.failed_step for attempt in failed.attempts if attempt.outcome == "failed"}
-    assert steps == {"start", PAIR_FAILED}
+    assert steps == {"start", ROUND_FAILED}
     assert outcomes(failed).count("finished") == 4
     laboratory.run(blocks=3)
     assert laboratory.measured == []

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from millrace.errors import HostError, UserError
 from millrace.model.run_spec import Extension
 from millrace.store import schema
-from millrace.store.records import PAIR_FAILED, AttemptResult, MeasurementRecord, Owner
+from millrace.store.records import ROUND_FAILED, AttemptResult, MeasurementRecord, Owner
 from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     LATER,
@@ -264,7 +264,7 @@ def test_a_step_of_an_earlier_name_is_read_under_todays(store: Store) -> None:
     left_out = AttemptResult("failed", failed_step="beside", reason="the other trial failed")
     execute_attempt(store, what.trials[0].id, left_out)
     (attempt,) = store.load_run(what.run.id).attempts
-    assert attempt.failed_step == PAIR_FAILED
+    assert attempt.failed_step == ROUND_FAILED
 
 
 def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None:

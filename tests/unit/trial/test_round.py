@@ -15,7 +15,7 @@ from millrace.loadgen.events import Event
 from millrace.model import measurements as names
 from millrace.trial import round as round_of_trials
 from millrace.trial import round_spec
-from millrace.trial.group import GroupTrial
+from millrace.trial.group import RoundTrial
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import _measure, _read_alike, _Side
@@ -33,7 +33,7 @@ def side(test: str, read_bytes: float, *, time_s: float = 4.0) -> _Side:
     )
     outputs = TrialOutputs()
     outputs.add_measurement(names.SERVER_READ_BYTES, read_bytes)
-    trial = GroupTrial(spec, "mysql-8.0.33", lambda _event: None)
+    trial = RoundTrial(spec, "mysql-8.0.33", lambda _event: None)
     return _Side(trial, TrialContext(spec, outputs, ExitStack(), trial.emit))
 
 

@@ -35,7 +35,7 @@ from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.stats.spread import sd_limits, summarise
-from millrace.store.records import PAIR_FAILED, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import ROUND_FAILED, StoredAttempt, StoredRun, TrialRecord
 
 # Whether the two trials of such blocks are compared.
 Judged = Callable[[Sequence[int]], Comparability]
@@ -125,7 +125,7 @@ class _Trials:
     def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
         of = trial.treatment_id
         if attempt.outcome == "failed":
-            failed_itself = attempt.failed_step != PAIR_FAILED
+            failed_itself = attempt.failed_step != ROUND_FAILED
             self.failed[of] = self.failed.get(of, 0) + failed_itself
             return
         value = self.metric.value(attempt)

@@ -30,7 +30,7 @@ from millrace.model.run_spec import Design, RunSpec
 from millrace.model.trials import Purpose
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.store.records import (
-    PAIR_FAILED,
+    ROUND_FAILED,
     ServerRecord,
     StoredRun,
 )
@@ -143,7 +143,7 @@ def _groups(
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out because another one of its round failed did not fail itself.
-    own = [failure for failure in failures if failure.step != PAIR_FAILED]
+    own = [failure for failure in failures if failure.step != ROUND_FAILED]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:

@@ -23,7 +23,7 @@ from millrace.model import measurements
 from millrace.model.roles import MEASURED
 from millrace.stats.spread import summarise
 from millrace.store.records import (
-    PAIR_FAILED,
+    ROUND_FAILED,
     InstanceRecord,
     RunRecord,
     StoredAttempt,
@@ -105,7 +105,7 @@ def _analyse(
     }
     measured = [attempt for _, attempt in finished]
     recorded = (finished or ended)[-1:]
-    own = [attempt for _, attempt in ended if attempt.failed_step != PAIR_FAILED]
+    own = [attempt for _, attempt in ended if attempt.failed_step != ROUND_FAILED]
     newest_first = [attempt.outcome for attempt in reversed(own)]
     return TreatmentAnalysis(
         id=treatment.id,
@@ -135,7 +135,7 @@ def _analyse(
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
-        left_out=sum(attempt.failed_step == PAIR_FAILED for _, attempt in ended),
+        left_out=sum(attempt.failed_step == ROUND_FAILED for _, attempt in ended),
         trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
         maintenance=maintenance_figures(measured),
         background_clients=background_figures(measured, run.phases.driven),

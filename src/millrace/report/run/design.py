@@ -10,7 +10,7 @@ from millrace.model.run_spec import Design
 from millrace.quantities import counted, duration_in_words
 from millrace.report.run.undecided import MANY_BLOCKS
 from millrace.stats.sequential import FEWEST_BLOCKS
-from millrace.store.records import PAIR_FAILED
+from millrace.store.records import ROUND_FAILED
 
 _STATES = {
     "decided": "decided",
@@ -150,7 +150,7 @@ def _exclusions(design: Design) -> str:
     if design.concurrent or design.slices:
         beside = (
             f" The other trials of its pair or round are left out with it, at the step "
-            f"{PAIR_FAILED}."
+            f"{ROUND_FAILED}."
         )
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "

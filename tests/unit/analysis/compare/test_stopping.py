@@ -17,7 +17,7 @@ from millrace.analysis.compare.stopping import run_status
 from millrace.model.measurements import DROP_S, DROP_TIME
 from millrace.model.run_spec import Design, MetricDefinition
 from millrace.stats.ratio import Looks
-from millrace.store.records import PAIR_FAILED, StoredRun
+from millrace.store.records import ROUND_FAILED, StoredRun
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import Series, events
@@ -91,7 +91,7 @@ def test_a_treatment_that_fails_three_times_running_is_given_up() -> None:
 
 
 def test_those_that_were_left_out_with_one_that_failed_go_on() -> None:
-    left_out = [Fails(step=PAIR_FAILED)] * 3
+    left_out = [Fails(step=ROUND_FAILED)] * 3
     stored = run_of({BASE: left_out, LIKE: left_out, BROKEN: [Fails()] * 3})
     found = seen(stored)
     assert states(found) == {LIKE: "open", BROKEN: "failing"}
