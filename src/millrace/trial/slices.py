@@ -24,8 +24,9 @@ class SideResult:
     """The result of one side: its clients' own work, and the time that its own slices took.
 
     ``trimmed_s`` is the time of the ``phase`` in slices where its transactions, or rows, take their
-    trimmed mean rate, ``slices`` the number of its slices, ``round_s`` the time of all sides. One
-    that is slowed down rests for ``rested_share`` of its slices' time.
+    trimmed mean rate, ``slices`` the number of its slices, ``round_s`` the time of all sides. Of
+    clients, the duration of the phase is the time of their transactions at the mean rate of the
+    slices. A side that is slowed down rests for ``rested_share`` of its slices' time.
     """
 
     result: LoadResult
@@ -56,21 +57,27 @@ def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
     return [_side(result, driven, side, rates[side]) for side in range(sides)]
 
 
-def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> SideResult:
+def _side(result: LoadResult, driven: DriveResult, side: int, trimmed_rate: float) -> SideResult:
+    """Return the result of a side whose clients were driven.
+
+    The records also hold transactions outside of whole groups, whose slices nobody kept. So each
+    time is what all of them take at a rate of the slices: ``duration_s`` at the mean rate, stalls
+    included, ``trimmed_s`` at the trimmed one.
+    """
     assert driven.sides is not None
     assert driven.slices is not None
     own = [each for each in driven.slices if each.side == side]
-    took_s = sum(map(_took_s, own))
-    plain = sum(each.transactions for each in own) / took_s
+    slices_s = sum(map(_seconds, own))
+    mean_rate = sum(each.transactions for each in own) / slices_s
     rested_s = sum(each.rested_ns for each in own) / 1e9
     records = driven.sides[side]
-    done = sum(record.count for record in records.transactions)
+    transactions = sum(record.count for record in records.transactions)
     part = driven.replace(
         transactions=records.transactions,
         statements=records.statements,
         rollbacks=records.rollbacks,
         mean_gap_s=records.mean_gap_s,
-        duration_s=done / plain,
+        duration_s=transactions / mean_rate,
         warmup_s=driven.warmup_s / len(driven.sides),
         connect_s=driven.connect_s / len(driven.sides),
         sides=None,
@@ -80,7 +87,12 @@ def _side(result: LoadResult, driven: DriveResult, side: int, rate: float) -> Si
     phases = tuple(part if phase is driven else phase for phase in result.phases)
     result = replace(result, phases=phases)
     return SideResult(
-        result, driven.name, done / rate, len(own), driven.duration_s, rested_s / took_s
+        result,
+        driven.name,
+        trimmed_s=transactions / trimmed_rate,
+        slices=len(own),
+        round_s=driven.duration_s,
+        rested_share=rested_s / slices_s,
     )
 
 
@@ -116,11 +128,13 @@ def loads_by_side(
     ]  # fmt: skip
 
 
-def _side_of_load(result: LoadResult, load: PhaseResult, rate: float, round_s: float) -> SideResult:
+def _side_of_load(
+    result: LoadResult, load: PhaseResult, trimmed_rate: float, round_s: float
+) -> SideResult:
     own = load.slices or ()
-    besides_s = load.duration_s - sum(map(_took_s, own))
+    besides_s = load.duration_s - sum(map(_seconds, own))
     rows = sum(each.transactions for each in own)
-    return SideResult(result, load.name, besides_s + rows / rate, len(own), round_s)
+    return SideResult(result, load.name, besides_s + rows / trimmed_rate, len(own), round_s)
 
 
 def _groups(slices: Sequence[Slice], sides: int) -> list[Sequence[Slice]]:
@@ -142,10 +156,10 @@ def _trimmed_rates(groups: Sequence[Sequence[Slice]], sides: int, base: int) -> 
 
 def _log_rate(group: Sequence[Slice], side: int) -> float:
     own = [each for each in group if each.side == side]
-    return math.log(sum(each.transactions for each in own) / sum(map(_took_s, own)))
+    return math.log(sum(each.transactions for each in own) / sum(map(_seconds, own)))
 
 
-def _took_s(one: Slice) -> float:
+def _seconds(one: Slice) -> float:
     return (one.until_ns - one.from_ns) / 1e9
 
 
