@@ -40,7 +40,7 @@ def unequal_stalls(
     for each in group:
         if base is None or each.is_base:
             continue
-        effects = _differences(_lost(each, headline), _lost(base, headline))
+        effects = _differences(_log_stall_loss(each, headline), _log_stall_loss(base, headline))
         if not effects:
             continue
         effect = mean_estimate(effects)
@@ -51,18 +51,14 @@ def unequal_stalls(
             yield UnequalStalls(each.label, effect, counted)
 
 
-def _lost(treatment: TreatmentAnalysis, headline: Metric) -> dict[int, float]:
-    """Return the log ratio of throughput with stalls to that without, by block."""
-    with_stalls = treatment.by_block(WITH_STALLS)
-    without = treatment.by_block(WITHOUT_STALLS)
-    own = treatment.by_block(headline.name)
-    if without:
-        with_stalls = own
-    else:
-        without = own
+def _log_stall_loss(treatment: TreatmentAnalysis, headline: Metric) -> dict[int, float]:
+    """Return log(throughput with stalls / without) by block: 0 without stalls, else below."""
+    own, without = treatment.by_block(headline.name), treatment.by_block(WITHOUT_STALLS)
+    # A load's headline counts stalls, that of clients is trimmed; the other metric stands beside.
+    counted, trimmed = (own, without) if without else (treatment.by_block(WITH_STALLS), own)
     return {
-        block: math.log(with_stalls[block] / without[block])
-        for block in with_stalls.keys() & without.keys()
+        block: math.log(counted[block] / trimmed[block])
+        for block in counted.keys() & trimmed.keys()
     }
 
 
