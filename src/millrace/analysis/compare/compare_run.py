@@ -91,7 +91,7 @@ def compare_run(
         servers=_servers(treatments),
         failures=find_failures(with_aa_trials, labels),
         trials=tuple(sorted(with_aa_trials.trials, key=lambda trial: trial.position)),
-        looks=conditions.looks(stored),
+        extended_at=conditions.blocks_at_extensions(stored),
         retried=conditions.retried(stored),
         holds_for=holds_for,
         aa_trials=compare_aa_trials(every, groups, headline, holds_for),

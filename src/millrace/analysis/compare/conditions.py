@@ -149,7 +149,7 @@ def load_warnings(finished: Sequence[StoredAttempt], phases: MeasuredPhases) -> 
     return fmean(counts) if counts else None
 
 
-def looks(stored: StoredRun) -> tuple[int, ...]:
+def blocks_at_extensions(stored: StoredRun) -> tuple[int, ...]:
     """Return the numbers of blocks that had a result when more were added; mostly none."""
     ended = [
         (datetime.fromisoformat(attempt.ended_utc), attempt.trial_id)
@@ -191,7 +191,7 @@ def holds_for(stored: StoredRun) -> Looks:
     is_as_fixed = design.kind == "fixed" and design.blocks == stored.run.blocks
     last = stored.last_attempts()
     is_over = all(trial.id in last for trial in stored.trials)
-    looked_before = looks(stored) or retried(stored)
+    looked_before = blocks_at_extensions(stored) or retried(stored)
     return "once" if is_as_fixed and is_over and not looked_before else "any"
 
 

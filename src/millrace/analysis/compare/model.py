@@ -279,10 +279,10 @@ class RunAnalysis:
 
     ``headline`` is the metric of the answer; ``time`` is the time it divides by, if it is a rate.
     ``constants`` are factors with a single level. ``trials`` are in the order of the plan, those
-    that measure and A/A trials, and so are ``failures``. ``looks`` is how many blocks had a result
-    each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s`` is how
-    long all of ``trials`` took, ``retried`` how many had failed and were made again when all had
-    ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
+    that measure and A/A trials, and so are ``failures``. ``extended_at`` is how many blocks had a
+    result each time more were added; ``holds_for`` which looks the intervals hold for. ``spent_s``
+    is how long all of ``trials`` took, ``retried`` how many had failed and were made again when all
+    had ended. ``disturbed`` are the blocks in which the host took time from a trial, ``stalls`` the
     comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
     that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
     ids of base and candidate. ``instructions`` are compared counts, each with its group's label.
@@ -304,7 +304,7 @@ class RunAnalysis:
     servers: tuple[ServerRecord, ...]
     failures: tuple[Failure, ...]
     trials: tuple[TrialRecord, ...]
-    looks: tuple[int, ...]
+    extended_at: tuple[int, ...]
     holds_for: Looks = "once"
     aa_trials: AaTrials | None = None
     spent_s: float = 0.0

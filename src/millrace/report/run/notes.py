@@ -117,8 +117,9 @@ def _about_trials(analysis: RunAnalysis) -> list[str]:
         lines.append(f"the run is unfinished: {waiting} have not ended")
     if analysis.failures:
         lines.append(f"{len(analysis.failures)} of {counted(planned, 'trial')} failed")
-    if analysis.looks and analysis.run.design.kind == "fixed":
-        numbers = ", then ".join(f"{number:,}" for number in (*analysis.looks, analysis.run.blocks))
+    if analysis.extended_at and analysis.run.design.kind == "fixed":
+        blocks = (*analysis.extended_at, analysis.run.blocks)
+        numbers = ", then ".join(f"{number:,}" for number in blocks)
         lines.append(
             f"blocks were added after a first look ({numbers}), so the interval is the wider one "
             f"that holds for any number of looks"

@@ -34,9 +34,10 @@ def test_warnings_are_a_mean_of_trials_and_unknown_without_a_count() -> None:
 
 def test_looks_are_counted_from_what_had_ended() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
-    assert conditions.looks(run) == ()
-    assert conditions.looks(extended(run, 10, at_block=5)) == (5,)
-    assert conditions.looks(extended(run, 10, at_block=0)) == ()  # nothing to observe
+    assert conditions.blocks_at_extensions(run) == ()
+    assert conditions.blocks_at_extensions(extended(run, 10, at_block=5)) == (5,)
+    unobserved = extended(run, 10, at_block=0)
+    assert conditions.blocks_at_extensions(unobserved) == ()
 
 
 BEFORE, AFTER = "2026-01-05T10:00:00Z", "2026-01-05T10:01:00Z"
