@@ -23,7 +23,9 @@ def cause(
     certainty: Certainty = Certainty.LIKELY,
 ) -> LikelyCause:
     us = None if share is None else 10.0 * share
-    return LikelyCause(kind, about, about, (), us, share, certainty=certainty)
+    return LikelyCause(
+        kind=kind, about=about, sentence=about, evidence=(), us=us, share=share, certainty=certainty
+    )
 
 
 CPU = cause("cpu", "CPU time", 0.9)

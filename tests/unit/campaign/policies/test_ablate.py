@@ -26,7 +26,15 @@ WANTED = Alignments((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
 def suspect(
     about: str, kind: Kind = "option", **settings: tuple[str | None, str | None]
 ) -> LikelyCause:
-    return LikelyCause(kind, about, f"{about} differs", (), 5.0, 0.5, dict(settings))
+    return LikelyCause(
+        kind=kind,
+        about=about,
+        sentence=f"{about} differs",
+        evidence=(),
+        us=5.0,
+        share=0.5,
+        settings=dict(settings),
+    )
 
 
 def stored(directory: Path, text: str = SMALL) -> StoredRun:

@@ -41,18 +41,36 @@ _TRUTH = {
 
 SUSPECTS = (
     LikelyCause(
-        "option",
-        "binary log",
-        "the binary log is on in mysql-9.7.4 alone, synced at each commit",
-        ("log_bin: OFF and ON", "sync_binlog: 0 and 1", "waiting for the log grew by 2.5 µs"),
-        9.1,
-        0.54,
-        {"log_bin": ("OFF", "ON")},
+        kind="option",
+        about="binary log",
+        sentence="the binary log is on in mysql-9.7.4 alone, synced at each commit",
+        evidence=(
+            "log_bin: OFF and ON",
+            "sync_binlog: 0 and 1",
+            "waiting for the log grew by 2.5 µs",
+        ),
+        us=9.1,
+        share=0.54,
+        settings={"log_bin": ("OFF", "ON")},
     ),
-    LikelyCause("build", "compiler", "mysql-9.7.4 was built by another compiler", (), 0.0, 0.0),
-    LikelyCause("cpu", "parsing", "parsing takes longer", ("MYSQLparse: +1.8 µs",), 3.0, 0.18,
-            certainty=Certainty.SHOWN),
-)  # fmt: skip
+    LikelyCause(
+        kind="build",
+        about="compiler",
+        sentence="mysql-9.7.4 was built by another compiler",
+        evidence=(),
+        us=0.0,
+        share=0.0,
+    ),
+    LikelyCause(
+        kind="cpu",
+        about="parsing",
+        sentence="parsing takes longer",
+        evidence=("MYSQLparse: +1.8 µs",),
+        us=3.0,
+        share=0.18,
+        certainty=Certainty.SHOWN,
+    ),
+)
 
 
 def explained_study(*, counted: bool = False) -> Explanation:

@@ -20,18 +20,20 @@ def cpu(evidence: Evidence) -> Iterator[Finding]:
         if name not in (COMPRESSION, SPINNING):
             clause = f"functions for {evidence.group_title(name)} took {us_text(us)} {more} of CPU"
             clause += f" a {noun}{evidence.and_queue(us)}"
-            yield Finding("cpu", name, clause, evidence.with_queue(us))
+            yield Finding(kind="cpu", about=name, clause=clause, us=evidence.with_queue(us))
     grown_us = evidence.growth_of(CPU)
     if grown_us > 0:
         clause = f"the server's threads were on a CPU {us_text(grown_us)} {more} a {noun}"
         clause += f"{_of_cpu(evidence, grown_us)}{evidence.and_queue(grown_us)}"
         us, plans = evidence.with_queue(grown_us), unlike_plans(evidence.plans)
-        yield Finding("cpu", "CPU time", clause, us, weight=0.9, evidence=plans)
+        yield Finding(
+            kind="cpu", about="CPU time", clause=clause, us=us, weight=0.9, evidence=plans
+        )
     queue_us = evidence.growth_of(["runnable"]) - evidence.queue_growth_us
     if queue_us > 0:
         clause = f"threads were ready without a CPU {us_text(queue_us)} {more} a {noun} than their "
         clause += "own CPU time explains"
-        yield Finding("cpu", "queue for CPUs", clause, queue_us, weight=0.5)
+        yield Finding(kind="cpu", about="queue for CPUs", clause=clause, us=queue_us, weight=0.5)
 
 
 def _of_cpu(evidence: Evidence, grown_us: float) -> str:
@@ -67,30 +69,37 @@ def locks(evidence: Evidence) -> Iterator[Finding]:
         if (counts := evidence.neutral_counters("row_lock_waits")) is not None:
             details.append(evidence.per_operation(own_name("row_lock_waits"), counts, count_text))
         yield Finding(
-            "lock",
-            "row locks",
-            f"a {noun} waited {a} for row locks in A and {b} in B, by the server's own count",
-            max(waited_us, lock_us),
-            listed(evidence.growth_texts(["lock", "log_flush"])),
-            COUNTED,
+            kind="lock",
+            about="row locks",
+            clause=f"a {noun} waited {a} for row locks in A and {b} in B, by the server's own "
+            "count",
+            us=max(waited_us, lock_us),
+            consequence=listed(evidence.growth_texts(["lock", "log_flush"])),
+            weight=COUNTED,
             evidence=tuple(details),
         )
     elif lock_us > 0:
         details = list(_instrumented(evidence, lock_us + spinning_us))
         yield Finding(
-            "lock",
-            "mutexes",
-            f"threads waited {us_text(lock_us)} {more} a {noun} for each other (futex), and not "
-            f"for rows",
-            lock_us + spinning_us,
-            f"largest by the server's instruments: {details[0]}" if details else "",
-            _LOCK,
+            kind="lock",
+            about="mutexes",
+            clause=f"threads waited {us_text(lock_us)} {more} a {noun} for each other (futex), and "
+            "not for rows",
+            us=lock_us + spinning_us,
+            consequence=f"largest by the server's instruments: {details[0]}" if details else "",
+            weight=_LOCK,
             evidence=tuple(details[1:]),
         )
     if spinning_us > 0 and not lock_us:
         clause = f"loops that wait for a lock took {us_text(spinning_us)} {more} of CPU a {noun}"
         clause += evidence.and_queue(spinning_us)
-        yield Finding("lock", "spinning", clause, evidence.with_queue(spinning_us), weight=_LOCK)
+        yield Finding(
+            kind="lock",
+            about="spinning",
+            clause=clause,
+            us=evidence.with_queue(spinning_us),
+            weight=_LOCK,
+        )
 
 
 def compression(evidence: Evidence) -> Iterator[Finding]:
@@ -113,12 +122,12 @@ def compression(evidence: Evidence) -> Iterator[Finding]:
         clauses.append(f"{a} pages were compressed or decompressed in A and {b} in B")
     io_us = evidence.growth_of(["data_read", "data_write", "lock"]) if grew else 0.0
     yield Finding(
-        "compression",
-        "compression",
-        f"for a {evidence.noun}, {listed(clauses)}",
-        evidence.with_queue(cpu_us or evidence.growth_of(CPU)) + io_us,
-        listed(evidence.growth_texts([*CPU, "data_read", "data_write", "lock"])),
-        _FUNCTIONS,
+        kind="compression",
+        about="compression",
+        clause=f"for a {evidence.noun}, {listed(clauses)}",
+        us=evidence.with_queue(cpu_us or evidence.growth_of(CPU)) + io_us,
+        consequence=listed(evidence.growth_texts([*CPU, "data_read", "data_write", "lock"])),
+        weight=_FUNCTIONS,
         evidence=tuple(details),
     )
 

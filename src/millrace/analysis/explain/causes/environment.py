@@ -55,7 +55,12 @@ def _found(
     if us > 0:
         weight = _WEIGHT * only_worse**2
         yield Finding(
-            "environment", about, clause, us, listed(evidence.growth_texts(parts)), weight
+            kind="environment",
+            about=about,
+            clause=clause,
+            us=us,
+            consequence=listed(evidence.growth_texts(parts)),
+            weight=weight,
         )
 
 

@@ -140,7 +140,14 @@ def _fact(
     if clause.split(maxsplit=1)[0] not in (settings or {}):  # names of options stay as they are
         clause = clause[0].upper() + clause[1:]
     return LikelyCause(
-        kind, about, clause, tuple(evidence), None, None, settings or {}, Certainty.FACT
+        kind=kind,
+        about=about,
+        sentence=clause,
+        evidence=tuple(evidence),
+        us=None,
+        share=None,
+        settings=settings or {},
+        certainty=Certainty.FACT,
     )
 
 

@@ -24,7 +24,7 @@ COUNTED = 1.3
 """The weight of evidence in counters beside what moved; what moved alone weighs 1."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LikelyCause:
     """Something that may have made the difference in time.
 
@@ -46,7 +46,7 @@ class LikelyCause:
     certainty: Certainty = Certainty.LIKELY
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """A likely cause before ranking: ``us`` without sign, ``weight`` how specific the evidence is.
 

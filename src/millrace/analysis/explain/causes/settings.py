@@ -39,16 +39,16 @@ def options(evidence: Evidence) -> Iterator[Finding]:
         waits = evidence.growth_of(topic.waits) > 0
         is_likely = topic.certainty == 1 or _has_own_evidence(evidence, topic)
         yield Finding(
-            "option",
-            topic.name,
-            f"{values_text(values)}: {topic.does}",
-            us,
-            consequence,
-            topic.certainty * (_OPTION if is_likely or waits else _VAGUE_OPTION),
-            _most(evidence, topic),
-            tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
-            values,
-            Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
+            kind="option",
+            about=topic.name,
+            clause=f"{values_text(values)}: {topic.does}",
+            us=us,
+            consequence=consequence,
+            weight=topic.certainty * (_OPTION if is_likely or waits else _VAGUE_OPTION),
+            most_us=_most(evidence, topic),
+            evidence=tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
+            settings=values,
+            certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
         )
 
 
@@ -64,13 +64,13 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         values: Values = {fact.name: (a, b)}
         is_likely = _has_own_evidence(evidence, fact)
         yield Finding(
-            "build",
-            fact.name,
-            f"{values_text(values)}: {fact.does}",
-            us,
-            consequence,
-            _BUILD if is_likely else _VAGUE_BUILD,
-            _most(evidence, fact),
+            kind="build",
+            about=fact.name,
+            clause=f"{values_text(values)}: {fact.does}",
+            us=us,
+            consequence=consequence,
+            weight=_BUILD if is_likely else _VAGUE_BUILD,
+            most_us=_most(evidence, fact),
             settings=values,
             certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
         )

@@ -23,7 +23,7 @@ def storage(evidence: Evidence) -> Iterator[Finding]:
         if us:
             of_each = f"{us_text(us)} {evidence.more} a {evidence.noun}"
             clause = f"threads of clients were {PARTS[key]} {of_each}"
-            yield Finding("storage", about, clause, us)
+            yield Finding(kind="storage", about=about, clause=clause, us=us)
 
 
 def _reads(evidence: Evidence) -> Iterator[Finding]:
@@ -49,7 +49,13 @@ def _reads(evidence: Evidence) -> Iterator[Finding]:
     consequence = listed(evidence.growth_texts(["data_read"])) if grew else ""
     weight = COUNTED if grew else 1.0
     yield Finding(
-        "storage", "reads of data", clause, us, consequence, weight, evidence=tuple(details)
+        kind="storage",
+        about="reads of data",
+        clause=clause,
+        us=us,
+        consequence=consequence,
+        weight=weight,
+        evidence=tuple(details),
     )
 
 
@@ -70,7 +76,12 @@ def _flushes(evidence: Evidence) -> Iterator[Finding]:
         clause = f"{clause}; {predicted}"
     weight = COUNTED if grew else 1.0
     yield Finding(
-        "storage", "flushes of the log", clause, us, weight=weight, evidence=tuple(details)
+        kind="storage",
+        about="flushes of the log",
+        clause=clause,
+        us=us,
+        weight=weight,
+        evidence=tuple(details),
     )
 
 
@@ -114,7 +125,9 @@ def client(evidence: Evidence) -> Iterator[Finding]:
         details.append(evidence.per_operation("bytes sent to clients", sent, count_text))
     clause = f"clients waited {us_text(us)} {evidence.more} a {evidence.noun} while the server had "
     clause += "nothing to do for them: in the client itself, or on the way to it"
-    yield Finding("client", "client and wire", clause, us, evidence=tuple(details))
+    yield Finding(
+        kind="client", about="client and wire", clause=clause, us=us, evidence=tuple(details)
+    )
 
 
 def _device_flushes(observed: Observed) -> float | None:

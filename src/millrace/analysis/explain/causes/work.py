@@ -34,12 +34,12 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     names = listed([plan.statement for plan in different[:3]])
     first = different[0].different[0] if different[0].different else "see EXPLAIN"
     yield Finding(
-        "plan",
-        "plan",
-        f"the plan of {names} is another one ({first}){read}",
-        us,
-        listed(evidence.growth_texts(_SERVER)),
-        _PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
+        kind="plan",
+        about="plan",
+        clause=f"the plan of {names} is another one ({first}){read}",
+        us=us,
+        consequence=listed(evidence.growth_texts(_SERVER)),
+        weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
         evidence=tuple(details),
     )
 
@@ -49,7 +49,7 @@ def work(evidence: Evidence) -> Iterator[Finding]:
     if evidence.unequal:
         clause = evidence.unequal.removeprefix("unequal work: ")
         us = min(_extra(evidence), 1.0) * evidence.size_us
-        yield Finding("work", "unequal work", clause, us, weight=_WORK)
+        yield Finding(kind="work", about="unequal work", clause=clause, us=us, weight=_WORK)
     rows = _rows(evidence)
     if rows is None or not _many_more(*rows) or any(plan.same is False for plan in evidence.plans):
         return
@@ -60,7 +60,14 @@ def work(evidence: Evidence) -> Iterator[Finding]:
         a, b = evidence.as_a_and_b(count_text(rows[0]), count_text(rows[1]))
         clause = f"the engine read {a} rows for a {evidence.noun} in A and {b} in B"
         consequence = listed(evidence.growth_texts(_SERVER))
-        yield Finding("work", "rows read", clause, us, consequence, _WORK)
+        yield Finding(
+            kind="work",
+            about="rows read",
+            clause=clause,
+            us=us,
+            consequence=consequence,
+            weight=_WORK,
+        )
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:
@@ -76,13 +83,13 @@ def _many_more(few: float, many: float) -> bool:
 def _extra(evidence: Evidence) -> float:
     """Return the relative extra work of the worse side, over its relative extra time."""
     fractions = []
-    for ask in (lambda observed: observed.work.failed, _rows_of_clients):
+    for ask in (lambda observed: observed.work.failed, _handler_reads):
         better, worse = evidence.better.mean(ask), evidence.worse.mean(ask)
         if better is not None and worse is not None:
             fractions.append(max(worse - better, 0.0) / max(better, 1.0))
     return max(fractions, default=0.0) * evidence.better_latency_us / evidence.size_us
 
 
-def _rows_of_clients(observed: Observed) -> float | None:
+def _handler_reads(observed: Observed) -> float | None:
     rows = observed.counted("handler_reads")
     return None if rows is None else observed.per_operation(rows)

@@ -130,10 +130,18 @@ def test_the_most_are_six() -> None:
 
 
 def test_facts_join_causes_that_name_no_setting() -> None:
-    setting = LikelyCause("option", "binary log", "", (), None, None, certainty=Certainty.FACT)
-    counter = LikelyCause("storage", "fsyncs", "", (), None, None, certainty=Certainty.FACT)
-    cpu = LikelyCause("cpu", "CPU time", "", (), 1.0, 0.5)
-    tls = LikelyCause("option", "TLS", "", (), 1.0, 0.5)
+    setting = LikelyCause(
+        kind="option",
+        about="binary log",
+        sentence="",
+        evidence=(),
+        us=None,
+        share=None,
+        certainty=Certainty.FACT,
+    )
+    counter = replace(setting, kind="storage", about="fsyncs")
+    cpu = LikelyCause(kind="cpu", about="CPU time", sentence="", evidence=(), us=1.0, share=0.5)
+    tls = replace(cpu, kind="option", about="TLS")
     assert with_facts((), (setting, counter)) == (setting, counter)
     assert with_facts((cpu,), (setting, counter)) == (cpu, setting)
     assert with_facts((tls,), (setting, counter)) == (tls,)
