@@ -75,8 +75,8 @@ class Place:
 
 
 @dataclass(frozen=True)
-class States:
-    """The sampled states of the ``threads`` of the foreground.
+class ForegroundStates:
+    """The sampled states of the ``n_threads`` of the foreground.
 
     ``counts`` are by the document's classes, of all ``samples``, corrected for the classes that the
     scheduler's events cover. Waits for a lock while another thread of the server wrote its log
@@ -84,7 +84,7 @@ class States:
     those running and waiting for clients.
     """
 
-    threads: int
+    n_threads: int
     samples: int
     counts: Mapping[str, float]
     places: Mapping[Place, float]
@@ -92,7 +92,7 @@ class States:
 
 @dataclass(frozen=True)
 class StatementStates:
-    """The states of threads during each statement of their clients, counted as in ``States``.
+    """The states of threads during each statement of their clients, as ``ForegroundStates``.
 
     ``samples`` counts those with a known statement or none under way. ``scheduled`` counts the
     scheduler's events that show a statement's thread on a CPU, and ready without one.
@@ -132,7 +132,7 @@ class Observed:
     process: Usage | None
     foreground: Usage | None
     background: Mapping[str, Usage]
-    states: States | None
+    states: ForegroundStates | None
     statements: StatementStates | None
     disk: Disk | None
     grown: Mapping[str, float] | None
@@ -170,7 +170,7 @@ class Observed:
     def sampled_us(self, count: float) -> float:
         """Return the time of an operation that the samples share out, in µs."""
         assert self.states is not None
-        threads_us = US_PER_S * self.states.threads * self.work.elapsed_s / self.work.operations
+        threads_us = US_PER_S * self.states.n_threads * self.work.elapsed_s / self.work.operations
         return threads_us * count / self.states.samples
 
     @property

@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from millrace.analysis.explain.observations import FOREGROUND, Place, StatementStates, States, Work
+from millrace.analysis.explain.observations import (
+    FOREGROUND,
+    ForegroundStates,
+    Place,
+    StatementStates,
+    Work,
+)
 from millrace.model.observations import Missing, Observations, ThreadUsage, Usage
 from millrace.model.sampled_threads import CountedState, SampledThread, SchedEvents, ScheduledThread
 from millrace.stats.mean import complete_sum
@@ -33,32 +39,32 @@ class Served:
 
     foreground: Usage | None
     background: Mapping[str, Usage]
-    states: States | None
+    states: ForegroundStates | None
     missing: tuple[Missing, ...]
 
 
-def served(observed: Observations, work: Work, *, pooled: bool) -> Served:
+def served(document: Observations, work: Work, *, pooled: bool) -> Served:
     """Return who served the clients; ``pooled`` threads are shared by them."""
-    sampled = () if observed.states is None else observed.states.threads or ()
-    known = () if observed.threads is None else observed.threads.threads or ()
+    sampled = () if document.states is None else document.states.threads or ()
+    used = () if document.threads is None else document.threads.threads or ()
     kinds: tuple[str, ...] = (_POOL,) if pooled else FOREGROUND
-    serving = (*kinds, _ENDED) if work.loop == "load" else kinds
+    serving_kinds = (*kinds, _ENDED) if work.loop == "load" else kinds
     clients = None if pooled else work.clients
-    chosen, others = _split(known, sampled, serving, clients)
-    samples_of = _sampled(sampled, chosen, kinds, clients)
+    serving, others = _split(used, sampled, serving_kinds, clients)
+    serving_samples = _sampled(sampled, serving, kinds, clients)
     wanted = 1 if pooled else work.clients
-    ended = any(thread.kind == _ENDED for thread in chosen)  # as one, however many
+    ended = any(thread.kind == _ENDED for thread in serving)  # as one, however many
     missing = []
-    if known and not ended and len(chosen) < wanted:
-        missing.append(_too_few("threads", len(chosen), work, pooled=pooled))
-        chosen, samples_of = [], []
-    elif sampled and len(samples_of) < wanted:
-        missing.append(_too_few("states", len(samples_of), work, pooled=pooled))
-        samples_of = []
+    if used and not ended and len(serving) < wanted:
+        missing.append(_too_few("threads", len(serving), work, pooled=pooled))
+        serving, serving_samples = [], []
+    elif sampled and len(serving_samples) < wanted:
+        missing.append(_too_few("states", len(serving_samples), work, pooled=pooled))
+        serving_samples = []
     return Served(
-        foreground=usage(chosen) if chosen else None,
+        foreground=usage(serving) if serving else None,
         background={kind: usage(of_kind) for kind, of_kind in _by_kind(others).items()},
-        states=_states(samples_of, clients, observed.switches),
+        states=_states(serving_samples, clients, document.switches),
         missing=tuple(missing),
     )
 
@@ -100,7 +106,7 @@ def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
 
 
 def _split(
-    known: Sequence[ThreadUsage],
+    used: Sequence[ThreadUsage],
     sampled: Sequence[SampledThread],
     kinds: Sequence[str],
     clients: int | None,
@@ -111,16 +117,16 @@ def _split(
         for thread in sampled
     }
     of_clients = {thread.tid for thread in sampled if thread.serves_client}
-    serving = sorted(
-        (thread for thread in known if thread.kind in kinds),
+    by_work = sorted(
+        (thread for thread in used if thread.kind in kinds),
         key=lambda thread: (
             thread.tid in of_clients, thread.cpu_s or 0.0, busy.get(thread.tid, 0)
         ),
         reverse=True,
     )  # fmt: skip
-    chosen = serving[:clients]
-    tids = {thread.tid for thread in chosen}
-    return chosen, [thread for thread in known if thread.tid not in tids]
+    serving = by_work[:clients]
+    tids = {thread.tid for thread in serving}
+    return serving, [thread for thread in used if thread.tid not in tids]
 
 
 def _by_kind(threads: Iterable[ThreadUsage]) -> dict[str, list[ThreadUsage]]:
@@ -133,16 +139,16 @@ def _by_kind(threads: Iterable[ThreadUsage]) -> dict[str, list[ThreadUsage]]:
 
 def _sampled(
     sampled: Sequence[SampledThread],
-    chosen: Sequence[ThreadUsage],
+    serving: Sequence[ThreadUsage],
     kinds: Sequence[str],
     clients: int | None,
 ) -> list[SampledThread]:
-    if chosen and all(thread.kind != _ENDED for thread in chosen):
-        tids = {thread.tid for thread in chosen}
+    if serving and all(thread.kind != _ENDED for thread in serving):
+        tids = {thread.tid for thread in serving}
         return [thread for thread in sampled if thread.tid in tids]
     # Nobody counted what threads used, or they are gone: those that were sampled running most.
-    serving = [thread for thread in sampled if thread.kind in kinds]
-    by_work = sorted(serving, key=_running, reverse=True)
+    of_kinds = [thread for thread in sampled if thread.kind in kinds]
+    by_work = sorted(of_kinds, key=_running, reverse=True)
     return sorted(by_work, key=lambda thread: not thread.serves_client)[:clients]
 
 
@@ -152,7 +158,7 @@ def _running(thread: SampledThread) -> int:
 
 def _states(
     threads: Sequence[SampledThread], clients: int | None, events: SchedEvents | None
-) -> States | None:
+) -> ForegroundStates | None:
     """Return the samples of the threads, each weighted by the time it stands for."""
     states = [state for thread in threads for state in thread.states]
     # A thread of a pool may have nothing to do, whoever flushes meanwhile.
@@ -167,7 +173,8 @@ def _states(
         if count and name not in _NOT_BLOCKED:
             stack = state.stack or state.wchan
             places[Place(name, state.syscall, state.target, stack)] += count
-    return States(len(threads) if clients is None else clients, samples, dict(counts), dict(places))
+    n_threads = len(threads) if clients is None else clients
+    return ForegroundStates(n_threads, samples, dict(counts), dict(places))
 
 
 def _counted(
@@ -190,8 +197,8 @@ def _counted(
 
 _RUNNING = "running"
 # What a thread waited for, by how it slept and who woke it.
-_FOR_LOCKS, _TO_AN_END = ("S", "own"), ("S", "kernel")
-_CLASSES: Mapping[tuple[str, str], str] = {_FOR_LOCKS: "lock", ("S", "other"): "network"}
+_WOKEN_BY_SERVER, _TIMED_OUT = ("S", "own"), ("S", "kernel")
+_CLASSES: Mapping[tuple[str, str], str] = {_WOKEN_BY_SERVER: "lock", ("S", "other"): "network"}
 
 _FEWEST = 30  # waits
 _FEWEST_WINDOWS = 3  # in which they ended
@@ -222,20 +229,20 @@ def wait_factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mappi
 def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
     """Return the shares of time that threads waited, by class, and that they ran."""
     tids = {thread.tid for thread in threads}
-    listened = [
+    traced = [
         thread
         for thread in events.threads or ()
         if thread.tid in tids and thread.blocked_s is not None  # what was kept before says less
     ]
-    if not listened or sum(thread.windows for thread in listened) < _FEWEST_WINDOWS:
+    if not traced or sum(thread.windows for thread in traced) < _FEWEST_WINDOWS:
         return {}
     assert events.seconds is not None  # where there are threads
     assert events.windows is not None
-    unknown_s = math.fsum(thread.unknown_s or 0.0 for thread in listened)
-    known_s = events.seconds * len(listened) - unknown_s
+    unknown_s = math.fsum(thread.unknown_s or 0.0 for thread in traced)
+    known_s = events.seconds * len(traced) - unknown_s
     short_s = _SHORT * events.seconds / events.windows
     locks_s, sleep_s = _seconds(threads, "lock"), _seconds(threads, "sleep")
-    count, seconds = _sums(listened, locks_s / (locks_s + sleep_s) if locks_s else 0.0)
+    count, seconds = _waits(traced, locks_s / (locks_s + sleep_s) if locks_s else 0.0)
     found = {
         name: seconds[kind] / known_s
         for kind, name in _CLASSES.items()
@@ -243,23 +250,27 @@ def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[st
         and seconds[kind] <= short_s * count[kind]
         and unknown_s <= _UNKNOWN * seconds[kind]
     }
-    blocked_s = math.fsum(thread.blocked_s or 0.0 for thread in listened)
+    blocked_s = math.fsum(thread.blocked_s or 0.0 for thread in traced)
     return {**found, _RUNNING: (known_s - blocked_s) / known_s} if found else {}
 
 
-def _sums(
-    listened: Sequence[ScheduledThread], locks: float
+def _waits(
+    traced: Sequence[ScheduledThread], lock_share: float
 ) -> tuple[Mapping[tuple[str, str], float], Mapping[tuple[str, str], float]]:
-    """Return number and seconds of waits; ``locks`` of the limited sleep was for locks."""
+    """Return number and seconds of waits by how a thread slept and who woke it.
+
+    A wait for a lock with a time limit looks like mere sleep where the timer ended it:
+    ``lock_share`` of those count as locks.
+    """
     count: defaultdict[tuple[str, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
-    for thread in listened:
+    for thread in traced:
         for wait in thread.waits or ():
             kind = wait.state, wait.woken_by
             count[kind] += wait.count
             seconds[kind] += wait.seconds
-    count[_FOR_LOCKS] += locks * count[_TO_AN_END]
-    seconds[_FOR_LOCKS] += locks * seconds[_TO_AN_END]
+    count[_WOKEN_BY_SERVER] += lock_share * count[_TIMED_OUT]
+    seconds[_WOKEN_BY_SERVER] += lock_share * seconds[_TIMED_OUT]
     return count, seconds
 
 

@@ -45,7 +45,7 @@ def test_the_foreground_are_the_threads_that_worked() -> None:
     assert found.us(found.foreground.cpu_s) == pytest.approx(30.0)
     assert set(found.background) == {"log", "purge", OTHER_SESSIONS}
     assert found.states is not None
-    assert found.states.threads == 4
+    assert found.states.n_threads == 4
     assert found.states.samples == 4 * 300
     assert found.states.counts["lock"] / found.states.samples == pytest.approx(
         10 / TRUTH.cycle, abs=1 / 300
@@ -100,7 +100,7 @@ def test_threads_of_a_pool_all_count_and_flush_nothing_by_waiting() -> None:
     found = seen(replace(made, instances=(instance,)), 8)
     assert found.pooled
     assert found.states is not None
-    assert found.states.threads == 3
+    assert found.states.n_threads == 3
     assert found.states.counts["log_flush"] == 0
     assert found.states.counts["lock"] > 0
 
