@@ -38,7 +38,8 @@ pub struct Client<C: Session, S> {
     pub due_ns: u64,
     pub sent_ns: u64,
     pub sent_bytes: usize,
-    /// The time of the last answer; None before the first, in slices of each slice.
+    /// The time of the last answer; None before the first answer, in slices before the first of its
+    /// turn.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
     /// Of the measured part, that succeeded.

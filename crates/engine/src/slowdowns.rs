@@ -1,10 +1,11 @@
 //! Slowdowns: some sides rest at the end of each slice, so that a comparison has a known difference.
 //!
-//! A side that is slower by a share rests for that share of its slice, as if its server were stopped.
-//! It rests where nothing is under way: a pause after each answer would change how client and server
-//! take turns on a CPU, and so the time of the statements themselves. A rest that ends late makes the
-//! next one shorter. One that lasts more than twice as long as it should is a stall, as of any thread,
-//! and is not made up for: what leaves out stalls would see the shorter one alone.
+//! A side that is slower by a share rests for that share of the time its slice worked, as if its
+//! server were stopped. It rests where nothing is under way: a pause after each answer would change
+//! how client and server take turns on a CPU, and so the time of the statements themselves. A rest
+//! that ends late makes the next one shorter. One that lasts more than twice as long as it should is
+//! a stall, as of any thread, and is not made up for: what leaves out stalls would see the shorter
+//! one alone.
 
 // Of less than a nanosecond in a month.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]

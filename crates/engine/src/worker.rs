@@ -88,9 +88,10 @@ pub struct Worker<'a, C: Session, S> {
     slowdowns: Vec<Slowdown>,
     /// Clients that wait for arrivals, the longest first; or for their first transaction in a slice.
     idle: VecDeque<usize>,
-    /// Clients with a transaction under way.
+    /// Clients with a transaction under way; in slices also those in `idle`.
     under_way: usize,
-    ended: usize,
+    /// Clients whose scripts are used up.
+    used_up: usize,
     received: Box<[u8]>,
     packet: Vec<u8>,
     records: Vec<Records>,
@@ -136,7 +137,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             slowdowns: drive.slowdowns.iter().copied().map(Slowdown::new).collect(),
             idle: VecDeque::new(),
             under_way: 0,
-            ended: 0,
+            used_up: 0,
             received: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             packet: Vec::new(),
             records: vec![Records::new(names, drive); drive.sides() as usize],
@@ -165,7 +166,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
             last_end_ns: self.last_end_ns,
             unanswered,
-            used_up: self.ended,
+            used_up: self.used_up,
             outcome,
         };
         // The coordinator listens until every thread has ended.
@@ -280,7 +281,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
                 return Ok(Some(now_ns));
             };
             let due = arrivals.next_due(now_ns, self.shared, &mut self.budget);
-            if self.ended == self.clients.len() {
+            if self.used_up == self.clients.len() {
                 arrivals.give_up();
                 return Ok(Some(now_ns));
             }
@@ -346,7 +347,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         self.under_way -= 1;
         self.clients[index].state = state;
         match state {
-            State::Ended => self.ended += 1,
+            State::Ended => self.used_up += 1,
             _ if self.arrivals.is_some() => self.idle.push_back(index),
             _ => {}
         }

@@ -14,6 +14,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
     /// False where some are left: the answers that have come meanwhile are looked at first.
     pub(super) fn go_on_with_slices(&mut self) -> Result<bool, ClientError> {
         if self.under_way == 0 {
+            self.end_slice();
             self.begin_slice();
         }
         for _ in 0..STARTED_AT_ONCE {
@@ -31,9 +32,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         Ok(self.idle.is_empty())
     }
 
-    /// End the slice whose last answer has come, with the rest of a slower side, and let the clients of the next side wait for their
-    /// first transactions, which count as under way from now on.
-    fn begin_slice(&mut self) {
+    /// End the slice whose last answer has come, after the rest of a slowed side.
+    fn end_slice(&mut self) {
         let Some(turns) = &mut self.turns else {
             return;
         };
@@ -50,6 +50,14 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             }
             turns.end(until_ns, until_ns - answered_ns);
         }
+    }
+
+    /// Begin the next slice, if there is one. Its clients wait in `idle` for their first
+    /// transactions, and count as under way already: the slice is over when none is.
+    fn begin_slice(&mut self) {
+        let Some(turns) = &mut self.turns else {
+            return;
+        };
         if turns.is_over() {
             return;
         }
