@@ -246,7 +246,7 @@ def _initialise(instance: Instance) -> None:
             _make_sparse(instance.data_dir)
             try:
                 snapshots.save(instance, wanted, {}, made_s=0)
-            except snapshots.NotKept:
+            except snapshots.NotSaved:
                 return
 
 

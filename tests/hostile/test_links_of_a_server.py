@@ -145,7 +145,7 @@ def test_a_data_directory_with_a_link_is_not_kept(
         as_server(idle, PLANT, victim, planted)
     else:
         os.link(victim, planted)  # where the kernel lets every user do so
-    with pytest.raises(snapshots.NotKept, match="ib_buffer_pool"):
+    with pytest.raises(snapshots.NotSaved, match="ib_buffer_pool"):
         snapshots.save(idle, key, {}, made_s=1)
     assert victim.read_text() == SECRET
     assert victim.stat().st_uid == 0

@@ -41,13 +41,13 @@ class DataDirectory:
         self._page_cache = page_cache
         self._key = key
         self._restored: snapshots.Restored | None = None
-        self._not_kept: str | None = None
+        self._why_not_saved: str | None = None
         self._making_began: float | None = None
         self._tables: tuple[snapshots.KeptTable, ...] = ()
         self._is_warmed = is_warmed
         self.snapshot = snapshots.find(self._key)  # to restore; None where it must be made
         self.is_there = False  # with its data, so that the server can start
-        self.is_kept = True  # False where no snapshot can be made
+        self.can_be_saved = True  # as a snapshot
         self.loaded_by: Mapping[str, object] = {} if self.snapshot is None else self.snapshot.facts
 
     def begin(self) -> None:
@@ -58,18 +58,18 @@ class DataDirectory:
         """Make the running server complete its pending work, and record its tables."""
         try:
             self._tables = snapshots.prepare(self._instance, limit_s=limit_s)
-        except snapshots.NotKept as reason:
+        except snapshots.NotSaved as reason:
             self._do_without(reason)
 
     def save(self, _limit_s: float) -> None:
-        """Keep the data directory of the stopped server; the directory is empty afterwards."""
+        """Save the data directory of the stopped server; the directory is empty afterwards."""
         assert self._making_began is not None
         made_s = time.monotonic() - self._making_began
         try:
             self.snapshot = snapshots.save(
                 self._instance, self._key, self.loaded_by, made_s=made_s, tables=self._tables
             )
-        except snapshots.NotKept as reason:
+        except snapshots.NotSaved as reason:
             self._do_without(reason)
             self.is_there = True
 
@@ -96,13 +96,13 @@ class DataDirectory:
         snapshots.verify_tables(self._instance, self.snapshot, whole=self._is_warmed)
 
     def _do_without(self, reason: Exception) -> None:
-        self.is_kept = False
-        self._not_kept = str(reason)
+        self.can_be_saved = False
+        self._why_not_saved = str(reason)
 
     def facts(self) -> dict[str, object]:
         """Return the origin of the data, for the record of the instance."""
         if self.snapshot is None or self._restored is None:
-            return {"snapshot": None, "snapshot_not_kept": self._not_kept, **self.loaded_by}
+            return {"snapshot": None, "snapshot_not_kept": self._why_not_saved, **self.loaded_by}
         return {
             **self.loaded_by,
             "snapshot": self.snapshot.name,

@@ -15,7 +15,7 @@ from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
-from millrace.servers.snapshots import NotKept
+from millrace.servers.snapshots.kept_data import NotResumable
 from millrace.trial import full_disk, time_limits
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
@@ -42,18 +42,19 @@ _START_LIMIT_S = 180.0
 class ManagedServer:
     """One server; each method is a step. The instance lives until the trial's stack closes.
 
-    Steps decide the next ones, in four cases:
+    Steps decide the next ones, in four cases, after *prepare*:
 
-    tables restored         (initialise · start · database · table_format · load · keep · stop ·
+    tables restored         (initialise · start · database · table_format · MAKE · keep · stop ·
                             save ·) restore · start · record · check_tables
     initialisation restored (initialise · save ·) restore · start · record · database ·
-                            table_format · load
-    no snapshots            initialise · start · record · database · table_format · load
+                            table_format · MAKE
+    no snapshots            initialise · start · record · database · table_format · MAKE
     resumed loops           resume · start · record
 
-    Those in parentheses make the snapshot where there is none. Where it cannot be kept, the trial
-    goes on with the server that made it. A tool (``tool_of``) runs the server on restored tables
-    alone.
+    MAKE is *make · (age ·) analyse* for tables on which clients are driven; a measured load has
+    none. Those in parentheses before *restore* make the snapshot where there is none. Where it
+    cannot be saved, the trial goes on with the server that made it. A tool (``tool_of``) runs the
+    server on restored tables alone.
     """
 
     spec: ServerSpec
@@ -137,8 +138,13 @@ class ManagedServer:
     def _restored(self, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
         """Start the server on a data directory that is restored from a snapshot.
 
-        The trial that makes the snapshot restores it too, so that all trials start alike. Where
-        ``make`` made a directory that cannot be kept, its server already runs and goes on.
+        The trial that makes the snapshot restores it too, so that all trials start alike:
+
+        snapshot found          restore · start
+        none                    make · save · restore · start
+        save refused            make · save · start
+        no snapshot possible    make, whose server goes on running
+        snapshot damaged        restore, which fails · make, whose server goes on running
         """
         data = self._data
         while not data.is_there:
@@ -147,7 +153,7 @@ class ManagedServer:
                 continue
             data.begin()
             yield from make()
-            if not data.is_kept:
+            if not data.can_be_saved:
                 return
             yield Step("save", data.save, _COPY_LIMIT_S)
         yield Step("start", self._start_restored, _START_LIMIT_S)
@@ -155,17 +161,17 @@ class ManagedServer:
     def _make_initial(self) -> Iterator[Step]:
         """Make a data directory with nothing but the server's own initialisation."""
         yield Step("initialise", self._instance.initialise, _INITIALISE_LIMIT_S)
-        if not self._data.is_kept:
+        if not self._data.can_be_saved:
             yield Step("start", self._start, _START_LIMIT_S)
 
     def _make_tables(self) -> Iterator[Step]:
         """Make a data directory with the loaded tables."""
         yield from self._started()
         yield from self._generated()
-        if self._data.is_kept:
+        if self._data.can_be_saved:
             scan_s = time_limits.scan_limit_s(self.trial.spec.workload)
             yield Step("keep", self._data.prepare, scan_s)
-        if self._data.is_kept:
+        if self._data.can_be_saved:
             yield Step("stop", self._instance.stop, STOP_LIMIT_S)
 
     def _started(self) -> Iterator[Step]:
@@ -202,7 +208,7 @@ class ManagedServer:
         assert self.trial.kept is not None
         try:
             self.trial.kept.adopt(self._instance)
-        except NotKept as reason:
+        except NotResumable as reason:
             raise TrialFailed(f"the trial cannot go on with its loops: {reason}") from reason
 
     def _limited_filesystem(self) -> AbstractContextManager[LimitedFilesystem]:

@@ -15,7 +15,7 @@ from millrace.errors import TrialFailed
 from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
-from millrace.servers.snapshots import NotKept
+from millrace.servers.snapshots import NotSaved
 from tests.conftest import Fitted, Initialise, InstanceOf, ServerOf
 
 pytestmark = pytest.mark.integration
@@ -173,7 +173,7 @@ def test_tables_in_memory_have_no_snapshot(instance_of: InstanceOf) -> None:
         instance.query("CREATE DATABASE d")
         snapshots.prepare(instance)
         instance.query("CREATE TABLE d.m (id int) ENGINE=MEMORY")
-        with pytest.raises(NotKept, match=r"d\.m is a MEMORY table"):
+        with pytest.raises(NotSaved, match=r"d\.m is a MEMORY table"):
             snapshots.prepare(instance)
 
 

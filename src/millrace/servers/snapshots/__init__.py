@@ -14,7 +14,7 @@ the page cache, and much sooner than one that initialises and loads:
     instance.start(...)
     snapshots.verify_tables(instance, snapshot, whole=...)
 
-Two errors do not fail a trial. ``NotKept`` (from prepare and save): the data directory is
+Two errors do not fail a trial. ``NotSaved`` (from prepare and save): the data directory is
 unchanged, and the trial continues with it. ``Unusable`` (from restore): the snapshot was damaged
 and has been removed; the data directory is empty, ready to be initialised and loaded.
 
@@ -30,7 +30,7 @@ evicts the least recently used snapshots to stay below ``limit_bytes()``.
 
 from millrace.databases.table_checks import KeptTable
 from millrace.servers.snapshots.create_restore import (
-    NotKept,
+    NotSaved,
     Restored,
     prepare,
     restore,
@@ -53,7 +53,7 @@ from millrace.servers.snapshots.repository import (
 )
 
 __all__ = [
-    "LIMIT_VARIABLE", "KeptTable", "NotKept", "PageCache", "Restored", "Snapshot", "SnapshotKey",
+    "LIMIT_VARIABLE", "KeptTable", "NotSaved", "PageCache", "Restored", "Snapshot", "SnapshotKey",
     "SnapshotListing", "Unusable", "evict", "find", "key", "limit_bytes", "listing", "prepare",
     "reap", "remove", "restore", "save", "verify_tables",
 ]  # fmt: skip

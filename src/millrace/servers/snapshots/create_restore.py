@@ -35,7 +35,7 @@ from millrace.shown_text import shown_line
 _MOST_FILES = 200_000
 
 
-class NotKept(HostError):
+class NotSaved(HostError):
     """An error for a data directory that cannot be a snapshot; its trial continues with it."""
 
 
@@ -53,19 +53,19 @@ def prepare(instance: Instance, *, limit_s: float = QUERY_LIMIT_S) -> tuple[Kept
     """Finish a running server's pending work before it is stopped, and record its tables.
 
     Return the tables, with which restored ones are compared. ``limit_s`` bounds each wait for an
-    answer. Raise NotKept where tables would not survive the stop or cannot be compared, TrialFailed
-    where the server refuses.
+    answer. Raise NotSaved where tables would not survive the stop or cannot be compared,
+    TrialFailed where the server refuses.
     """
     rules = instance.family.snapshots
     if (lost := rules.prepare(instance)) is not None:
-        raise NotKept(lost)
+        raise NotSaved(lost)
     try:
         with contextlib.closing(instance.connect(limit_s=limit_s)) as session:
             return rules.record_tables(session)
     except DatabaseError as error:
-        raise NotKept(f"its tables cannot be recorded: {error.message}") from error
+        raise NotSaved(f"its tables cannot be recorded: {error.message}") from error
     except ValueError as error:
-        raise NotKept(f"its tables cannot be recorded: {error}") from error
+        raise NotSaved(f"its tables cannot be recorded: {error}") from error
 
 
 def save(
@@ -81,8 +81,8 @@ def save(
     ``facts`` are plain data (JSON) for users of the snapshot; ``made_s`` is the time for
     initialising and loading, in seconds; ``tables`` are those that ``prepare`` returned, empty if
     none were loaded. Evict older snapshots to make room. Leave the instance's data directory empty:
-    restore the snapshot into it. Raise NotKept, with the data directory unchanged, when there is no
-    room or it cannot be kept as a whole.
+    restore the snapshot into it. Raise NotSaved, with the data directory unchanged, when there is
+    no room or it cannot be kept as a whole.
     """
     if instance.pid is not None:
         raise ValueError(f"{instance.id} runs: a snapshot is made after a clean stop")
@@ -104,9 +104,9 @@ def save(
     except BaseException as reason:
         give_tree(instance.data_dir, owner.st_uid, owner.st_gid)
         if isinstance(reason, repository.Unusable):
-            raise NotKept(reason.message, hint=reason.hint) from reason
+            raise NotSaved(reason.message, hint=reason.hint) from reason
         if isinstance(reason, OSError):
-            raise NotKept(
+            raise NotSaved(
                 f"the data directory of {instance.server.name} cannot be kept as a snapshot: "
                 f"{reason.strerror} ({reason.filename or paths.snapshots_dir()})",
                 hint="free space there, or name another place with MILLRACE_SNAPSHOTS",
@@ -222,25 +222,25 @@ def _move(data_dir: Path, kept: Path) -> None:
 
 
 def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
-    """Evict older snapshots to make room for a new one. Raise NotKept where there is no room."""
+    """Evict older snapshots to make room for a new one. Raise NotSaved where there is no room."""
     limit = repository.limit_bytes()
     size = readable_size(needed_bytes)
     if needed_bytes > limit:
-        raise NotKept(
+        raise NotSaved(
             f"a data directory of {size} is more than snapshots may take ({readable_size(limit)})",
             hint=f"allow more with {repository.LIMIT_VARIABLE}",
         )
     repository.evict(limit - needed_bytes, spared=[key.name])
     for place in (paths.snapshots_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
-            raise NotKept(
+            raise NotSaved(
                 f"there is no room for a copy of {size} beside the snapshot in {place}",
                 hint="free space there",
             )
 
 
 def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
-    """Raise NotKept where a data directory is not self-contained.
+    """Raise NotSaved where a data directory is not self-contained.
 
     A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
     or number that no server creates.
@@ -248,7 +248,7 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     rules = instance.family.snapshots
     outside = rules.option_outside_data_directory(instance.options.applied)
     if outside is not None:
-        raise NotKept(
+        raise NotSaved(
             f"{outside.name} = {outside.value} leads out of the data directory, "
             "and what lies there would not be in a snapshot"
         )
@@ -256,19 +256,19 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
             refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
     except manifest.NoDataDirectory as reason:
-        raise NotKept(f"the data directory holds {reason.holds}") from reason
+        raise NotSaved(f"the data directory holds {reason.holds}") from reason
 
 
 def refuse_file(
     name: Path, status: os.stat_result, uid: int, link_suffixes: Collection[str]
 ) -> None:
-    """Raise NotKept for a file of a data directory that leads out of it, or is not of ``uid``."""
+    """Raise NotSaved for a file of a data directory that leads out of it, or is not of ``uid``."""
     if not str(name).isprintable():
-        raise NotKept(f"{str(name)!r} is the name of no file that a server makes")
+        raise NotSaved(f"{str(name)!r} is the name of no file that a server makes")
     if stat.S_ISLNK(status.st_mode) or name.suffix in link_suffixes:
-        raise NotKept(f"{name} leads out of the data directory")
+        raise NotSaved(f"{name} leads out of the data directory")
     if stat.S_ISREG(status.st_mode) and (status.st_uid != uid or status.st_nlink > 1):
-        raise NotKept(f"{name} is a file of another place too, or of another user")
+        raise NotSaved(f"{name} is a file of another place too, or of another user")
 
 
 def _leave_out(data_dir: Path, options: FittedOptions, rules: SnapshotRules) -> None:

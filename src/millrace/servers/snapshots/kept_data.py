@@ -27,10 +27,14 @@ from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_kept
 from millrace.servers.snapshots import manifest
-from millrace.servers.snapshots.create_restore import NotKept, refuse_file
+from millrace.servers.snapshots.create_restore import NotSaved, refuse_file
 from millrace.shared_directories import is_own, may_others_write, refuse_shared
 
 _MOST_FILES = 200_000
+
+
+class NotResumable(HostError):
+    """An error for a kept data directory that holds what no server makes."""
 
 
 @dataclass
@@ -89,7 +93,7 @@ class KeptData:
     def adopt(self, instance: Instance) -> None:
         """Move the data directory into an instance, for which it is kept again.
 
-        Raise NotKept where it holds what no server makes, HostError where the disk refuses.
+        Raise NotResumable where it holds what no server makes, HostError where the disk refuses.
         """
         try:
             close_tree(self.data)
@@ -105,7 +109,9 @@ class KeptData:
                 give_tree(instance.data_dir, instance.uid, instance.uid)
             instance.set_password((self.directory / _PASSWORD).read_text("utf-8"))
         except manifest.NoDataDirectory as reason:
-            raise NotKept(f"the kept data directory holds {reason.holds}") from reason
+            raise NotResumable(f"the kept data directory holds {reason.holds}") from reason
+        except NotSaved as reason:
+            raise NotResumable(reason.message) from reason
         except OSError as error:
             raise HostError(
                 f"the kept data directory {self.data} cannot be used: {error.strerror}"

@@ -22,7 +22,7 @@ from millrace.servers import snapshots
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import (
-    NotKept,
+    NotSaved,
     Snapshot,
     Unusable,
     copying,
@@ -202,7 +202,7 @@ def test_a_data_directory_with_content_is_not_restored_over(small: InstalledServ
 def refused(small: InstalledServer, instance: Instance, why: str) -> None:
     """Check that saving is refused, and that everything is unchanged."""
     before, there = files(instance.data_dir), names()
-    with pytest.raises(NotKept, match=why):
+    with pytest.raises(NotSaved, match=why):
         snapshots.save(instance, key_of(small), {}, made_s=1)
     assert files(instance.data_dir) == before
     assert names() == there
@@ -257,7 +257,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
             path.touch()
             status = instance.data_dir.stat()
             os.chown(path, status.st_uid, status.st_gid)
-        with pytest.raises(NotKept, match="more than the manifest of a snapshot holds"):
+        with pytest.raises(NotSaved, match="more than the manifest of a snapshot holds"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
         assert names() == set()
@@ -292,7 +292,7 @@ def test_a_disk_that_refuses_leaves_the_data_directory(
             if copies:
                 patch.setattr(create_restore, "_move", copying_instead)
             patch.setattr(place, full)
-            with pytest.raises(NotKept, match="No space left"):
+            with pytest.raises(NotSaved, match="No space left"):
                 snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
         after = instance.data_dir.stat()
@@ -318,7 +318,7 @@ def test_a_snapshot_that_cannot_be_replaced_leaves_the_data_directory(
     made = kept(small)
     with loaded(small) as instance, repository.in_use(made):
         damage(made, "truncated")
-        with pytest.raises(NotKept, match="damaged, but in use"):
+        with pytest.raises(NotSaved, match="damaged, but in use"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
 
