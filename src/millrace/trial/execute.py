@@ -1,22 +1,18 @@
 """Execute one trial of one treatment: its declared steps, and the result that is stored.
 
-    managed     prepare · restore · start · record · database · settle · measure · stop · sizes
-                prepare · restore · start · record · check_tables · warm · fits · settle ·
-                measure · stop · sizes
-    external    prepare · record · database · make · analyse · warm · fits · settle · measure · drop
-    full disk   prepare · initialise · start · record · database · table_format · load · list_rows ·
-                fill · restart · compare_rows
+    loads       READY · settle · measure · CHECKS · END
+    clients     READY · warm · fits · settle · (loops ·) measure · CHECKS · END
+    full disk   READY · load · complete_files · list_rows · fill · restart · compare_rows
 
-A workload's checks are steps between the measurement and the end of the server. With
-``drop_after`` the end is *write_back · sizes · drop · stop*. Where
-clients are driven in loops, all but the last of them are a step *loops* before *measure*.
+READY are the steps of each server until it is live, see ``ManagedServer`` and ``ExternalServer``.
+CHECKS are those of the workload, a step each. END is *(rows ·) stop · sizes*, *kill* after the
+first block, because a clean stop takes seconds and the data is discarded, and *drop* of an attached
+server's database; with ``drop_after``, *write_back · sizes · drop · stop*. Where clients are driven
+in loops, all but the last of them are the step *loops*.
 
-The first form measures phases that load, the second drives clients on tables of a snapshot (see
-ARCHITECTURE.md). Each server of a trial has its own steps before and after the measurement. Trials
-after the first block *kill* their server instead of *stop · sizes*: a clean stop takes seconds, and
-its data is discarded. Settling comes right before the measurement, so that no dirty page of an
-earlier step is written back meanwhile. A step that fails ends the trial as failed, with the step,
-the reason and the server's log.
+Settling comes right before the measurement, so that no dirty page of an earlier step is written
+back meanwhile. A step that fails ends the trial as failed, with the step, the reason and the
+server's log.
 """
 
 import errno
