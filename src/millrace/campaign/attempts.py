@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from millrace.campaign.counting import CountSettings, count_settings
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
-from millrace.errors import HostError, MillraceError
+from millrace.errors import HostError, MillraceError, UnusablePlace
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Notice, OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
@@ -136,7 +136,7 @@ def remove_leftovers(store: Store, on_event: OnEvent) -> None:
         kept = {each.trial: each for each in kept_data.all_kept()}
         for trial in sorted(store.finished_trials(kept)):
             kept[trial].remove()
-    except HostError as problem:
+    except (HostError, UnusablePlace) as problem:
         on_event(Notice(f"the data of a finished trial is not removed: {problem}"))
 
 
