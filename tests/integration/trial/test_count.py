@@ -31,6 +31,7 @@ test = ["point-query"]
 clients = [1, 8]
 server = { levels = ["mysql-5.6.24", "again"], aliases = { again = "mysql-5.6.24" } }
 options.table_definition_cache = [400]
+options.performance_schema = [false] # a start in callgrind takes half as long
 
 [compare]
 factor = "server"

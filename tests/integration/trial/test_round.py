@@ -219,7 +219,7 @@ def test_where_a_server_refuses_the_file_it_alone_has_failed(server_of: ServerOf
 
 
 def test_where_a_loading_server_dies_it_alone_has_failed(server_of: ServerOf) -> None:
-    left_out, killed = loads_of(server_of, SERVERS[:2], rows=2_000_000, kill=SERVERS[1])
+    left_out, killed = loads_of(server_of, SERVERS[:2], rows=800_000, kill=SERVERS[1])
     assert (killed.outcome, killed.failed_step) == ("failed", "measure")
     assert "SIGKILL" in str(killed.reason)
     assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
