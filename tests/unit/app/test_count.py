@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -224,7 +225,7 @@ def test_a_run_that_measures_is_another_run(counter: Counter, tmp_path: Path) ->
     assert not run.run.spec.design or not run.run.spec.design.slices
     shown = stored(tmp_path, "results", "show", "latest")
     assert "count 1" in shown.stdout
-    assert "instructions 1,001" in shown.stdout
+    assert re.search(r"instructions 1,00[012]\b", shown.stdout)  # by the order of the trials
     assert "blocks" not in shown.stdout
     assert "valgrind 3.19.0" in shown.stdout
 
