@@ -17,7 +17,7 @@ from millrace.levels import Values
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.workloads import Workload
-from millrace.workloads.settings import ClientSettings
+from millrace.workloads.sure_rows import n_statements
 from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
@@ -31,7 +31,7 @@ UNDO_ROW_BYTES = 25
 # Loading tables with their indexes, and the rate of closed loops of small statements: rough, for
 # estimates before anything was measured.
 TABLE_ROWS_PER_S = 60_000
-TRANSACTIONS_PER_S = 5_000
+STATEMENTS_PER_S = 5_000
 SETTLE_S = 3.0
 COUNT_S = 45.0  # a start in valgrind, beside other work (measured: 33 to 74 s)
 FILLING_BYTES_PER_S = 2e6  # rows that one client writes until a disk is full
@@ -233,7 +233,7 @@ def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
     if not workload.drives:
         filling_s = _filling_s(workload, values) if workload.fills_disk else 0.0
         return TRIAL_OVERHEAD_S + _loading_s(workload, values) + filling_s
-    driving_s = settle_s + _driving_s(workload.client_settings(values))
+    driving_s = settle_s + _driving_s(workload, values)
     if _loads_anew(workload, values):
         return TRIAL_OVERHEAD_S + _loading_s(workload, values) + driving_s
     return RESTORED_OVERHEAD_S + driving_s
@@ -264,7 +264,7 @@ def _loading_s(workload: Workload, values: Values) -> float:
     else:
         loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
     prior = ({**values, "test": test} for test in workload.prior_tests(workload.values(values)))
-    ageing_s = sum(_driving_s(workload.client_settings(each)) for each in prior)
+    ageing_s = sum(_driving_s(workload, each) for each in prior)
     return loading_s * (1 + AFTER_LOAD) + ageing_s
 
 
@@ -275,11 +275,14 @@ def _filling_s(workload: Workload, values: Values) -> float:
     return int(every["free_mb"]) * 1e6 / FILLING_BYTES_PER_S + full_s + recovery_s / 2
 
 
-def _driving_s(settings: ClientSettings) -> float:
+def _driving_s(workload: Workload, values: Values) -> float:
     """Return the seconds of the warm-up and the measured part."""
+    settings = workload.client_settings(values)
     measured_s = settings.time_s
     if settings.operations:
-        measured_s = settings.operations / (settings.rate or TRANSACTIONS_PER_S)
+        test = workload.tests[str(workload.values(values)["test"])].model_extra or {}
+        transactions_per_s = STATEMENTS_PER_S / max(1, n_statements(test))
+        measured_s = settings.operations / (settings.rate or transactions_per_s)
     warmup_s = STEADY_S if settings.warmup == "steady" else settings.warmup_s
     return (warmup_s + measured_s) * settings.loops
 

@@ -78,6 +78,11 @@ def statement_texts(definition: Definition, test: Definition, values: Values) ->
         yield from map(known.text, step["statements"])
 
 
+def n_statements(test: Definition) -> int:
+    """Return how many statements a test lists, of all kinds of transactions in a mix."""
+    return sum(len(step["statements"]) for step in _steps(test))
+
+
 def _steps(part: Definition) -> Iterator[Definition]:
     """Yield the steps with statements of a test, a transaction or a loop."""
     for step in part.get("steps", ()):

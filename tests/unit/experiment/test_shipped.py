@@ -102,3 +102,16 @@ def test_a_full_disk_is_waited_for_and_stays_full() -> None:
     found, of_longer = (unmeasured_s(each) for each in (plan, expand(longer, seed=1)))
     assert of_longer - found == pytest.approx(len(plan.trials) * (60 - 15))
     assert found > len(plan.trials) * (15 + 64e6 / FILLING_BYTES_PER_S)
+
+
+def test_a_transaction_of_many_statements_takes_longer() -> None:
+    long, short = (
+        shipped(SHIPPED.with_name(f"{name}.toml"), "laptop")
+        for name in ("tpcc", "replication-writes")
+    )
+    seconds = {
+        each.name: unmeasured_s(plan) / len(plan.trials) / int(each.parameters["operations"])
+        for each in (long, short)
+        for plan in [expand(each, seed=1)]
+    }
+    assert seconds[long.name] > 5 * seconds[short.name]
