@@ -186,6 +186,9 @@ def _with_likely_causes(
             plans=found.plans,
             unequal=found.unequal,
             margin=found.run.margin,
+            statements={
+                each.name: each.of_operation for each in found.statement_breakdown_differences
+            },
         )
         ratio = evidence.latency_ratio
         causes = rank_causes(evidence)

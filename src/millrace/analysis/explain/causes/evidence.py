@@ -6,7 +6,7 @@ other. A part that shrank on the worse side explains nothing of the loss.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from millrace.analysis.explain.breakdown_model import (
@@ -126,8 +126,9 @@ class Growth:
 class Evidence:
     """A and B, their breakdowns' ``differences``, and the other comparisons.
 
-    ``unequal`` says in which way the two did not do the same work. ``margin`` is the smallest
-    relative difference that matters.
+    ``statements`` are the differences of the statements whose time is known, in µs of an operation
+    by name. ``unequal`` says in which way the two did not do the same work. ``margin`` is the
+    smallest relative difference that matters.
     """
 
     a: SideEvidence
@@ -138,6 +139,7 @@ class Evidence:
     plans: tuple[PlanComparison, ...]
     unequal: str
     margin: float
+    statements: Mapping[str, MeanEstimate] = field(default_factory=dict)
 
     # The two sides as a loss. Only this section knows which of them is A.
 
@@ -190,6 +192,15 @@ class Evidence:
                 is_certain=us > 0 and of_all_us > 0 and group.significant,
             )
         return found
+
+    def growth_of_statements(self, names: Sequence[str]) -> float | None:
+        """Return what statements take more in the worse side, in µs of an operation.
+
+        None where the time of one of them is not known.
+        """
+        if not self.statements.keys() >= set(names):
+            return None
+        return self.sign * math.fsum(self.statements[name].mean for name in names)
 
     def _at_most(self, difference: MeanEstimate) -> float:
         """Return the end of an interval that is worst for the worse side."""

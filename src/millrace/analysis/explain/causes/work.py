@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU, Evidence
-from millrace.analysis.explain.causes.model import Finding, count_text, listed
+from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 from millrace.analysis.explain.observations import Observed
 
 _PLAN, _OTHER_PLAN, _WORK = 2.6, 1.8, 1.6  # weights
@@ -19,7 +19,13 @@ _SERVER: tuple[PartKey, ...] = (
 def plans(evidence: Evidence) -> Iterator[Finding]:
     """Yield statements that the two servers carry out in different ways."""
     different = [plan for plan in evidence.plans if plan.same is False]
-    us = evidence.growth_of(_SERVER)
+    us, consequence = evidence.growth_of(_SERVER), listed(evidence.growth_texts(_SERVER))
+    # Other statements may have grown, while these take as long as before.
+    own_us = evidence.growth_of_statements([plan.statement for plan in different])
+    took = ""
+    if own_us is not None:
+        us, consequence = min(us, own_us), ""
+        took = f", and takes {us_text(own_us)} {evidence.more} of a {evidence.noun}"
     if not different or us <= 0:
         return
     rows = _rows(evidence)
@@ -36,9 +42,9 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         kind="plan",
         about="plan",
-        clause=f"the plan of {names} is another one ({first}){read}",
+        clause=f"the plan of {names} is another one ({first}){read}{took}",
         us=us,
-        consequence=listed(evidence.growth_texts(_SERVER)),
+        consequence=consequence,
         weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
         evidence=tuple(details),
     )

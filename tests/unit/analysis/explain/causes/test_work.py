@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.analysis.explain.causes.cases import Seen, named, suspects, truth
+from millrace.analysis.explain.causes.evidence import Evidence
+from millrace.analysis.explain.causes.ranking import rank_causes
+from millrace.analysis.explain.plans import PlanComparison
+from millrace.stats.mean import mean_estimate
+from tests.unit.analysis.explain.causes.cases import Seen, case, named, suspects, truth
 
 
 def test_rows_of_which_more_are_read_by_the_same_plan() -> None:
@@ -58,3 +64,32 @@ def test_unequal_work_of_a_gain_is_that_of_the_loss() -> None:
         if each.kind == "work"
     ]
     assert shares[0] == pytest.approx(shares[1], rel=0.02)
+
+
+def with_other_plan(**took_us: float) -> Evidence:
+    """Return evidence of 100 µs more CPU time, where ``last_order`` has another plan."""
+    found = case(Seen(truth(cpu_user=100.0)), Seen(truth(cpu_user=200.0)))
+    plan = PlanComparison("last_order", None, None, same=False, different=("a table scan in B",))
+    took = {name: mean_estimate([us - 1, us, us + 1]) for name, us in took_us.items()}
+    return replace(found, plans=(plan,), statements=took)
+
+
+def test_another_plan_explains_what_its_statement_takes_and_no_more() -> None:
+    (plan,) = [each for each in rank_causes(with_other_plan(last_order=6.0)) if each.kind == "plan"]
+    assert plan.share == pytest.approx(0.06, rel=0.05)
+    assert "and takes 6 µs more of a transaction" in plan.sentence
+    assert "consistent with" not in plan.sentence
+    assert named(rank_causes(with_other_plan(last_order=6.0)))[0] == ("cpu", "CPU time")
+    (most,) = [each for each in rank_causes(with_other_plan(last_order=300)) if each.kind == "plan"]
+    assert most.share == pytest.approx(1.0, rel=0.05)
+
+
+def test_another_plan_of_a_statement_that_takes_as_long_explains_nothing() -> None:
+    assert "plan" not in [each.kind for each in rank_causes(with_other_plan(last_order=-2.0))]
+
+
+def test_another_plan_may_explain_all_where_its_statements_time_is_not_known() -> None:
+    for found in (with_other_plan(), with_other_plan(update_stock=90.0)):
+        (plan,) = [each for each in rank_causes(found) if each.kind == "plan"]
+        assert plan.share == pytest.approx(1.0, rel=0.05)
+        assert "consistent with" in plan.sentence
