@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 from collections.abc import Mapping
@@ -64,7 +65,7 @@ CELLS = tuple(
 def main() -> None:
     arguments = _arguments()
     turns, seconds = (3, 1) if arguments.quick else (arguments.turns, 3)
-    builds = {"this": find_load_generator(), "other": arguments.other.resolve(strict=True)}
+    builds = {"this": find_load_generator(), "other": arguments.other}
     runs: dict[Cell, dict[str, list[Figures]]] = {c: {b: [] for b in builds} for c in CELLS}
     order = random.Random(1)
     with running(installed(arguments.server), OPTIONS) as instance:
@@ -122,9 +123,19 @@ def _text(ratio: RatioEstimate) -> str:
     return f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
+def _program(text: str) -> Path:
+    """Return the path of a program. Raise ArgumentTypeError where there is none."""
+    path = Path(text).resolve()
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise argparse.ArgumentTypeError(f"{text} is no program; name a file millrace-load")
+    return path
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("other", type=Path, metavar="OTHER", help="millrace-load of another build")
+    parser.add_argument(
+        "other", type=_program, metavar="OTHER", help="millrace-load of another build"
+    )
     parser.add_argument("--server", default="mariadb-10.11.19", help="of the catalogue")
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--quick", action="store_true", help="three short turns, in a minute")

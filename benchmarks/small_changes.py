@@ -192,9 +192,12 @@ def _holds(estimate: RatioEstimate, ratio: float) -> bool:
 
 
 def _changes(text: str) -> list[Change]:
-    """Return the changes of an argument. Raise ValueError."""
-    pairs = (each.split(":") for each in text.split(","))
-    return [Change(float(percent), float(minutes)) for percent, minutes in pairs]
+    """Return the changes of an argument. Raise ArgumentTypeError."""
+    try:
+        pairs = (each.split(":") for each in text.split(","))
+        return [Change(float(percent), float(minutes)) for percent, minutes in pairs]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: expected such as 1:3,0.5:10") from None
 
 
 def _arguments() -> argparse.Namespace:
