@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 # How many processes run tests at the same time; most of their time they wait for servers.
-WORKERS ?= 4
+WORKERS ?= 5
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-servers dev test test-unit test-repeat check fuzz format clean
 
