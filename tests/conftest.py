@@ -56,7 +56,7 @@ MIB = 1 << 20
 settings.register_profile(
     "busy", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("quick", parent=settings.get_profile("busy"), max_examples=20)
+settings.register_profile("quick", parent=settings.get_profile("busy"), max_examples=12)
 settings.load_profile("busy")
 
 

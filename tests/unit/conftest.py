@@ -1,6 +1,6 @@
 """Mark slow tests, and make empty stores by copying one.
 
-slow.txt lists the tests that take more than a second of CPU time each.
+slow.txt lists the tests that take more than half a second of CPU time each.
 """
 
 from __future__ import annotations
