@@ -19,6 +19,8 @@ _SERVER: tuple[PartKey, ...] = (
 def plans(evidence: Evidence) -> Iterator[Finding]:
     """Yield statements that the two servers carry out in different ways."""
     different = [plan for plan in evidence.plans if plan.same is False]
+    if not different:
+        return
     us, consequence = evidence.growth_of(_SERVER), listed(evidence.growth_texts(_SERVER))
     # Other statements may have grown, while these take as long as before.
     own_us = evidence.growth_of_statements([plan.statement for plan in different])
@@ -26,7 +28,7 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     if own_us is not None:
         us, consequence = min(us, own_us), ""
         took = f", and takes {us_text(own_us)} {evidence.more} of a {evidence.noun}"
-    if not different or us <= 0:
+    if us <= 0:
         return
     rows = _rows(evidence)
     more = rows is not None and _many_more(*rows)
