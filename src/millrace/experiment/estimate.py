@@ -235,7 +235,9 @@ def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
         return TRIAL_OVERHEAD_S + _loading_s(workload, values) + filling_s
     driving_s = settle_s + _driving_s(workload, values)
     if _loads_anew(workload, values):
-        return TRIAL_OVERHEAD_S + _loading_s(workload, values) + driving_s
+        prior = workload.prior_tests(workload.values(values))
+        ageing_s = sum(_driving_s(workload, {**values, "test": test}) for test in prior)
+        return TRIAL_OVERHEAD_S + _loading_s(workload, values) + ageing_s + driving_s
     return RESTORED_OVERHEAD_S + driving_s
 
 
@@ -249,7 +251,10 @@ def _snapshots_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
             of_tables = sorted(treatment.resolved.keys() - _OF_CLIENTS)
             tables = [treatment.resolved[name] for name in of_tables]
             prior = workload.prior_tests(workload.values(chosen_values))
-            found[str([*tables, prior])] = _loading_s(workload, chosen_values)
+            found[str(tables)] = _loading_s(workload, chosen_values)
+            for test in prior:
+                aged_s = RESTORED_OVERHEAD_S + _driving_s(workload, {**chosen_values, "test": test})
+                found[str([*tables, test])] = aged_s
     return found
 
 
@@ -258,14 +263,12 @@ def _loads_anew(workload: Workload, values: Values) -> bool:
 
 
 def _loading_s(workload: Workload, values: Values) -> float:
-    """Return the seconds of loading a treatment's tables, with what comes after that."""
+    """Return the seconds of loading a treatment's tables and checking them."""
     if workload.data is not None:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
     else:
         loading_s = workload.volume(values).rows / TABLE_ROWS_PER_S
-    prior = ({**values, "test": test} for test in workload.prior_tests(workload.values(values)))
-    ageing_s = sum(_driving_s(workload, each) for each in prior)
-    return loading_s * (1 + AFTER_LOAD) + ageing_s
+    return loading_s * (1 + AFTER_LOAD)
 
 
 def _filling_s(workload: Workload, values: Values) -> float:
@@ -281,7 +284,8 @@ def _driving_s(workload: Workload, values: Values) -> float:
     measured_s = settings.time_s
     if settings.operations:
         test = workload.tests[str(workload.values(values)["test"])].model_extra or {}
-        transactions_per_s = STATEMENTS_PER_S / max(1, n_statements(test))
+        of_transaction = n_statements({"statements": workload.statements}, test)
+        transactions_per_s = STATEMENTS_PER_S / max(1, of_transaction)
         measured_s = settings.operations / (settings.rate or transactions_per_s)
     warmup_s = STEADY_S if settings.warmup == "steady" else settings.warmup_s
     return (warmup_s + measured_s) * settings.loops

@@ -1,7 +1,8 @@
 """Decide whether tables are in memory, and whether the server read them from there.
 
 Before measuring, ``occupancy`` compares the tables' bytes with what the buffer pool can hold and
-holds: a cached run must be warmed until its tables are in. After measuring, ``cache_mode`` looks at
+holds: a cached run must be warmed until its tables are in, or until reading them whole reads
+nothing: tables with holes have pages that nobody reads. After measuring, ``cache_mode`` looks at
 the share of page requests that needed a read:
 
 cached    at most 1 request in 10,000. A statement on one row requests 3 pages (a lookup) to 40 (an
@@ -44,7 +45,7 @@ class Occupancy:
     pool_bytes: int
     pool_data_bytes: int
     can_fit: bool | None  # the pool is large enough
-    is_resident: bool | None  # it contains as many bytes as the tables take
+    is_resident: bool | None  # it contains as many bytes as the tables take, or all that is read
 
     def __str__(self) -> str:
         return (
@@ -62,8 +63,13 @@ class CacheMode:
     reason: str
 
 
-def occupancy(tables: Sequence[TableSize], pool: PoolStatus) -> Occupancy:
-    """Return the occupancy by all of the tables with their indexes."""
+def occupancy(
+    tables: Sequence[TableSize], pool: PoolStatus, *, last_pass_reads: int | None = None
+) -> Occupancy:
+    """Return the occupancy by all of the tables with their indexes.
+
+    ``last_pass_reads`` are the pages read in the last pass over all of them.
+    """
     needed = sum(table.data_bytes + table.index_bytes for table in tables if table.is_pooled)
     # The pool's data also belong to other tables and to undo: little, in a fresh server.
     if not any(table.is_pooled for table in tables):
@@ -73,7 +79,8 @@ def occupancy(tables: Sequence[TableSize], pool: PoolStatus) -> Occupancy:
         pool_bytes=pool.total_bytes,
         pool_data_bytes=pool.data_bytes,
         can_fit=needed <= pool.total_bytes,
-        is_resident=pool.data_bytes >= needed * _RESIDENT_SHARE,
+        is_resident=pool.data_bytes >= needed * _RESIDENT_SHARE
+        or (last_pass_reads is not None and last_pass_reads <= CACHED_READS),
     )
 
 

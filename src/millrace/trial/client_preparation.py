@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from millrace.databases.base import TableSize
+from millrace.databases.base import PoolStatus, TableSize
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.model import measurements as names
 from millrace.store.records import StepRecord
@@ -33,6 +33,7 @@ class ClientPreparation:
     outputs: TrialOutputs
     emit: Emit
     tables: tuple[TableSize, ...] = field(init=False, default=())
+    _last_pass_reads: int | None = field(init=False, default=None)
 
     def warming_steps(self) -> Iterator[Step]:
         """Yield the steps that follow the record of the server."""
@@ -55,10 +56,12 @@ class ClientPreparation:
         done: list[StepRecord] = []
         for _ in range(_PASSES):
             began_s = sum(step.duration_s for step in done)
+            reads_before = self._pool().reads
             warming = self.workload.warming_phases
             result = run_phases(warming, self.workload, self.server, self.emit, limit_s)
             passed = measurements.step_records(result)
             done += [replace(step, started_s=began_s + step.started_s) for step in passed]
+            self._last_pass_reads = self._pool().reads - reads_before
             if self.workload.client_settings.cache_mode != "cached":
                 break
             if self._occupancy().is_resident is not False:
@@ -73,7 +76,13 @@ class ClientPreparation:
     def _occupancy(self) -> Occupancy:
         client = self.server.client
         self.tables = client.family.administration.table_sizes(client, self.server.database)
-        return buffer_pool.occupancy(self.tables, client.family.storage.pool_status(client))
+        return buffer_pool.occupancy(
+            self.tables, self._pool(), last_pass_reads=self._last_pass_reads
+        )
+
+    def _pool(self) -> PoolStatus:
+        client = self.server.client
+        return client.family.storage.pool_status(client)
 
     def _settle(self, _limit_s: float) -> None:
         role = self.server.role

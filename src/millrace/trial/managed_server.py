@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from millrace.databases.client import QUERY_LIMIT_S
@@ -17,17 +18,21 @@ from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.servers.snapshots.kept_data import NotResumable
 from millrace.trial import full_disk, time_limits
+from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
 from millrace.trial.drop_after import drop
 from millrace.trial.hooks import LiveServer
 from millrace.trial.quiesce import quiesce
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.sizes import sizes, table_bytes
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
 from millrace.trial.trial_server import (
     STOP_LIMIT_S,
     TrialContext,
+    ageing_step,
+    analyse_step,
     loading_steps,
     refuse_unavailable,
 )
@@ -45,6 +50,7 @@ class ManagedServer:
     Steps decide the next ones, in four cases, after *prepare*:
 
     tables restored         (initialise · start · database · table_format · MAKE · keep · stop ·
+                            save ·) (restore · start · warm · fits · age · analyse · keep · stop ·
                             save ·) restore · start · record · check_tables
     initialisation restored (initialise · save ·) restore · start · record · database ·
                             table_format · MAKE
@@ -52,9 +58,10 @@ class ManagedServer:
     resumed loops           resume · start · record
 
     MAKE is *make · (age ·) analyse* for tables on which clients are driven; a measured load has
-    none. Those in parentheses before *restore* make the snapshot where there is none. Where it
-    cannot be saved, the trial goes on with the server that made it. A tool (``tool_of``) runs the
-    server on restored tables alone.
+    none. Those in parentheses make the snapshots that are missing, the second ones that of each
+    test which comes before the measured one and leaves it its tables. Where one cannot be saved,
+    the trial goes on with the server that made it. A tool (``tool_of``) runs the server on the
+    trial's own restored tables alone.
     """
 
     spec: ServerSpec
@@ -77,17 +84,17 @@ class ManagedServer:
             yield Step("record", self._record, QUERY_LIMIT_S)
             return
         if workload.is_restorable:
-            yield from self._restored(self._make_tables)
+            yield from self._restored(self._data, partial(self._make_tables, self._data, workload))
             yield Step("record", self._record, QUERY_LIMIT_S)
             if self._data.is_restored:
                 yield Step("check_tables", self._data.check_tables, QUERY_LIMIT_S)
             return
         if workload.keeps_snapshots:
-            yield from self._restored(self._make_initial)
+            yield from self._restored(self._data, self._make_initial)
         else:
             yield from self._started()
         yield Step("record", self._record, QUERY_LIMIT_S)
-        yield from self._generated()
+        yield from self._generated(self._keep_facts)
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
@@ -135,7 +142,7 @@ class ManagedServer:
             data_file=self._data_file,
         )
 
-    def _restored(self, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
+    def _restored(self, data: DataDirectory, make: Callable[[], Iterator[Step]]) -> Iterator[Step]:
         """Start the server on a data directory that is restored from a snapshot.
 
         The trial that makes the snapshot restores it too, so that all trials start alike:
@@ -146,7 +153,6 @@ class ManagedServer:
         no snapshot possible    make, whose server goes on running
         snapshot damaged        restore, which fails · make, whose server goes on running
         """
-        data = self._data
         while not data.is_there:
             if data.snapshot is not None:
                 yield Step("restore", data.restore, _COPY_LIMIT_S)
@@ -156,7 +162,8 @@ class ManagedServer:
             if not data.can_be_saved:
                 return
             yield Step("save", data.save, _COPY_LIMIT_S)
-        yield Step("start", self._start_restored, _START_LIMIT_S)
+        is_measured = data is self._data
+        yield Step("start", self._start_restored if is_measured else self._start, _START_LIMIT_S)
 
     def _make_initial(self) -> Iterator[Step]:
         """Make a data directory with nothing but the server's own initialisation."""
@@ -164,25 +171,38 @@ class ManagedServer:
         if not self._data.can_be_saved:
             yield Step("start", self._start, _START_LIMIT_S)
 
-    def _make_tables(self) -> Iterator[Step]:
-        """Make a data directory with the loaded tables."""
-        yield from self._started()
-        yield from self._generated()
-        if self._data.can_be_saved:
-            scan_s = time_limits.scan_limit_s(self.trial.spec.workload)
-            yield Step("keep", self._data.prepare, scan_s)
-        if self._data.can_be_saved:
+    def _make_tables(self, data: DataDirectory, workload: ResolvedWorkload) -> Iterator[Step]:
+        """Make a data directory with a test's tables, as loaded or as the test before left them."""
+        if workload.prior:
+            yield from self._aged(data, workload.prior[-1])
+        else:
+            yield from self._started()
+            yield from self._generated(partial(self._keep_facts_of, data))
+        if data.can_be_saved:
+            yield Step("keep", data.prepare, time_limits.scan_limit_s(workload))
+        if data.can_be_saved:
             yield Step("stop", self._instance.stop, STOP_LIMIT_S)
+
+    def _aged(self, data: DataDirectory, before: ResolvedWorkload) -> Iterator[Step]:
+        """Run the test before on its own tables, prepared as if it were measured."""
+        data_before = DataDirectory.with_tables(self._instance, before)
+        yield from self._restored(data_before, partial(self._make_tables, data_before, before))
+        data.loaded_by = data_before.loaded_by
+        server = self.live()
+        outputs, emit = self.trial.outputs, self.trial.emit
+        yield from ClientPreparation(before, server, outputs, emit).warming_steps()
+        yield ageing_step(self.trial, server, [before])
+        yield analyse_step(server.client, server.database)
 
     def _started(self) -> Iterator[Step]:
         yield Step("initialise", self._instance.initialise, _INITIALISE_LIMIT_S)
         yield Step("start", self._start, _START_LIMIT_S)
 
-    def _generated(self) -> Iterator[Step]:
+    def _generated(self, keep_facts: Callable[..., None]) -> Iterator[Step]:
         """Make the trial's database, and the tables that are loaded before the measurement."""
         yield Step("database", self._create_database, QUERY_LIMIT_S)
         yield Step("table_format", self._verify_table_format, QUERY_LIMIT_S)
-        yield from loading_steps(self.trial, self.live(), self._keep_facts)
+        yield from loading_steps(self.trial, self.live(), keep_facts)
 
     def _prepare(self, _limit_s: float) -> None:
         refuse_unavailable(self.spec)
@@ -220,10 +240,11 @@ class ManagedServer:
         )
 
     def _keep_facts(self, **facts: str | None) -> None:
-        if self.trial.spec.workload.is_restorable:
-            self._data.loaded_by = facts
-        else:
-            self.trial.outputs.add_facts(self.spec.role, **facts)
+        self.trial.outputs.add_facts(self.spec.role, **facts)
+
+    @staticmethod
+    def _keep_facts_of(data: DataDirectory, **facts: str | None) -> None:
+        data.loaded_by = facts
 
     def _start_restored(self, limit_s: float) -> None:
         self._start(limit_s, None if self.tool_of is None else self.tool_of(self._instance))

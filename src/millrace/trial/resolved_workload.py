@@ -17,7 +17,7 @@ from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 from millrace.workloads.defaults import DROP_AFTER, TABLE_OPTIONS
 from millrace.workloads.settings import ClientSettings, LoadSettings
-from millrace.workloads.statement_kinds import statement_kinds
+from millrace.workloads.statement_kinds import defines_tables, statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
 # the tables.
@@ -119,6 +119,11 @@ class ResolvedWorkload:
     def writes(self) -> bool:
         """True where driven clients may change rows."""
         return self.drives and not statement_kinds(self.definition, self.values) <= {"read"}
+
+    @cached_property
+    def defines_tables(self) -> bool:
+        """True where driven clients make or change tables or indexes, whose pages are new."""
+        return self.drives and defines_tables(self.definition, self.values)
 
     @property
     def drops_after(self) -> bool:

@@ -49,9 +49,9 @@ def phase_limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
     return _SHORT_S + workload.rows / rows_per_s
 
 
-def ageing_limit_s(workload: ResolvedWorkload) -> float:
-    """Return the time limit of the tests before the measured one, in seconds."""
-    return sum(phase_limit_s(each.drive_phase, each) for each in workload.prior)
+def ageing_limit_s(prior: Iterable[ResolvedWorkload]) -> float:
+    """Return the time limit of tests that come before the measured one, in seconds."""
+    return sum(phase_limit_s(each.drive_phase, each) for each in prior)
 
 
 def replica_limit_s(workload: ResolvedWorkload) -> float:

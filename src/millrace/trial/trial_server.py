@@ -14,6 +14,7 @@ from millrace.trial import cpu_idle, measurements, phase_spec, time_limits
 from millrace.trial.hooks import LiveServer
 from millrace.trial.load_run import Emit, run_load, run_phases
 from millrace.trial.outputs import TrialOutputs, instance_record
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step
 
@@ -83,18 +84,24 @@ def loading_steps(
         keep_facts(**measurements.loading_facts(result))
         return measurements.step_records(result)
 
+    yield Step("make", make, time_limits.limit_s(workload.making_phases, workload))
+    if workload.prior:
+        yield ageing_step(trial, server, workload.prior)
+    yield analyse_step(server.client, server.database)
+
+
+def ageing_step(trial: TrialContext, server: LiveServer, prior: Sequence[ResolvedWorkload]) -> Step:
+    """Return the step that runs tests, in order, for the sake of the tables that they leave."""
+
     def age(limit_s: float) -> Sequence[StepRecord]:
-        load_spec = phase_spec.ageing_spec(workload.prior, server.dialect, server.connection)
+        load_spec = phase_spec.ageing_spec(prior, server.dialect, server.connection)
         result = run_load(load_spec, server.check, trial.emit, limit_s)
         measurements.refuse_partial(result)
         measurements.refuse_failed(result)
         measurements.refuse_missed_rates(result)
         return measurements.step_records(result)
 
-    yield Step("make", make, time_limits.limit_s(workload.making_phases, workload))
-    if workload.prior:
-        yield Step("age", age, time_limits.ageing_limit_s(workload))
-    yield analyse_step(server.client, server.database)
+    return Step("age", age, time_limits.ageing_limit_s(prior))
 
 
 def analyse_step(client: ServerClient, database: str) -> Step:

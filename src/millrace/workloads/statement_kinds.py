@@ -22,10 +22,17 @@ _READ = re.compile(
 _INSERT = re.compile(r"INSERT INTO \{table\}(?: \([\w, ]+\))? VALUES ?\([^()]*\)", re.IGNORECASE)
 _UPDATE = re.compile(r"UPDATE \{table\} SET (?P<set>[^()]+?) WHERE [^()]+", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?:^|,)\s*`?(\w+)`?\s*=")
+_DEFINES = re.compile(r"\s*(?:ALTER|CREATE|DROP|OPTIMIZE|TRUNCATE)\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
 # An index, or what a generated column or a partition is computed from.
 _INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)
 _SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
+
+
+def defines_tables(definition: Definition, values: Values) -> bool:
+    """Return whether the chosen test makes or changes tables or indexes; as `statement_kinds`."""
+    test = definition["tests"][str(values["test"])]
+    return any(map(_DEFINES.match, statement_texts(definition, test, values)))
 
 
 def statement_kinds(definition: Definition, values: Values) -> set[Kind]:

@@ -34,6 +34,9 @@ _DELETE = re.compile(rf"DELETE\s+FROM\s+\{{table\}}{_WHERE}{_LIMIT}", re.IGNOREC
 _KEEPS_ROWS = re.compile(r"(SELECT|INSERT|UPDATE)\b", re.IGNORECASE)
 _UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
 
+# Rows that one statement inserts, say, in the time of another small statement.
+_TERMS_OF_STATEMENT = 10
+
 # A new value of these kinds differs from the old one except with negligible probability.
 _NEW_EACH_TIME = ("digits", "text")
 
@@ -78,9 +81,16 @@ def statement_texts(definition: Definition, test: Definition, values: Values) ->
         yield from map(known.text, step["statements"])
 
 
-def n_statements(test: Definition) -> int:
-    """Return how many statements a test lists, of all kinds of transactions in a mix."""
-    return sum(len(step["statements"]) for step in _steps(test))
+def n_statements(definition: Definition, test: Definition) -> float:
+    """Return how many statements a test lists, of all kinds of transactions in a mix.
+
+    One that has a repeated part counts as one more for each ten times, as far as the definition
+    says how many.
+    """
+    statements = definition.get("statements", {})
+    names = [name for step in _steps(test) for name in step["statements"]]
+    times = [(statements[name].get("terms") or {}).get("times") for name in names]
+    return len(names) + sum(each for each in times if isinstance(each, int)) / _TERMS_OF_STATEMENT
 
 
 def _steps(part: Definition) -> Iterator[Definition]:

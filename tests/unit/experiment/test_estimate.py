@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +16,13 @@ from millrace.experiment.estimate import (
     UNDO_ROW_BYTES,
     Needs,
     estimate,
+    expected_s,
     require_space,
     shortfall,
 )
 from millrace.experiment.model import Factor, Plan
 from millrace.experiment.plan import expand, without_slices
-from tests.unit.experiment.files import read_shipped
+from tests.unit.experiment.files import DRIVEN, read_shipped, read_text
 
 GB = 10**9
 
@@ -95,6 +97,20 @@ def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
     share = 1 / len(plan.treatments)
     assert known.measured_share == pytest.approx(share)
     assert known.time_s == pytest.approx(fresh.time_s * (1 - share) + plan.experiment.blocks * 100)
+
+
+def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others(tmp_path: Path) -> None:
+    def first_s(*tests: str) -> float:
+        """Return the seconds of what is done once: all, without those of the trials."""
+        text = DRIVEN.replace("sysbench", "insert-benchmark").replace("table_size", "rows")
+        text = text.replace('["point-query"]', str(list(tests)))
+        plan = expand(read_text(tmp_path, text), seed=1)
+        known = {each.id: 10.0 for each in plan.treatments}
+        return expected_s(plan, [], {}, None) - expected_s(plan, [], known, None)
+
+    loaded_s, indexed_s = first_s("l.x"), first_s("l.i1")
+    assert 0 < loaded_s < indexed_s
+    assert first_s("l.x", "l.i1", "l.i2") == first_s("l.i2") > indexed_s
 
 
 def test_a_limit_that_holds_no_verdict_says_so_with_what_would_do() -> None:

@@ -67,3 +67,11 @@ def test_a_pool_holds_what_it_has_room_for_and_has_read() -> None:
     )
     assert occupancy([TABLE], pool(0, 0, data=30_000_000)).is_resident is False
     assert occupancy([TABLE], pool(0, 0, data=64 << 20, total=64 << 20)).can_fit is False
+
+
+@pytest.mark.parametrize(("reads", "is_resident"), [(0, True), (10, True), (11, False)])
+def test_a_pool_holds_tables_with_holes_once_reading_them_reads_nothing(
+    reads: int, is_resident: bool
+) -> None:
+    found = occupancy([TABLE], pool(0, 0, data=30_000_000), last_pass_reads=reads)
+    assert found.is_resident is is_resident

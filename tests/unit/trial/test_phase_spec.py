@@ -49,7 +49,7 @@ def test_tests_that_age_tables_are_a_phase_each() -> None:
     assert (pair.name, pair.test, pair.clients, pair.time_s) == ("pair", "pair", 3, 5)
     assert (one.name, one.test, one.transactions, one.time_s) == ("one", "one", 70, None)
     assert (pair.primary, one.primary) == (False, True)
-    assert time_limits.ageing_limit_s(given) == pair.limit_s + one.limit_s
+    assert time_limits.ageing_limit_s(given.prior) == pair.limit_s + one.limit_s
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.workloads.statement_kinds import Kind, statement_kinds
+from millrace.workloads.statement_kinds import Kind, defines_tables, statement_kinds
 
 TABLE = {
     "create": {
@@ -92,6 +92,20 @@ def test_a_transaction_has_the_kinds_of_all_its_statements() -> None:
     values = workloads.parse_workload(definition).values
     found = statement_kinds(definition, values({"test": "oltp_read_write"}))
     assert found == {"read", "simple write", "other"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("ALTER TABLE {table} ADD INDEX k (k)", True),
+        (" create index k on {table} (k)", True),
+        ("UPDATE {table} SET a = 'ALTER TABLE'", False),
+    ],
+)
+def test_a_test_that_makes_or_changes_tables_is_known(sql: str, expected: bool) -> None:
+    test = {"client_setup": ["x"], "steps": [{"statements": ["only"]}]}
+    definition = {"tests": {"t": test}, "statements": {"only": {"sql": sql}}}
+    assert defines_tables(definition, {"test": "t"}) is expected
 
 
 def test_a_client_that_prepares_itself_may_do_anything() -> None:

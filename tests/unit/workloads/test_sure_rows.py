@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.workloads.sure_rows import sure_rows
+from millrace.workloads.sure_rows import n_statements, sure_rows
 from tests.unit.workloads.small import driving
 
 
@@ -79,6 +79,12 @@ def test_what_names_loaded_rows_reads_them(statement: dict[str, Any]) -> None:
 )
 def test_what_may_find_nothing_is_not_listed(statement: dict[str, Any]) -> None:
     assert small(statement) == {}
+
+
+def test_a_statement_of_many_rows_counts_as_several() -> None:
+    definition = workloads.load("insert-benchmark")
+    found = [n_statements(definition, definition["tests"][test]) for test in ("l.i0", "l.i2")]
+    assert found == [1 + 100 / 10, 2 + 5 / 10]
 
 
 def test_statements_in_loops_are_looked_at() -> None:
