@@ -1,28 +1,37 @@
 //! The clock of a drive.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
 
 /// Monotonic nanoseconds since the drive began; all threads have the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    origin: Instant,
+    origin_ns: u64,
 }
 
 impl Clock {
     /// Begin the time of a drive.
     pub fn start() -> Self {
-        Self { origin: Instant::now() }
+        Self { origin_ns: monotonic_ns() }
     }
 
     /// Costs some 30 ns, so the hot path reads it twice a request and no more.
     #[inline]
     pub fn now_ns(self) -> u64 {
-        nanoseconds(self.origin.elapsed())
+        monotonic_ns() - self.origin_ns
     }
 
     pub fn now_s(self) -> f64 {
         seconds(self.now_ns())
     }
+}
+
+/// Read the clock of [`std::time::Instant`], whose own arithmetic is a third of the cost of a reading.
+#[inline]
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
+    now.tv_sec().cast_unsigned() * 1_000_000_000 + now.tv_nsec().cast_unsigned()
 }
 
 /// Convert a duration of up to 584 years.

@@ -37,7 +37,7 @@ impl Slowdown {
     /// then.
     pub fn rest(
         &mut self,
-        clock: &Clock,
+        clock: Clock,
         from_ns: u64,
         answered_ns: u64,
         is_over: impl Fn() -> bool,
@@ -64,7 +64,7 @@ impl Slowdown {
     }
 }
 
-fn wait(clock: &Clock, end_ns: u64, is_over: impl Fn() -> bool) -> u64 {
+fn wait(clock: Clock, end_ns: u64, is_over: impl Fn() -> bool) -> u64 {
     loop {
         let now_ns = clock.now_ns();
         if now_ns >= end_ns || is_over() {
@@ -88,15 +88,15 @@ mod tests {
     fn a_rest_lasts_until_its_end_or_is_broken_off() {
         let clock = Clock::start();
         let now_ns = clock.now_ns();
-        let until_ns = Slowdown::new(1.0).rest(&clock, now_ns, now_ns + 2 * LATE_NS, || false);
+        let until_ns = Slowdown::new(1.0).rest(clock, now_ns, now_ns + 2 * LATE_NS, || false);
         assert!(until_ns >= now_ns + 4 * LATE_NS);
-        let broken_off_ns = Slowdown::new(1e9).rest(&clock, 0, until_ns, || true);
+        let broken_off_ns = Slowdown::new(1e9).rest(clock, 0, until_ns, || true);
         assert!(broken_off_ns >= until_ns);
     }
 
     #[test]
     fn a_side_that_is_not_slower_has_no_rest() {
-        assert_eq!(Slowdown::new(0.0).rest(&Clock::start(), 5, 7, || panic!("no wait")), 7);
+        assert_eq!(Slowdown::new(0.0).rest(Clock::start(), 5, 7, || panic!("no wait")), 7);
     }
 
     #[test]

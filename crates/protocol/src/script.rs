@@ -31,9 +31,21 @@ pub enum Observe {
     /// The counts, and the first row of the first result.
     FirstRow(RowFormat),
     /// The counts, and the last row of the only result, where the answer has `of_rows` rows.
-    LastRow { format: RowFormat, of_rows: u64 },
+    LastRow { format: RowFormat, of_rows: u32 },
     /// The counts, and all rows of the first result.
     Rows(RowFormat),
+}
+
+impl Observe {
+    /// Return the row that the reader of the answer has to keep, if any.
+    #[inline]
+    pub fn kept_row(self) -> Option<(WhichRow, RowFormat)> {
+        match self {
+            Self::Nothing | Self::Counts => None,
+            Self::FirstRow(format) | Self::Rows(format) => Some((WhichRow::First, format)),
+            Self::LastRow { format, .. } => Some((WhichRow::Last, format)),
+        }
+    }
 }
 
 /// The format of rows: that of statements sent as text, or of prepared ones.

@@ -103,7 +103,7 @@ impl CompileContext<'_> {
         let number = |number, part: &str| {
             let value =
                 self.values.integer_in(number, 1..=MAX_REMEMBERED, &format!("{key}.{part}"))?;
-            Ok(usize::try_from(value).expect("the range is checked"))
+            Ok(u32::try_from(value).expect("the range is checked"))
         };
         let goes_on = scope.generation.iter().any(|step| {
             let source = &generators.compiled[usize::from(step.generator)].source;
@@ -122,10 +122,10 @@ impl CompileContext<'_> {
             needs.push((name.clone(), key));
         }
         Ok(Remembered {
-            rows: number(&written.rows, "rows")? as u64,
-            column: number(&written.column, "column")? - 1,
+            rows: number(&written.rows, "rows")?,
+            column: number(&written.column, "column")? as usize - 1,
             slots,
-            at_most: number(&written.at_most, "at_most")?,
+            at_most: number(&written.at_most, "at_most")? as usize,
             goes_on,
         })
     }

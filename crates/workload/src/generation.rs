@@ -132,6 +132,14 @@ impl GeneratorState {
         }
     }
 
+    /// Forget what does not last longer than a transaction, and choose the end of an answer for the next.
+    pub fn begin_transaction(&mut self) {
+        self.answers.iter_mut().for_each(Answered::clear);
+        self.tails.choose(self.random);
+        self.lasting.clear();
+        self.is_made.fill(false);
+    }
+
     /// Return the client's next position of what all share.
     #[inline]
     fn position(&mut self, counter: usize) -> u64 {

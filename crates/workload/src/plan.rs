@@ -30,6 +30,8 @@ pub struct Plan {
     pub of_iterations: Vec<u16>,
     /// The number of generators made from answers.
     pub answers: usize,
+    /// Clients keep values longer than a repetition of a step.
+    pub keeps_values: bool,
     /// The sum of the transactions' weights.
     pub weights: u64,
     pub tables: u32,
@@ -60,6 +62,8 @@ pub struct Transaction {
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
+    /// Each step is always done: there are no loops, conditions or rollbacks.
+    pub is_fixed: bool,
     /// The number of values taken from each counter.
     pub uses: Vec<u64>,
 }

@@ -57,6 +57,7 @@ impl Program {
         let Compiler { generators, mut statements, .. } = compiler;
         answers::assign(&mut statements, &generators.compiled, &generators.answers);
         let ids = number_ids(&mut statements, tables.reachable());
+        let remembers = statements.iter().any(|statement| statement.remembers.is_some());
         let plan = Plan {
             ids,
             names: Names {
@@ -72,6 +73,8 @@ impl Program {
                 .iter()
                 .map(|&generator| generators.segment(generator))
                 .collect(),
+            keeps_values: remembers
+                || !(generators.answers.is_empty() && generators.lasting.is_empty()),
             answers: generators.answers.len(),
             of_iterations: generators.of_iterations(),
             lasting: generators.lasting,

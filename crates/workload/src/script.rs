@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::answers::{self, Condition};
 use super::generated::GeneratedValues;
 use super::generation::{GeneratorState, small};
-use super::lasting::Answered;
 use super::plan::{Loop, Plan, Times, Transaction};
 use super::steps::MAX_TIMES;
 use datagen::Stream;
@@ -158,13 +157,12 @@ impl Script {
         if self.is_used_up() {
             return None;
         }
-        self.state.counters.copy_from_slice(&self.counters);
-        self.state.answers.iter_mut().for_each(Answered::clear);
-        self.state.tails.choose(self.state.random);
-        self.state.lasting.clear();
-        self.state.is_made.fill(false);
-        self.current_loop = None;
-        self.state.iteration = 0;
+        if !self.counters.is_empty() {
+            self.state.counters.copy_from_slice(&self.counters);
+        }
+        if self.plan.keeps_values {
+            self.state.begin_transaction();
+        }
         self.next = self.after_step(None);
         let Some(begin) = self.current().begin else {
             debug_assert_eq!(self.next, NextRequest::Statement(FIRST));
@@ -245,16 +243,34 @@ impl Script {
                 ..position
             });
         }
-        self.after_step(Some(usize::from(position.step)))
+        self.after_step(Some(position.step))
     }
 
     /// Return what follows a step, or the begin of the transaction, at the answers so far.
     #[inline]
-    fn after_step(&mut self, step: Option<usize>) -> NextRequest {
+    fn after_step(&mut self, step: Option<u16>) -> NextRequest {
+        let transaction = self.current();
+        if !transaction.is_fixed {
+            return self.after_conditional_step(step);
+        }
+        let next = step.map_or(0, |step| step + 1);
+        if usize::from(next) < transaction.steps.len() {
+            NextRequest::Statement(Position { step: next, ..FIRST })
+        } else {
+            end_of(transaction)
+        }
+    }
+
+    /// Return the same where steps have loops or conditions.
+    fn after_conditional_step(&mut self, step: Option<u16>) -> NextRequest {
         let plan = &*self.plan;
         let (state, generated) = (&mut self.state, &mut self.generated);
         let transaction = &plan.transactions[usize::from(self.transaction)];
-        let mut next = step.map_or(0, |step| step + 1);
+        let mut next = step.map_or(0, |step| usize::from(step) + 1);
+        if step.is_none() {
+            self.current_loop = None;
+            state.iteration = 0;
+        }
         loop {
             if let Some(number) = self.current_loop
                 && next == transaction.loops[number].end
@@ -267,8 +283,7 @@ impl Script {
                 }
             }
             let Some(step) = transaction.steps.get(next) else {
-                let commits = transaction.commit.is_some();
-                return if commits { NextRequest::Commit } else { NextRequest::Another };
+                return end_of(transaction);
             };
             if let Some(number) = step.in_loop
                 && self.current_loop.is_none()
@@ -336,6 +351,12 @@ impl Script {
         );
         execute.end();
     }
+}
+
+/// Return what follows the last step.
+#[inline]
+fn end_of(transaction: &Transaction) -> NextRequest {
+    if transaction.commit.is_some() { NextRequest::Commit } else { NextRequest::Another }
 }
 
 #[inline]

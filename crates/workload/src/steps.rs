@@ -115,6 +115,9 @@ impl Compiler<'_> {
             begin,
             commit: wrapped.then(|| self.fixed("COMMIT", is_prepared)),
             rollback: rolls_back.then(|| self.fixed("ROLLBACK", is_prepared)),
+            is_fixed: loops.is_empty()
+                && !rolls_back
+                && steps.iter().all(|step| step.condition.is_none()),
             uses: self.uses(&steps, &loops, key)?,
             steps,
             loops,

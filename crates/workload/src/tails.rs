@@ -15,7 +15,7 @@ pub enum TailPart {
 #[derive(Clone, Debug)]
 pub struct Remembered {
     /// Rows of a long answer.
-    pub rows: u64,
+    pub rows: u32,
     /// The column, from 0.
     pub column: usize,
     /// The slots of the values.

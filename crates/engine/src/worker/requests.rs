@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 
 use crate::client::State;
 use crate::record::{Record, Tally};
-use protocol::script::{Answer, Observe, Script, WhichRow};
+use protocol::script::{Answer, Observe, Script};
 use protocol::{
     AnswerReader, AnswerSummary, ClientError, Protocol, ProtocolError, ServerError, Session,
 };
@@ -120,7 +120,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let answers = &mut self.clients[index].answers;
         let mut more_rows = Vec::new();
         let row = match observe {
-            Observe::LastRow { of_rows, .. } if end.rows < of_rows => {
+            Observe::LastRow { of_rows, .. } if end.rows < u64::from(of_rows) => {
                 answers.forget_row();
                 None
             }
@@ -273,12 +273,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         };
         let now_ns = self.shared.clock.now_ns();
         client.activity.show(request.statement);
-        match request.observe {
-            Observe::Nothing | Observe::Counts => {}
-            Observe::FirstRow(format) | Observe::Rows(format) => {
-                client.answers.keep_row(WhichRow::First, format);
-            }
-            Observe::LastRow { format, .. } => client.answers.keep_row(WhichRow::Last, format),
+        if let Some((which, format)) = request.observe.kept_row() {
+            client.answers.keep_row(which, format);
         }
         client.request = request;
         client.state = State::Asking;

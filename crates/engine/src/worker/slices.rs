@@ -46,7 +46,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
             {
                 let shared = self.shared;
                 let is_over = || shared.is_cancelled();
-                until_ns = slowdown.rest(&shared.clock, turns.began_ns(), answered_ns, is_over);
+                until_ns = slowdown.rest(shared.clock, turns.began_ns(), answered_ns, is_over);
             }
             turns.end(until_ns, until_ns - answered_ns);
         }

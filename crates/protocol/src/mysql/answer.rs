@@ -173,7 +173,6 @@ impl MysqlAnswerReader {
         let mut rest = bytes;
         let mut sequence = self.sequence;
         let mut rows = 0;
-        let mut last: &[u8] = &[];
         while let Some((header, payload)) = rest.split_first_chunk() {
             let (length, number) = parse_header(*header);
             let is_plain = payload.first().is_some_and(|&first| first < EOF)
@@ -182,7 +181,6 @@ impl MysqlAnswerReader {
             let Some(next) = payload.get(length..).filter(|_| is_plain) else {
                 break;
             };
-            last = &payload[..length];
             rest = next;
             sequence = sequence.wrapping_add(1);
             rows += 1;
@@ -192,7 +190,7 @@ impl MysqlAnswerReader {
         if rows > 0
             && let Some(kept_row) = &mut self.kept_row
         {
-            kept_row.begin_last(last);
+            kept_row.begin_last(payload_of(bytes, rows));
         }
         rest
     }
@@ -336,6 +334,22 @@ impl MysqlAnswerReader {
         self.answer.in_transaction = done.in_transaction;
         self.stage = if done.more_results { Stage::Result } else { Stage::Over };
     }
+}
+
+/// Return the payload of packet `count` of `bytes`, which has as many whole ones or more. To look for
+/// it again costs those few who keep rows less than to remember it would cost everybody.
+fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
+    let mut rest = bytes;
+    for _ in 1..count {
+        rest = split_payload(rest).1;
+    }
+    split_payload(rest).0
+}
+
+/// Return the payload of the first packet, and what follows it.
+fn split_payload(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (header, rest) = bytes.split_first_chunk().expect("a whole packet");
+    rest.split_at(parse_header(*header).0)
 }
 
 /// Return the length of a packet's payload and its number.
