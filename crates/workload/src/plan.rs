@@ -7,6 +7,7 @@ use super::generation::{GenerationStep, GeneratorState};
 use super::generator::CompiledGenerator;
 use super::lasting::Answered;
 use super::statement::Statement;
+use super::steps::MAX_TIMES;
 use super::tails::Tails;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
@@ -158,6 +159,40 @@ impl Plan {
         }
         Ok(filled)
     }
+}
+
+impl Loop {
+    /// Return its iterations where it is about to begin; 0 where its condition does not hold.
+    pub fn iterations(
+        &self,
+        plan: &Plan,
+        state: &mut GeneratorState,
+        generated: &mut GeneratedValues,
+    ) -> u32 {
+        if !holds(self.condition.as_ref(), plan, state, generated) {
+            return 0;
+        }
+        match &self.times {
+            Times::Always(times) => *times,
+            Times::Made { generation, slot } => {
+                generated.clear();
+                state.make(generation, &plan.generators, generated);
+                let times = generated.integer(*slot).clamp(0, MAX_TIMES);
+                u32::try_from(times).expect("the range is limited")
+            }
+        }
+    }
+}
+
+/// Return whether a condition holds; a step or a loop without one is always done.
+#[inline]
+pub fn holds(
+    condition: Option<&Condition>,
+    plan: &Plan,
+    state: &mut GeneratorState,
+    generated: &mut GeneratedValues,
+) -> bool {
+    condition.is_none_or(|condition| condition.holds(&plan.generators, state, generated))
 }
 
 /// Return the client's own part of a range; where there are more clients than numbers, some share

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::answers::{self, Condition};
+use super::answers;
 use super::generated::GeneratedValues;
 use super::generation::{GeneratorState, small};
-use super::plan::{Loop, Plan, Times, Transaction};
-use super::steps::MAX_TIMES;
+use super::plan::{Plan, Transaction, holds};
 use datagen::Stream;
 use datagen::random::Random;
 use protocol::mysql::binary::{Execute, put_query};
@@ -288,7 +287,7 @@ impl Script {
             if let Some(number) = step.in_loop
                 && self.current_loop.is_none()
             {
-                self.iterations = iterations_of(&transaction.loops[number], plan, state, generated);
+                self.iterations = transaction.loops[number].iterations(plan, state, generated);
                 if self.iterations == 0 {
                     next = transaction.loops[number].end;
                     continue;
@@ -357,37 +356,6 @@ impl Script {
 #[inline]
 fn end_of(transaction: &Transaction) -> NextRequest {
     if transaction.commit.is_some() { NextRequest::Commit } else { NextRequest::Another }
-}
-
-#[inline]
-fn holds(
-    condition: Option<&Condition>,
-    plan: &Plan,
-    state: &mut GeneratorState,
-    generated: &mut GeneratedValues,
-) -> bool {
-    condition.is_none_or(|condition| condition.holds(&plan.generators, state, generated))
-}
-
-/// Return the iterations of a loop that is about to begin; 0 where its condition does not hold.
-fn iterations_of(
-    entered: &Loop,
-    plan: &Plan,
-    state: &mut GeneratorState,
-    generated: &mut GeneratedValues,
-) -> u32 {
-    if !holds(entered.condition.as_ref(), plan, state, generated) {
-        return 0;
-    }
-    match &entered.times {
-        Times::Always(times) => *times,
-        Times::Made { generation, slot } => {
-            generated.clear();
-            state.make(generation, &plan.generators, generated);
-            let times = generated.integer(*slot).clamp(0, MAX_TIMES);
-            u32::try_from(times).expect("the range is limited")
-        }
-    }
 }
 
 /// Begin an iteration of the current loop, which makes new values.
