@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.campaign import full_disk, preparation, replication
+from millrace.campaign import preparation
 from millrace.campaign.forecast import ForeseenChanges, forecast_here, foreseen_changes
 from millrace.campaign.resume import measures_the_same
 from millrace.collect.registry import COLLECTORS, PROFILE
@@ -93,9 +93,7 @@ def plan(path: Path, experiment: Experiment) -> PlannedRun:
 def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     fitted = within_limit(store, experiment)
     expanded = with_aa_trials(expand(fitted, seed=seed_of(fitted)))
-    replication.refuse_impossible(expanded)
-    full_disk.refuse_impossible(expanded)
-    preparation.refuse_attached(expanded)
+    preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
     return PlannedRun(expanded, forecast, visible, budget.notes(experiment, fitted))

@@ -37,8 +37,9 @@ _MOST_ALIKE = 5  # runs that are read for their noise
 def forecast_here(plan: Plan, store: Store | None) -> Estimate:
     """Estimate a plan in this host's work directory, from earlier trials in the store.
 
-    Servers may still be missing.
+    Servers may still be missing. Raise MillraceError for one that is unknown or damaged.
     """
+    install.require_known(all_servers(plan))
     listings = {listing.name: listing for listing in install.list_servers()}
     used = [listings[name] for name in all_servers(plan)]
     earlier = None if store is None else _earlier(plan, store)

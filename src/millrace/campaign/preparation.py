@@ -130,6 +130,14 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
         raise ValidationError(experiment.source, [mistake])
 
 
+def refuse_impossible(plan: Plan) -> None:
+    """Raise MillraceError for what a plan's servers cannot do, before anything starts."""
+    install.require_known(all_servers(plan))
+    replication.refuse_impossible(plan)
+    full_disk.refuse_impossible(plan)
+    refuse_attached(plan)
+
+
 def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
     attached_names = (row.name for row in install.list_servers() if row.state == "attached")
@@ -268,9 +276,7 @@ class Preparation:
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
-            replication.refuse_impossible(plan)
-            full_disk.refuse_impossible(plan)
-            refuse_attached(plan)
+            refuse_impossible(plan)
             refuse_without_space(forecast_here(plan, self._store))
             inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
             self._data_file = inputs.data_file

@@ -10,10 +10,17 @@ from typing import Any
 
 import pytest
 
+from millrace import paths
 from millrace.campaign import preparation
+from millrace.campaign.forecast import forecast_here
 from millrace.campaign.inputs import RunInput
-from millrace.campaign.preparation import Preparation, refuse_attached, refuse_missing_cpus
-from millrace.errors import UserError, ValidationError
+from millrace.campaign.preparation import (
+    Preparation,
+    refuse_attached,
+    refuse_impossible,
+    refuse_missing_cpus,
+)
+from millrace.errors import HostError, UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
@@ -73,6 +80,17 @@ def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
         refuse_attached(plan(tmp_path, **levels))
     assert said in raised.value.message
     assert "mysql-5.6.24" not in raised.value.message
+
+
+def test_a_server_whose_record_is_damaged_is_refused_by_its_name(tmp_path: Path) -> None:
+    damaged = plan(tmp_path)
+    (record,) = paths.state_dir().rglob("theirs/attached.json")
+    record.write_text('{"name"')
+    with pytest.raises(HostError, match="cannot be read: it is damaged") as raised:
+        refuse_impossible(damaged)
+    assert "servers remove theirs" in (raised.value.hint or "")
+    with pytest.raises(HostError, match="cannot be read: it is damaged"):
+        forecast_here(damaged, None)
 
 
 def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
