@@ -10,7 +10,7 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.treatments import trial_s
+from millrace.analysis.compare.treatments import repeated_s
 from millrace.analysis.compare.visible_changes import visible_changes
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
@@ -136,7 +136,7 @@ def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:
         if attempt.outcome == "finished" and attempt.trial_id in treatment_of:
-            durations.setdefault(treatment_of[attempt.trial_id], []).append(trial_s(attempt))
+            durations.setdefault(treatment_of[attempt.trial_id], []).append(repeated_s(attempt))
     return {treatment: fmean(each) for treatment, each in durations.items()}
 
 

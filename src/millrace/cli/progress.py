@@ -136,6 +136,11 @@ class TrialBar:
         self._guess_s = 0.0
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
+        # Of the trials measured now: their first steps, those that save a snapshot, and the time
+        # that making it took, which another trial does not need.
+        self._first_steps: dict[str | None, float] = {}
+        self._saving: set[str | None] = set()
+        self._making_s: dict[str | None, float] = {}
         self.bar = Progress(
             BarColumn(24),
             TextColumn("{task.completed}/{task.total} trials", markup=False),
@@ -156,10 +161,9 @@ class TrialBar:
             case events.RunAssessed():
                 self._review(event)
             case events.TrialBegan():
-                self._started = time.monotonic()
-                self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
-                self._show()
+                self._begin(event)
             case events.StepBegan():
+                self._time_making(event)
                 self._show(event.trial, event.name)
             case events.BlockEnded():
                 err.print(block_end_text(event))
@@ -192,6 +196,23 @@ class TrialBar:
             left = f"; {self._left(0.0)} left" if event.at_most_trials else ""
             err.print(f"{review_text(event)}{left}")
 
+    def _begin(self, event: events.TrialBegan) -> None:
+        if not self._now:
+            for each in (self._first_steps, self._saving, self._making_s):
+                each.clear()
+        self._started = time.monotonic()
+        self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
+        self._show()
+
+    def _time_making(self, event: events.StepBegan) -> None:
+        """Time the steps until a snapshot is saved, where one is made."""
+        now_s, name = time.monotonic(), event.name.rpartition(": ")[2]
+        first_s = self._first_steps.setdefault(event.trial, now_s)
+        if name == "save":
+            self._saving.add(event.trial)
+        elif name == "restore" and event.trial in self._saving:
+            self._making_s[event.trial] = now_s - first_s
+
     def _progress(self, event: events.IntervalEnded) -> str:
         """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
         if event.kind == DRIVE:
@@ -206,7 +227,7 @@ class TrialBar:
         took_s = time.monotonic() - self._started
         finished = event.outcome == "finished"
         if finished:
-            self._durations[event.treatment_id].append(took_s)
+            self._durations[event.treatment_id].append(took_s - sum(self._making_s.values()))
         self._waiting.pop(event.trial, None)
         self._now.pop(event.trial, None)
         self._ended += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
@@ -155,6 +156,27 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
     assert said[0].endswith("about 12 min, at most 31 min left")
     assert said[1].startswith("after block 1: 1 comparison undecided; about 12 min")
     assert said[2].startswith("after block 2: b: equivalent")
+
+
+def test_the_time_left_is_without_snapshots_that_are_made_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = expand(experiment({"server": ["a", "b"]}, blocks=2), seed=1)
+    first = plan.trials[0]
+    about: Mapping[str, Any] = {
+        "trial": first.id, "treatment": "a", "treatment_id": first.treatment.id, "block": 0,
+        "position": 0, "purpose": "measure",
+    }  # fmt: skip
+    now_s = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    with Listener() as watch:
+        watch(scheduled(plan, 400.0))
+        watch(TrialBegan(**about))
+        for name, took_s in (("make", 80), ("save", 5), ("restore", 1), ("measure", 9)):
+            watch(StepBegan(name=name, trial=first.id))
+            now_s += took_s
+        watch(TrialEnded(**about, outcome="finished"))
+    assert capsys.readouterr().err.splitlines()[0].endswith("95.0 s · 0:30 left")
 
 
 def test_all_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

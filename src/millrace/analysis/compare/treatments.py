@@ -1,5 +1,6 @@
 """Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -154,6 +155,14 @@ def _lag(attempt: StoredAttempt) -> tuple[tuple[float, float], ...]:
 def trial_s(attempt: StoredAttempt) -> float:
     """Return the duration of an attempt, all its steps, in s."""
     return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
+
+
+def repeated_s(attempt: StoredAttempt) -> float:
+    """Return the duration of another attempt, in s: it restores the snapshot that this one made."""
+    steps = [(step.name.rpartition(": ")[2], step.started_s) for step in attempt.steps]
+    saved_s = max((started_s for name, started_s in steps if name == "save"), default=math.inf)
+    restored_s = [s for name, s in steps if name == "restore" and s > saved_s]
+    return trial_s(attempt) - max(restored_s, default=0.0)
 
 
 def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | None:
