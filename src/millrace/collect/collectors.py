@@ -35,7 +35,10 @@ _COUNTED = frozenset({"threads", "states", "host", "disk", "status", "waits", "p
 
 @dataclass(frozen=True)
 class Window:
-    """The measured part: between marks of a drive phase, or from ``first`` through ``last``."""
+    """The measured part: between marks of a drive phase, or from ``first`` through ``last``.
+
+    What a replica applies is of the second kind, though clients are driven on its source.
+    """
 
     first: str
     last: str
@@ -44,9 +47,9 @@ class Window:
     def edge(self, event: Event) -> Edge | None:
         """Return the edge of the measured part that an event marks; None where it marks none."""
         match event:
-            case Mark(mark="measure_started"):
+            case Mark(mark="measure_started") if self.drives:
                 return "begin"
-            case Mark(mark="measure_ended"):
+            case Mark(mark="measure_ended") if self.drives:
                 return "end"
             case Mark(mark="phase_started", phase=phase) if not self.drives and phase == self.first:
                 return "begin"

@@ -115,10 +115,11 @@ operations = 1000
 """
 
 
-def test_a_replica_applies_what_clients_write_by_threads_that_count_as_its_connections(
-    tmp_path: Path, server_of: ServerOf
+@pytest.mark.parametrize("attach", ["before_load", "after_load"])
+def test_a_replica_is_observed_while_it_applies_what_clients_wrote(
+    tmp_path: Path, server_of: ServerOf, attach: str
 ) -> None:
-    plan = expand(read_text(tmp_path, WRITES), seed=1)
+    plan = expand(read_text(tmp_path, WRITES.replace("before_load", attach)), seed=1)
     server = server_of("mariadb-10.11.19")
     (prepared,) = preparation.treatment_inputs(plan, {server.name: server}).values()
     spec = TrialSpec(
@@ -130,9 +131,12 @@ def test_a_replica_applies_what_clients_write_by_threads_that_count_as_its_conne
     )
     result = execute_trial(spec, lambda _event: None)
     assert result.outcome == "finished", result.reason
-    assert measured(result, "replica")["replicated_transactions"] == 1000
-    of_replica = result.observations["replica"]["threads"]["threads"]
-    assert any(thread["kind"] == "connection" for thread in of_replica)
+    figures, observed = measured(result, "replica"), result.observations["replica"]
+    assert figures["replicated_transactions"] == 1000
+    # The threads that apply changes count as connections.
+    assert any(thread["kind"] == "connection" for thread in observed["threads"]["threads"])
+    apply_s = {each.name: each.value for each in result.measurements}["apply_duration_s"]
+    assert observed["window_s"] == pytest.approx(apply_s, rel=0.25)
 
 
 def test_a_replica_that_stops_fails_the_trial_with_its_error(

@@ -39,6 +39,8 @@ def started(phase: str) -> Mark:
         (DRIVEN, ended("measure"), None),
         (DRIVEN, interval(), None),
         (LOADING, started("create"), None),
+        (LOADING, BEGIN, None),
+        (LOADING, END, None),
         (LOADING, started("load"), "begin"),
         (LOADING, ended("load", "load_data"), None),
         (LOADING, started("finish"), None),

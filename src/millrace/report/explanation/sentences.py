@@ -189,6 +189,8 @@ def _latency(explanation: Explanation) -> str:
             interval = f"the ratio of the blocks does not exclude it, though their {interval} does"
         return f"It may be chance that a {explanation.noun} took {taken} than {in_a}: {interval}."
     text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
+    if not found.lines:
+        return f"{text}; the parts of its time were not measured."
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
                    found.latency.mean, decimals)  # fmt: skip
     left = fixed_text(found.unaccounted.difference.mean, decimals, signed=True)

@@ -52,6 +52,13 @@ def failed(attempt: StoredAttempt) -> StoredAttempt:
     )
 
 
+def test_a_difference_whose_parts_nobody_measured_says_so(study: Explanation) -> None:
+    assert study.differences is not None
+    unknown = replace(study, differences=replace(study.differences, lines=()))
+    assert "longer than" in answer(unknown)[0]
+    assert answer(unknown)[0].endswith("; the parts of its time were not measured.")
+
+
 def only_base() -> StoredRun:
     return changed(lambda server, _block, each: each if server == A else None)
 
