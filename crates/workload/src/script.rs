@@ -159,6 +159,7 @@ impl Script {
         if !self.counters.is_empty() {
             self.state.counters.copy_from_slice(&self.counters);
         }
+        self.state.iteration = 0;
         if self.plan.keeps_values {
             self.state.begin_transaction();
         }
@@ -268,7 +269,6 @@ impl Script {
         let mut next = step.map_or(0, |step| usize::from(step) + 1);
         if step.is_none() {
             self.current_loop = None;
-            state.iteration = 0;
         }
         loop {
             if let Some(number) = self.current_loop

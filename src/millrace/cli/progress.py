@@ -22,7 +22,7 @@ from millrace.analysis.compare.loops import shown
 from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE
-from millrace.model.trials import kind_of_block
+from millrace.model.trials import kind_of_block, snapshot_making_s
 from millrace.quantities import counted, duration_in_words
 from millrace.report.common.formatting import changes_text, interval_text, ratio_text
 from millrace.report.run.sentences import COUNTED
@@ -136,11 +136,8 @@ class TrialBar:
         self._guess_s = 0.0
         self._durations: dict[str, list[float]] = defaultdict(list)
         self._started = time.monotonic()
-        # Of the trials measured now: their first steps, those that save a snapshot, and the time
-        # that making it took, which another trial does not need.
-        self._first_steps: dict[str | None, float] = {}
-        self._saving: set[str | None] = set()
-        self._making_s: dict[str | None, float] = {}
+        # The steps of the trials that are measured now, and the times at which they began.
+        self._steps: defaultdict[str | None, list[tuple[str, float]]] = defaultdict(list)
         self.bar = Progress(
             BarColumn(24),
             TextColumn("{task.completed}/{task.total} trials", markup=False),
@@ -163,7 +160,7 @@ class TrialBar:
             case events.TrialBegan():
                 self._begin(event)
             case events.StepBegan():
-                self._time_making(event)
+                self._steps[event.trial].append((event.name, time.monotonic()))
                 self._show(event.trial, event.name)
             case events.BlockEnded():
                 err.print(block_end_text(event))
@@ -198,20 +195,10 @@ class TrialBar:
 
     def _begin(self, event: events.TrialBegan) -> None:
         if not self._now:
-            for each in (self._first_steps, self._saving, self._making_s):
-                each.clear()
+            self._steps.clear()
         self._started = time.monotonic()
         self._now[event.trial] = f"{block_text(event)} · {event.treatment}", "settle"
         self._show()
-
-    def _time_making(self, event: events.StepBegan) -> None:
-        """Time the steps until a snapshot is saved, where one is made."""
-        now_s, name = time.monotonic(), event.name.rpartition(": ")[2]
-        first_s = self._first_steps.setdefault(event.trial, now_s)
-        if name == "save":
-            self._saving.add(event.trial)
-        elif name == "restore" and event.trial in self._saving:
-            self._making_s[event.trial] = now_s - first_s
 
     def _progress(self, event: events.IntervalEnded) -> str:
         """Return the progress of a phase: of the rows of a named data set, else in rows or time."""
@@ -227,7 +214,8 @@ class TrialBar:
         took_s = time.monotonic() - self._started
         finished = event.outcome == "finished"
         if finished:
-            self._durations[event.treatment_id].append(took_s - sum(self._making_s.values()))
+            making_s = sum(map(snapshot_making_s, self._steps.values()))
+            self._durations[event.treatment_id].append(took_s - making_s)
         self._waiting.pop(event.trial, None)
         self._now.pop(event.trial, None)
         self._ended += 1
@@ -256,12 +244,14 @@ class TrialBar:
             return self._forecast.left(time.monotonic())
         ended = [each for durations in self._durations.values() for each in durations]
         usual_s = fmean(ended) if ended else self._guess_s
-        left_s = sum(
-            self._weights[trial]
+        expected_s = {
+            trial: self._weights[trial]
             * (fmean(self._durations[treatment]) if self._durations.get(treatment) else usual_s)
             for trial, treatment in self._waiting.items()
-        )
-        return duration_text(max(left_s - running_s, 0.0))
+        }
+        # A running trial may make a snapshot first, which takes longer than is expected of it.
+        done_s = min(running_s, sum(expected_s.get(trial, 0.0) for trial in self._now))
+        return duration_text(sum(expected_s.values()) - done_s)
 
 
 @dataclass(frozen=True)

@@ -158,13 +158,17 @@ class SelfTest(Protocol):
 
 @dataclass(frozen=True)
 class PoolStatus:
-    """The buffer pool at one moment. Reads and new pages count since the server's start."""
+    """The buffer pool at one moment. Reads and new pages count since the server's start.
+
+    ``reads`` are pages that a request waited for, ``read_ahead`` those that were there before it.
+    """
 
     reads: int
     read_requests: int
     data_bytes: int
     total_bytes: int
     created_bytes: int = 0
+    read_ahead: int = 0
 
 
 @dataclass(frozen=True)

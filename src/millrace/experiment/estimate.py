@@ -118,7 +118,8 @@ def expected_s(
     """Return the seconds of trials of a plan; what earlier ones took is as in ``estimate``."""
     values = _values(plan)
     times = _unmeasured_trials_s(plan, values) | {**measured_trial_s}
-    once_s = 0.0 if measured_trial_s else sum(_snapshots_s(plan, values).values())
+    new = [each for each in plan.treatments if each.id not in measured_trial_s]
+    once_s = sum(_snapshots_s(plan, new, values).values())
     return once_s + trials_s(trials, times, measured_count_s)
 
 
@@ -241,20 +242,23 @@ def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
     return RESTORED_OVERHEAD_S + driving_s
 
 
-def _snapshots_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
+def _snapshots_s(
+    plan: Plan, treatments: Iterable[Treatment], values: Mapping[str, Values]
+) -> dict[str, float]:
     """Return the seconds in which the first trials load the tables that all others restore."""
     workload = plan.experiment.checked_workload
     found: dict[str, float] = {}
-    for treatment in plan.treatments:
+    for treatment in treatments:
         chosen_values = values[treatment.id]
         if workload.drives and not _loads_anew(workload, chosen_values):
             of_tables = sorted(treatment.resolved.keys() - _OF_CLIENTS)
             tables = [treatment.resolved[name] for name in of_tables]
             prior = workload.prior_tests(workload.values(chosen_values))
             found[str(tables)] = _loading_s(workload, chosen_values)
+            clients = {name: level for name, level in treatment.resolved.items() if name != "test"}
             for test in prior:
                 aged_s = RESTORED_OVERHEAD_S + _driving_s(workload, {**chosen_values, "test": test})
-                found[str([*tables, test])] = aged_s
+                found[str([clients, test])] = aged_s
     return found
 
 

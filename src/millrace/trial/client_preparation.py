@@ -56,12 +56,12 @@ class ClientPreparation:
         done: list[StepRecord] = []
         for _ in range(_PASSES):
             began_s = sum(step.duration_s for step in done)
-            reads_before = self._pool().reads
+            before = self._pages_read()
             warming = self.workload.warming_phases
             result = run_phases(warming, self.workload, self.server, self.emit, limit_s)
             passed = measurements.step_records(result)
             done += [replace(step, started_s=began_s + step.started_s) for step in passed]
-            self._last_pass_reads = self._pool().reads - reads_before
+            self._last_pass_reads = self._pages_read() - before
             if self.workload.client_settings.cache_mode != "cached":
                 break
             if self._occupancy().is_resident is not False:
@@ -79,6 +79,10 @@ class ClientPreparation:
         return buffer_pool.occupancy(
             self.tables, self._pool(), last_pass_reads=self._last_pass_reads
         )
+
+    def _pages_read(self) -> int:
+        pool = self._pool()
+        return pool.reads + pool.read_ahead
 
     def _pool(self) -> PoolStatus:
         client = self.server.client

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -187,10 +187,12 @@ class ManagedServer:
         """Run the test before on its own tables, prepared as if it were measured."""
         data_before = DataDirectory.with_tables(self._instance, before)
         yield from self._restored(data_before, partial(self._make_tables, data_before, before))
+        data.begin()  # what comes before is saved by the snapshots of the tests before
         data.loaded_by = data_before.loaded_by
         server = self.live()
-        outputs, emit = self.trial.outputs, self.trial.emit
-        yield from ClientPreparation(before, server, outputs, emit).warming_steps()
+        preparation = ClientPreparation(before, server, self.trial.outputs, self.trial.emit)
+        for step in preparation.warming_steps():
+            yield replace(step, name=f"{step.name} for {before.values['test']}")
         yield ageing_step(self.trial, server, [before])
         yield analyse_step(server.client, server.database)
 

@@ -72,7 +72,7 @@ class ServerReadings(WindowHook):
             self._server.role, residency=found.mode, residency_why=found.reason
         )
         workload = self._measurement.spec.workload
-        if workload.defines_tables:
-            return  # a server reads back pages that it has just made, as its algorithm wants it
         requested = workload.client_settings.cache_mode
+        if requested == "cached" and workload.defines_tables:
+            return  # a server reads back pages that it has just made, as its algorithm wants it
         buffer_pool.require_mode(requested, found, self._server.client.family.storage.pool_option)

@@ -167,7 +167,11 @@ class ResolvedWorkload:
             each.statements(self.table_values, self.checked.tables) for each in self.making_phases
         ]
         statements = [sql for phase in phases for sql in phase]
-        aged = {"values": [each.values for each in self.prior], **_parts(self.definition)}
+        aged = {
+            "values": [each.values for each in self.prior],
+            "restarts": True,  # between the tests; snapshots of earlier versions had none
+            **_parts(self.definition),
+        }
         return {
             **({"statements": statements} if statements else {}),
             **({"aged": aged} if self.prior else {}),

@@ -22,7 +22,7 @@ _READ = re.compile(
 _INSERT = re.compile(r"INSERT INTO \{table\}(?: \([\w, ]+\))? VALUES ?\([^()]*\)", re.IGNORECASE)
 _UPDATE = re.compile(r"UPDATE \{table\} SET (?P<set>[^()]+?) WHERE [^()]+", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?:^|,)\s*`?(\w+)`?\s*=")
-_DEFINES = re.compile(r"\s*(?:ALTER|CREATE|DROP|OPTIMIZE|TRUNCATE)\b", re.IGNORECASE)
+_DEFINES = re.compile(r"\s*(?:ALTER|CREATE(?!\s+TEMPORARY)|OPTIMIZE)\b", re.IGNORECASE)
 _CREATE = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
 # An index, or what a generated column or a partition is computed from.
 _INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)

@@ -36,7 +36,7 @@ def test_each_test_of_a_sequence_starts_from_the_snapshot_of_its_own_tables(
     installed = family.install("fake", family.Script(), tmp_path / "fake")
     definition = driving(sequence=["pair", "one", "point"])
     prepared = ["restore", "start", "record", "check_tables"]
-    aged = ["restore", "start", "warm", "fits", "{}", "analyse", "keep", "stop", "save"]
+    aged = ["restore", "start", "warm", "fits for {}", "{}", "analyse", "keep", "stop", "save"]
     with fakes(tmp_path, monkeypatch):
 
         def steps_of(test: str) -> list[str]:

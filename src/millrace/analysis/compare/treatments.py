@@ -1,6 +1,5 @@
 """Analyze each treatment: the measurements of its trials, and the settings of its servers."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 
@@ -22,6 +21,7 @@ from millrace.analysis.variables import asked_against_effective
 from millrace.levels import Level, level_text
 from millrace.model import measurements
 from millrace.model.roles import MEASURED
+from millrace.model.trials import snapshot_making_s
 from millrace.stats.spread import summarise
 from millrace.store.records import (
     ROUND_FAILED,
@@ -137,7 +137,7 @@ def _analyse(
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
         left_out=sum(attempt.failed_step == ROUND_FAILED for _, attempt in ended),
-        trial_s=fmean(trial_s(attempt) for _, attempt in ended) if ended else None,
+        trial_s=fmean(repeated_s(attempt) for _, attempt in ended) if ended else None,
         maintenance=maintenance_figures(measured),
         background_clients=background_figures(measured, run.phases.driven),
         full_disk=tuple(fact for each in measured if (fact := each.facts.full_disk) is not None),
@@ -159,10 +159,8 @@ def trial_s(attempt: StoredAttempt) -> float:
 
 def repeated_s(attempt: StoredAttempt) -> float:
     """Return the duration of another attempt, in s: it restores the snapshot that this one made."""
-    steps = [(step.name.rpartition(": ")[2], step.started_s) for step in attempt.steps]
-    saved_s = max((started_s for name, started_s in steps if name == "save"), default=math.inf)
-    restored_s = [s for name, s in steps if name == "restore" and s > saved_s]
-    return trial_s(attempt) - max(restored_s, default=0.0)
+    steps = sorted(attempt.steps, key=lambda step: step.position)
+    return trial_s(attempt) - snapshot_making_s((each.name, each.started_s) for each in steps)
 
 
 def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | None:

@@ -59,6 +59,7 @@ _POOL = {
 _POOL_STATUS = (
     "Innodb_buffer_pool_reads",
     "Innodb_buffer_pool_read_requests",
+    "Innodb_buffer_pool_read_ahead",
     "Innodb_buffer_pool_pages_data",
     "Innodb_buffer_pool_pages_total",
     "Innodb_pages_created",
@@ -268,8 +269,9 @@ def _merges(samples: Sequence[PendingSample]) -> bool:
 
 def pool_status_in(status: Mapping[str, int]) -> PoolStatus:
     """Return the buffer pool by a server's status variables; all fields are 0 without InnoDB."""
-    reads, requests, *pages, page_size = (status.get(name, 0) for name in _POOL_STATUS)
-    return PoolStatus(reads, requests, *(each * page_size for each in pages))
+    reads, requests, ahead, *pages, page_size = (status.get(name, 0) for name in _POOL_STATUS)
+    data, total, created = (each * page_size for each in pages)
+    return PoolStatus(reads, requests, data, total, created, ahead)
 
 
 def pool_figures(status: Mapping[str, int]) -> dict[str, int]:

@@ -33,6 +33,14 @@ def test_another_attempt_restores_what_the_first_one_made(
     assert repeated_s(attempt(*of_roles)) == 16.0
 
 
+def test_each_server_of_a_trial_made_its_own_snapshot() -> None:
+    source = [(f"source: {name}", duration_s) for name, duration_s in (*MADE, *MEASURED[:2])]
+    refused = [(f"source: {name}", duration_s) for name, duration_s in (*MADE, ("start", 1.0))]
+    replica = [("replica: restore", 2.0), ("replica: start", 3.0), ("measure", 10.0)]
+    assert repeated_s(attempt(*source, *replica)) == 20.0
+    assert repeated_s(attempt(*refused, *replica)) == 106.0
+
+
 @pytest.mark.parametrize("steps", [MEASURED, MADE, (("measure", 3.0),), ()])
 def test_an_attempt_that_restores_nothing_that_it_made_takes_its_time_again(
     steps: tuple[tuple[str, float], ...],

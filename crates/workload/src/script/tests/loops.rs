@@ -57,6 +57,28 @@ fn compile(definition: Json, protocol: Protocol) -> Result<Program, String> {
         .map_err(|mistake| mistake.to_string())
 }
 
+#[test]
+fn an_iteration_outside_of_loops_is_the_first_whatever_the_transaction_before_did() {
+    let mut mixed = definition();
+    mixed["statements"]["ping"] = json!({"sql": "SELECT ?", "parameters": ["line"]});
+    mixed["tests"]["order"] = json!({"title": "", "mix": [
+        {"name": "long", "weight": 1, "steps": [{"times": 3, "steps": [{"statements": ["ping"]}]}]},
+        {"name": "short", "weight": 1, "steps": [{"statements": ["ping"]}]},
+    ]});
+    let mut script = script_of(&compile(mixed, Protocol::Text).unwrap(), 0);
+    let mut asked = [0, 0];
+    let mut expected = 1;
+    for _ in 0..200 {
+        let mut packet = Vec::new();
+        let request = script.next(&mut packet).unwrap();
+        let text = String::from_utf8(packet[5..].to_vec()).unwrap();
+        assert_eq!(text, format!("SELECT {expected}"));
+        asked[usize::from(request.transaction)] += 1;
+        expected = if request.last { 1 } else { expected + 1 };
+    }
+    assert!(asked.iter().all(|&count| count > 20), "{asked:?}");
+}
+
 struct Client {
     script: crate::script::Script,
 }
