@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
+from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import trial_s
-from millrace.analysis.compare.visible_changes import visible_changes
 from millrace.model.events import InterimRatio, VisibleChanges
 from millrace.stats.ratio import Looks
 from millrace.stats.sequential import FEWEST_BLOCKS

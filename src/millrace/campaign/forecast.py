@@ -10,8 +10,8 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import repeated_s
-from millrace.analysis.compare.visible_changes import visible_changes
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
 from millrace.experiment.estimate import (

@@ -10,7 +10,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.spec import Connection, Tls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from millrace.trial.drop_after import drop
+from millrace.trial.file_removal import drop
 from millrace.trial.hooks import LiveServer
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import EXPECTED_FAILURES, Step

@@ -21,7 +21,7 @@ from millrace.trial import full_disk, time_limits
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
-from millrace.trial.drop_after import drop
+from millrace.trial.file_removal import drop
 from millrace.trial.hooks import LiveServer
 from millrace.trial.quiesce import quiesce
 from millrace.trial.resolved_workload import ResolvedWorkload

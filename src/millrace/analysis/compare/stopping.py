@@ -1,4 +1,4 @@
-"""Decide when a run may stop, and which treatments still need blocks.
+"""Decide when a run may stop, which treatments still need blocks, and what more blocks would show.
 
 A comparison of the headline metric is closed when
 
@@ -15,7 +15,7 @@ blocks; the base of a group needs them as long as any of its candidates does; wh
 compared with, always.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from millrace.analysis.compare.model import (
     Comparison,
@@ -27,6 +27,8 @@ from millrace.analysis.compare.model import (
 )
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.model.run_spec import Design
+from millrace.stats.power import minimum_detectable_ratio
+from millrace.stats.ratio import Looks
 from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
 
 FAILURES = 3  # of one treatment's trials, one after the other; the next would fail like these
@@ -75,6 +77,28 @@ def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, f
     known = [t.trial_s for t in analysis.treatments if t.trial_s is not None]
     usual_s = sum(known) / len(known) if known else unknown_s
     return {t.id: usual_s if t.trial_s is None else t.trial_s for t in analysis.treatments}
+
+
+def visible_changes(
+    comparisons: Iterable[Comparison], blocks: int, looks: Looks
+) -> tuple[float, float] | None:
+    """Return the changes that ``blocks`` would show with a probability of 80 %, as fractions.
+
+    These are of the comparison with the least noise and of the one with the most; None where the
+    noise of none is known. Raise ValueError for fewer blocks than an interval needs.
+    """
+    noises = [
+        estimate.log_sd
+        for each in comparisons
+        if (estimate := each.estimate) is not None and estimate.log_sd
+    ]
+    if not noises:
+        return None
+    least, most = (
+        minimum_detectable_ratio(noise, blocks, looks=looks) - 1
+        for noise in (min(noises), max(noises))
+    )
+    return least, most
 
 
 def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
