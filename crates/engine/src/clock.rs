@@ -27,7 +27,7 @@ impl Clock {
     }
 }
 
-/// Read the clock of [`std::time::Instant`], whose own arithmetic is a third of the cost of a reading.
+/// Read the clock of [`std::time::Instant`], whose own arithmetic takes more instructions than that.
 #[inline]
 fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every kernel has this clock");
