@@ -288,7 +288,7 @@ def _driving_s(workload: Workload, values: Values) -> float:
     measured_s = settings.time_s
     if settings.operations:
         test = workload.tests[str(workload.values(values)["test"])].model_extra or {}
-        of_transaction = n_statements({"statements": workload.statements}, test)
+        of_transaction = n_statements(workload.statements, test)
         transactions_per_s = STATEMENTS_PER_S / max(1, of_transaction)
         measured_s = settings.operations / (settings.rate or transactions_per_s)
     warmup_s = STEADY_S if settings.warmup == "steady" else settings.warmup_s

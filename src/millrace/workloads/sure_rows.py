@@ -81,13 +81,12 @@ def statement_texts(definition: Definition, test: Definition, values: Values) ->
         yield from map(known.text, step["statements"])
 
 
-def n_statements(definition: Definition, test: Definition) -> float:
+def n_statements(statements: Definition, test: Definition) -> float:
     """Return how many statements a test lists, of all kinds of transactions in a mix.
 
-    One that has a repeated part counts as one more for each ten times, as far as the definition
-    says how many.
+    One of ``statements`` that has a repeated part counts as one more for each ten times, where its
+    definition says how many.
     """
-    statements = definition.get("statements", {})
     names = [name for step in _steps(test) for name in step["statements"]]
     times = [(statements[name].get("terms") or {}).get("times") for name in names]
     return len(names) + sum(each for each in times if isinstance(each, int)) / _TERMS_OF_STATEMENT
