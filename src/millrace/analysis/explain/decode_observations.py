@@ -86,11 +86,15 @@ def _count(written: int | str | None, chosen: Mapping[str, Level]) -> int | None
 def observed(
     attempt: StoredAttempt, phases: MeasuredPhases, *, clients: int, loaders: int | None = 1
 ) -> Observed | None:
-    """Return what was observed of the work of ``clients``, or of ``loaders``; None without work."""
-    work = _work(attempt, phases, clients, loaders)
+    """Return what was observed of the work of ``clients``, or of ``loaders``; None without work.
+
+    The work of a replica is that of its threads that apply changes, however many there are.
+    """
+    found = attempt.observations
+    at_once = threads.n_appliers(found) if phases.of_replica else loaders
+    work = _work(attempt, phases, clients, at_once)
     if work is None:
         return None
-    found = attempt.observations
     unread: tuple[Missing, ...] = ()
     if not found.is_empty and found.version != VERSION:
         unread = (
@@ -173,8 +177,9 @@ def _times(value: Any, factor: float, *, accrued: bool = False) -> Any:
 
 
 def _work(
-    attempt: StoredAttempt, phases: MeasuredPhases, clients: int, loaders: int | None
+    attempt: StoredAttempt, phases: MeasuredPhases, clients: int, at_once: int | None
 ) -> Work | None:
+    """Return the work of ``clients`` that were driven, or of so many loaders or appliers."""
     measured = attempt.measured
     client_cpu_s = complete_sum(
         measured.get(name)
@@ -205,7 +210,6 @@ def _work(
     operations = transactions or measured.get(measurements.ROWS)
     if operations is None or operations <= 0:
         return None
-    at_once = 1 if phases.of_replica else loaders
     return Work(
         noun="transaction" if transactions else "row",
         loop="load",

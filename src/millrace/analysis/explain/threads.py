@@ -69,6 +69,14 @@ def served(document: Observations, work: Work, *, pooled: bool) -> Served:
     )
 
 
+def n_appliers(document: Observations) -> int:
+    """Return how many threads of a replica applied changes, at least 1: they alone serve there."""
+    sampled = () if document.states is None else document.states.threads or ()
+    used = () if document.threads is None else document.threads.threads or ()
+    kinds = [thread.kind for thread in used or sampled]
+    return max(sum(kind in FOREGROUND for kind in kinds), 1)
+
+
 def statements(observed: Observations) -> StatementStates | None:
     """Return the samples of threads by their clients' statements; None where these are unknown."""
     states, events = observed.states, observed.switches or SchedEvents()

@@ -247,6 +247,11 @@ def _notes(trials: Sequence[Observed], left_out: int) -> tuple[str, ...]:
             f"up to {failed * 100:.2g} % of the transactions of a trial ended in an error; what "
             f"they took is in the parts, not in the latency"
         )
+    if work.loop == "load" and work.clients > 1:
+        notes.append(
+            f"where {work.clients} threads worked at a time, one {work.noun} took a thread "
+            f"{work.clients} times the time from each {work.noun} to the next"
+        )
     if work.loop == "load":
         notes.append("the client's CPU time is that of its whole run, with all that it did besides")
     if left_out:

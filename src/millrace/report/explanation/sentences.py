@@ -182,19 +182,28 @@ def _latency(explanation: Explanation) -> str:
     in_b, in_a = (within(e, explanation.factor) for e in (explanation.b, explanation.a))
     mean = found.latency.mean
     size = f"{fixed_text(abs(mean), decimals)} µs {'longer' if mean >= 0 else 'shorter'}"
-    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {size}"
+    taken = f"{fixed_text(b_us, decimals)} µs {in_b}, {size} than {in_a}{_at_once(explanation)}"
     if not _is_latency_sure(explanation):
         interval = _interval(found.latency, decimals)
         if is_sure(found.latency):
             interval = f"the ratio of the blocks does not exclude it, though their {interval} does"
-        return f"It may be chance that a {explanation.noun} took {taken} than {in_a}: {interval}."
-    text = f"A {explanation.noun} takes {taken} than {in_a}{_by_chance(found.latency)}"
+        return f"It may be chance that a {explanation.noun} took {taken}: {interval}."
+    text = f"A {explanation.noun} takes {taken}{_by_chance(found.latency)}"
     if not found.lines:
         return f"{text}; the parts of its time were not measured."
     parts = _parts([(line.title, line.difference.mean, _doubt(line)) for line in found.lines],
                    found.latency.mean, decimals)  # fmt: skip
     left = fixed_text(found.unaccounted.difference.mean, decimals, signed=True)
     return f"{text}: {parts}; {left} unaccounted."
+
+
+def _at_once(explanation: Explanation) -> str:
+    """Say how many threads loaded or applied at a time, where the two sides had not as many."""
+    sides = (explanation.b.breakdown, explanation.a.breakdown)
+    numbers = [side.clients for side in sides if side is not None and side.loop == "load"]
+    if len(set(numbers)) < 2:
+        return ""
+    return " (that of one thread: {} worked at a time, not {})".format(*numbers)
 
 
 def _is_latency_sure(explanation: Explanation) -> bool:

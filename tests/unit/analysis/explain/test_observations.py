@@ -296,6 +296,27 @@ def test_several_sessions_that_end_with_their_load() -> None:
     assert fewer.states is None
 
 
+def test_all_appliers_of_a_replica_are_its_foreground() -> None:
+    """Nobody says how many there are: a setting asks for some, and not each has work."""
+    scene = Scene(clients=3)
+    values = {"replicated_transactions": scene.operations(TRUTH), "apply_duration_s": scene.window_s}
+    applied = MeasuredPhases(None, ("apply",), (), of_replica=True)
+    document = scene.document(TRUTH)
+    found = observed(attempt(values, document), applied, clients=8)
+    assert found is not None
+    assert found.work.clients == 3
+    assert found.work.latency_s == pytest.approx(TRUTH.cycle * 1e-6)
+    assert found.foreground is not None
+    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30.0)
+    assert OTHER_SESSIONS not in found.background
+    sampled = observed(attempt(values, without(document, "threads")), applied, clients=8)
+    assert sampled is not None
+    assert sampled.work.clients == 3
+    unseen = observed(attempt(values, {}), applied, clients=8)
+    assert unseen is not None
+    assert unseen.work.clients == 1
+
+
 def test_latency_is_the_exact_mean_of_all_transactions() -> None:
     assert Scene().trial(TRUTH).observed.work.latency_s == pytest.approx(TRUTH.latency * 1e-6)
 
