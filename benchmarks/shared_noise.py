@@ -3,6 +3,7 @@
 The data are recorded noise of real benchmarks. A run has groups of treatments, each group with the
 noise of one benchmark, and no treatment differs from another. Next to each figure is that of
 intervals from a comparison's own blocks. With unequal noise, that of some treatments is multiplied.
+Earlier runs have the noise of the same benchmark, and today's may have grown by a factor.
 The spread of a figure is that of repetitions with other runs (two standard errors).
 
 A false verdict is a regression or an improvement (margin 2 %) that survives the correction for the
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
@@ -59,11 +60,23 @@ class Shape:
     blocks: int
     treatments: int  # of a group, with its base
     groups: int = 1
+    earlier: int = 0  # runs of the same size before it
+    grown: float = 1.0  # the noise since these, as a factor
 
     @property
     def text(self) -> str:
-        return f"{self.blocks} x {self.treatments:2} x {self.groups:2}"
+        size = f"{self.blocks} x {self.treatments:2} x {self.groups:2}"
+        if not self.earlier:
+            return size
+        grown = "" if self.grown == 1 else f", noise x {self.grown:g}"
+        return f"{size} after {self.earlier}{grown}"
 
+
+AFTER = (
+    *(Shape(3, size, earlier=runs) for size in (2, 3, 6) for runs in (1, 2, 5, 8)),
+    *(Shape(5, size, earlier=5) for size in (2, 6)),
+    *(Shape(3, size, earlier=5, grown=by) for size in (2, 6) for by in (0.5, 1.5, 2.0, 3.0)),
+)
 
 THREE_TIMES = math.sqrt(3.0)  # the variance
 EQUAL = Unequal("equal noise")
@@ -97,7 +110,7 @@ class Figures:
     @property
     def text(self) -> str:
         return (
-            f"  {self.shape.text:14}{self.name:44} width {self.width:.3f} ±{self.width_spread:.3f} "
+            f"  {self.shape.text:34}{self.name:44} width {self.width:.3f} ±{self.width_spread:.3f} "
             f"(r.m.s. {self.root_mean_square:.3f})  coverage {100 * self.coverage:.1f} "
             f"±{100 * self.coverage_spread:.1f} % (own {100 * self.own_coverage:.1f})  "
             f"false verdicts {100 * self.false_verdicts:.2f} % "
@@ -121,7 +134,7 @@ class Looks:
     def text(self) -> str:
         widths = ", ".join(f"{ratio:.2f} at {blocks}" for blocks, ratio in self.width.items())
         return (
-            f"  {self.shape.text:14}{self.name:44} width {widths}  ever excludes the truth "
+            f"  {self.shape.text:34}{self.name:44} width {widths}  ever excludes the truth "
             f"{100 * self.ever_wrong:.1f} ±{100 * self.spread:.1f} % "
             f"(own {100 * self.own_ever_wrong:.1f})"
         )
@@ -141,6 +154,7 @@ def shown_looks(known: Sequence[Pool], runs: int) -> Iterator[Looks]:
     cases = [(EQUAL, Shape(LAST_LOOK, treatments)) for treatments in (4, 6, 12)]
     cases += [(noise, Shape(LAST_LOOK, 6)) for noise in UNEQUAL]
     cases += [(EQUAL, Shape(LAST_LOOK, 2, 15)), (EQUAL, Shape(LAST_LOOK, 3, 15))]
+    cases += [(EQUAL, Shape(LAST_LOOK, 2, earlier=5, grown=by)) for by in (1.0, 2.0)]
     for noise, shape in cases:
         found = measure_looks(known, runs // shape.groups, noise, shape)
         print(found.text, flush=True)
@@ -154,10 +168,10 @@ def measure_looks(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape
     wrong: list[list[float]] = []
     for _ in range(runs):
         drawn = [known[int(source.integers(len(known)))] for _ in range(shape.groups)]
-        values, places = _drawn(drawn, source, noise, shape)
+        values, earlier, places = _drawn(drawn, source, noise, shape)
         ever = np.zeros((2, len(places)), dtype=np.bool_)
         for blocks in range(FEWEST_BLOCKS, shape.blocks + 1):
-            both = _both([of_group[:blocks] for of_group in values], "any")
+            both = _both([of_group[:blocks] for of_group in values], earlier, "any")
             counted = [[of[place] for place in places] for of in both]
             ever |= [[each.excludes_1 for each in of] for of in counted]
             if blocks in sums:
@@ -175,7 +189,7 @@ def measure_looks(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape
 
 
 def _measured(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
-    """Yield the figures of one group, of unequal noise, and of several groups."""
+    """Yield the figures of one group, unequal noise, several groups, and after earlier runs."""
     for blocks in BLOCKS:
         for treatments in TREATMENTS:
             yield measure(known, runs, EQUAL, Shape(blocks, treatments))
@@ -184,6 +198,11 @@ def _measured(known: Sequence[Pool], runs: int) -> Iterator[Figures]:
             yield measure(known, runs, noise, Shape(blocks, treatments))
     for shape in (Shape(3, 2, 15), Shape(3, 3, 15), Shape(3, 6, 5), Shape(5, 3, 15)):
         yield measure(known, runs // 5, EQUAL, shape)
+    for shape in AFTER:
+        yield measure(known, runs, EQUAL, shape)
+    for noise in UNEQUAL:
+        for treatments in (2, 6):
+            yield measure(known, runs, noise, Shape(3, treatments, earlier=5))
 
 
 def measure(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape) -> Figures:
@@ -220,22 +239,26 @@ def _of_run(
     drawn: Sequence[Pool], source: np.random.Generator, noise: Unequal, shape: Shape
 ) -> list[float]:
     """Return widths, their squares, coverage and false verdicts of one run, shared and own."""
-    values, places = _drawn(drawn, source, noise, shape)
-    both = [_figures(estimates, places) for estimates in _both(values, "once")]
+    values, earlier, places = _drawn(drawn, source, noise, shape)
+    both = [_figures(estimates, places) for estimates in _both(values, earlier, "once")]
     return [figure for pair in zip(*both, strict=True) for figure in pair]
 
 
 def _drawn(
     drawn: Sequence[Pool], source: np.random.Generator, noise: Unequal, shape: Shape
-) -> tuple[list[Array], list[int]]:
-    """Return the values of each group, and the places of the comparisons that count."""
+) -> tuple[list[Array], list[list[Array]], list[int]]:
+    """Return each group's values, those of its earlier runs, and which comparisons count."""
     factors = np.full(shape.treatments, noise.rest)
     for place, factor in noise.factors:
         factors[place] = factor
     size = (shape.blocks, shape.treatments)
     counted = [place - 1 for place in noise.measured or range(1, shape.treatments)]
     return (
-        [np.exp(pool.centred(source, size) * factors) for pool in drawn],
+        [np.exp(pool.centred(source, size) * factors * shape.grown) for pool in drawn],
+        [
+            [np.exp(pool.centred(source, size) * factors) for _ in range(shape.earlier)]
+            for pool in drawn
+        ],
         [
             group * (shape.treatments - 1) + place
             for group in range(shape.groups)
@@ -245,18 +268,22 @@ def _drawn(
 
 
 def _both(
-    values: Sequence[Array], looks: Literal["once", "any"]
+    values: Sequence[Array], earlier: Sequence[Sequence[Array]], looks: Literal["once", "any"]
 ) -> tuple[list[RatioEstimate], list[RatioEstimate]]:
     """Return the estimates of all comparisons, with shared noise and with their own."""
-    shared = chain.from_iterable(
-        shared_ratios([_group(of_group) for of_group in values], looks=looks)
-    )
+    groups = [_after(*each) for each in zip(values, earlier, strict=True)]
+    shared = chain.from_iterable(shared_ratios(groups, looks=looks))
     own = [
         paired_ratio(of_group[:, 0].tolist(), of_group[:, place].tolist(), looks=looks)
         for of_group in values
         for place in range(1, of_group.shape[1])
     ]
     return [each for each in shared if each is not None], own
+
+
+def _after(values: Array, earlier: Sequence[Array]) -> Group:
+    known = (_group(each).variance for each in earlier)
+    return replace(_group(values), earlier=tuple(each for each in known if each is not None))
 
 
 def _group(values: Array) -> Group:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from millrace.campaign.earlier_noise import earlier_noise
 from millrace.campaign.run_records import (
     design_of,
     experiment_spec,
@@ -28,7 +29,9 @@ from millrace.store.store import Store
 from millrace.trial.resolved_workload import ResolvedWorkload
 
 # Neither report settings nor the number of blocks make a new run.
-_OF_NO_TRIAL = ("source", "compare", "published", "design", "extensions", "confirms")
+_OF_NO_TRIAL = (
+    "source", "compare", "published", "design", "extensions", "confirms", "earlier_noise",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ def select_run(
             f"run {run.id} was imported and is not resumed, a new one starts"
             for run in _alike(store, plan, host, imported=True)
         )
-    run = new_run_record(plan, host, versions, command)
+    noise = earlier_noise(store, plan, host, versions)
+    run = new_run_record(plan, host, versions, command, noise)
     note = notes[0] if notes else None
     return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
 

@@ -10,6 +10,7 @@ from millrace.model.run_spec import (
     CampaignPart,
     ConfigurationDefinition,
     Design,
+    EarlierNoise,
     Extension,
     RunSpec,
 )
@@ -29,7 +30,11 @@ from millrace.workloads.defaults import interleaved
 
 
 def new_run_record(
-    plan: Plan, host: HostRecord, versions: Mapping[str, str], command: str
+    plan: Plan,
+    host: HostRecord,
+    versions: Mapping[str, str],
+    command: str,
+    earlier_noise: tuple[EarlierNoise, ...] = (),
 ) -> RunRecord:
     """Return the record of a new run. Its id holds the experiment's name and the time."""
     experiment = plan.experiment
@@ -47,7 +52,7 @@ def new_run_record(
         margin=experiment.margin,
         host=host,
         versions=versions,
-        spec=experiment_spec(experiment),
+        spec=experiment_spec(experiment).replace(earlier_noise=earlier_noise),
         experiment_text=experiment.text,
         millrace_command=command,
     )

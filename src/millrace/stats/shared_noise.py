@@ -8,7 +8,7 @@ Methods for Assessing Differential Expression in Microarray Experiments", Statis
 in Genetics and Molecular Biology 3, 2004): its variance is the mean of its own and of a prior,
 weighted by their degrees of freedom, which add up. The estimate itself stays the paired one.
 
-The prior comes from two sources.
+The prior comes from three sources.
 
 * The comparison's group, which shares the base. A linear model of the group's logarithms (block +
   treatment) has residuals; what they hold beyond the comparison's own is the prior variance. These
@@ -18,14 +18,16 @@ The prior comes from two sources.
   their logarithms of variances give the prior's location and its degrees of freedom: few where the
   groups differ much. Assumed spreads (``_SPREAD``) of some groups more keep that cautious while the
   groups are few.
+* Earlier runs of the same group on the same host: the same moments, of their variances. One run is
+  enough, since the assumed spreads then say that the noise may be another today.
 
-Neither is trusted blindly. A variance that is an outlier borrows less, or nothing (Phipson, Lee,
+None is trusted blindly. A variance that is an outlier borrows less, or nothing (Phipson, Lee,
 Majewski, Alexander and Smyth, "Robust Hyperparameter Estimation Protects against Hypervariable
 Genes and Improves Power to Detect Differential Expression", Annals of Applied Statistics 10, 2016,
 do so for noisy ones; here quiet ones borrow less too). Within a group it is compared with the
 residuals of the other candidates alone, which hold neither of its own two sides.
 
-With fewer than three comparisons each interval is that of its own blocks.
+With fewer than three comparisons and no earlier run each interval is that of its own blocks.
 
 Intervals for any number of looks are those of ``sequential`` with the moderated spread. Since the
 prior changes from look to look, their error rate is not proved but measured, on normal and on
@@ -36,6 +38,7 @@ recorded noise: it is that of the intervals with the spread of their own blocks
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -57,19 +60,28 @@ _LEAST_SPREAD = 0.1
 _OUTLIER = 0.05  # two-sided p-value below which a variance borrows less
 
 
-@dataclass(frozen=True)
-class Group:
-    """The values of treatments that share a base: by block, positive, in any one unit."""
-
-    base: Mapping[int, float]
-    candidates: tuple[Mapping[int, float], ...]
-
-
-class _Variance(NamedTuple):
+class Variance(NamedTuple):
     """An estimated variance of log-ratios, with its degrees of freedom."""
 
     value: float
     freedom: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """The values of treatments that share a base: by block, positive, in any one unit.
+
+    ``earlier`` are the variances that earlier runs of the same group had, a run each.
+    """
+
+    base: Mapping[int, float]
+    candidates: tuple[Mapping[int, float], ...]
+    earlier: tuple[Variance, ...] = ()
+
+    @property
+    def variance(self) -> Variance | None:
+        """The variance of log-ratios by what blocks and treatments leave unexplained, if known."""
+        return _variance(*_residuals([self.base, *self.candidates]))
 
 
 def shared_ratios(
@@ -81,19 +93,22 @@ def shared_ratios(
     """
     own = [[_Pairs.of(group, candidate) for candidate in group.candidates] for group in groups]
     known = sum(pairs.variance is not None for of_group in own for pairs in of_group)
-    if known < FEWEST_COMPARISONS:
+    shares = known >= FEWEST_COMPARISONS
+    if not shares and not any(group.earlier for group in groups):
         return tuple(tuple(pairs.estimate(looks) for pairs in of_group) for of_group in own)
     residuals = [_residuals([group.base, *group.candidates]) for group in groups]
     variances = [_variance(*each) for each in residuals]
     found = []
     for place, (group, of_group) in enumerate(zip(groups, own, strict=True)):
-        across = _across([each for at, each in enumerate(variances) if at != place])
+        others = [each for at, each in enumerate(variances) if at != place]
+        across = _across(others, _FEWEST_OTHERS) if shares else None
+        before = _across(group.earlier, 1)
         found.append(
             tuple(
                 pairs.estimate(
                     looks,
-                    _rest(pairs, *residuals[place], across),
-                    _variance(*_residuals(_without(group.candidates, number))),
+                    _prior(_rest(pairs, *residuals[place]) if shares else None, across, before),
+                    _variance(*_residuals(_without(group.candidates, number))) if shares else None,
                 )
                 for number, pairs in enumerate(of_group)
             )
@@ -113,7 +128,7 @@ class _Pairs:
 
     base: list[float]
     candidate: list[float]
-    variance: _Variance | None
+    variance: Variance | None
 
     @classmethod
     def of(cls, group: Group, candidate: Mapping[int, float]) -> "_Pairs":
@@ -121,13 +136,13 @@ class _Pairs:
         base, other = [group.base[each] for each in blocks], [candidate[each] for each in blocks]
         alone = paired_ratio(base, other) if blocks else None
         sd = None if alone is None else alone.log_sd
-        return cls(base, other, None if sd is None else _Variance(sd * sd, len(blocks) - 1.0))
+        return cls(base, other, None if sd is None else Variance(sd * sd, len(blocks) - 1.0))
 
     def estimate(
         self,
         looks: Looks,
-        prior: _Variance | None = None,
-        others: _Variance | None = None,
+        prior: Variance | None = None,
+        others: Variance | None = None,
     ) -> RatioEstimate | None:
         """Estimate the ratio; ``others`` is what the own variance is compared with (``prior``)."""
         if not self.base:
@@ -145,30 +160,33 @@ class _Pairs:
         )
 
 
-def _rest(
-    pairs: _Pairs, squares: float, freedom: float, across: _Variance | None
-) -> _Variance | None:
-    """Return what the run knows of a comparison's variance beyond its own pairs.
+def _rest(pairs: _Pairs, squares: float, freedom: float) -> Variance | None:
+    """Return what a group knows of a comparison's variance beyond its own pairs.
 
-    ``squares`` and ``freedom`` are those of its group's residuals, its own included.
+    ``squares`` and ``freedom`` are those of the group's residuals, the pairs' own included.
     """
     own = pairs.variance
     if own is None:
         return None
-    rest = _variance(squares - own.value * own.freedom, freedom - own.freedom)
-    return _moderated(rest, across) if rest and across else rest or across
+    return _variance(squares - own.value * own.freedom, freedom - own.freedom)
 
 
-def _of_group(variance: _Variance) -> _Variance:
+def _prior(*sources: Variance | None) -> Variance | None:
+    """Return what all sources know together: each moderates what those before it say."""
+    known = [source for source in sources if source is not None]
+    return reduce(_moderated, known) if known else None
+
+
+def _of_group(variance: Variance) -> Variance:
     """Return the prior of a comparison by its group's variance, from which it may differ."""
-    return _Variance(variance.value, 1 / (1 / variance.freedom + 1 / _GROUP_FREEDOM))
+    return Variance(variance.value, 1 / (1 / variance.freedom + 1 / _GROUP_FREEDOM))
 
 
-def _variance(squares: float, freedom: float) -> _Variance | None:
-    return _Variance(squares / freedom, freedom) if freedom > 0 and squares > 0 else None
+def _variance(squares: float, freedom: float) -> Variance | None:
+    return Variance(squares / freedom, freedom) if freedom > 0 and squares > 0 else None
 
 
-def _moderated(own: _Variance, prior: _Variance, like: _Variance | None = None) -> _Variance:
+def _moderated(own: Variance, prior: Variance, like: Variance | None = None) -> Variance:
     """Return the mean of both variances, weighted by degrees of freedom, which add up.
 
     The prior has less weight the less ``own`` looks like ``like``, by default the prior.
@@ -181,7 +199,7 @@ def _moderated(own: _Variance, prior: _Variance, like: _Variance | None = None) 
     )
     lent = prior.freedom * min(1.0, 2 * min(tails) / _OUTLIER)
     freedom = own.freedom + lent
-    return _Variance((own.freedom * own.value + lent * prior.value) / freedom, freedom)
+    return Variance((own.freedom * own.value + lent * prior.value) / freedom, freedom)
 
 
 def _residuals(treatments: Sequence[Mapping[int, float]]) -> tuple[float, float]:
@@ -204,24 +222,23 @@ def _residuals(treatments: Sequence[Mapping[int, float]]) -> tuple[float, float]
     return 2 * float(left @ left), float(len(rows) - rank)
 
 
-def _across(groups: Sequence[_Variance | None]) -> _Variance | None:
-    """Return the prior of a group's variance by those of other groups; None by too few."""
+def _across(groups: Sequence[Variance | None], fewest: int) -> Variance | None:
+    """Return the prior of a group's variance by those of others; None where too few are known."""
     known = [each for each in groups if each is not None]
-    if len(known) < _FEWEST_OTHERS:
+    if len(known) < fewest:
         return None
     values, freedom = (np.asarray(of) for of in zip(*known, strict=True))
     shapes = freedom / 2
     logs = np.log(values) - scipy.special.digamma(shapes) + np.log(shapes)
     chance = float(scipy.special.polygamma(1, shapes).mean())
     degrees = len(known) - 1
-    spread = (degrees * (float(logs.var(ddof=1)) - chance) + _ASSUMED_GROUPS * _SPREAD) / (
-        degrees + _ASSUMED_GROUPS
-    )
+    squares = float(((logs - logs.mean()) ** 2).sum())
+    spread = (squares - degrees * chance + _ASSUMED_GROUPS * _SPREAD) / (degrees + _ASSUMED_GROUPS)
     spread = max(spread, _LEAST_SPREAD)
     # The centre is itself an estimate.
     half = _inverse_trigamma(spread + (spread + chance) / len(known))
     centre = float(logs.mean()) + float(scipy.special.digamma(half)) - math.log(half)
-    return _Variance(math.exp(centre), 2 * half)
+    return Variance(math.exp(centre), 2 * half)
 
 
 def _inverse_trigamma(value: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from millrace.stats.shared_noise import Group, shared_ratios
 Array = NDArray[np.float64]
 NORMAL = 1.959964  # the 97.5 % point
 MOST_OF_GROUP = 6.0  # degrees of freedom that a group lends
+RUNS = 300
+CHANCE = 2 * math.sqrt(0.05 * 0.95 / RUNS)
 
 
 def group(logs: Array) -> Group:
@@ -133,6 +136,63 @@ def test_groups_of_like_noise_lend_and_unlike_ones_do_not() -> None:
     assert np.mean([each.borrowed for each in shared(*unlike)]) < 0.5
 
 
+def with_earlier(logs: Array, earlier: Sequence[Array]) -> Group:
+    """Return a group after runs of these logarithms."""
+    known = [group(each).variance for each in earlier]
+    return replace(group(logs), earlier=tuple(each for each in known if each is not None))
+
+
+def of_earlier(seed: int, runs: int, *, unlike: float, changed: float = 1.0) -> Group:
+    """Return 3 blocks of a base and a candidate after ``runs`` of 5 blocks.
+
+    ``unlike`` is the spread of the logarithms of the runs' noise, ``changed`` the factor by which
+    today's noise is larger.
+    """
+    source = np.random.default_rng(seed)
+    spreads = 0.02 * np.exp(source.normal(0, unlike, runs + 1))
+    earlier = [source.normal(0, spread, (5, 2)) for spread in spreads[1:]]
+    return with_earlier(source.normal(0, changed * spreads[0], (3, 2)), earlier)
+
+
+def lent(group: Group) -> RatioEstimate:
+    ((found,),) = shared_ratios([group])
+    assert found is not None
+    return found
+
+
+def test_the_variance_of_a_group_is_what_blocks_and_treatments_leave() -> None:
+    logs = noise(11, 5, 2)
+    found = group(logs).variance
+    assert found is not None
+    assert found.freedom == pytest.approx(4)
+    assert math.sqrt(found.value) == pytest.approx(own(logs)[0].log_sd)
+
+
+@pytest.mark.parametrize(("runs", "most"), [(1, 2.0), (3, 4.0), (8, 6.0), (40, 6.0)])
+def test_more_earlier_runs_lend_more(runs: int, most: float) -> None:
+    borrowed = np.mean([lent(of_earlier(seed, runs, unlike=0.0)).borrowed for seed in range(50)])
+    assert 0.25 * most <= borrowed <= most
+
+
+def test_one_that_is_unlike_all_earlier_runs_borrows_nothing() -> None:
+    found = with_earlier(noise(12, 10, 2, spread=1.0), [noise(at, 10, 2) for at in range(5)])
+    assert lent(found).borrowed < 0.1
+
+
+@pytest.mark.parametrize("unlike", [0.0, 0.5])
+def test_intervals_after_earlier_runs_are_narrower_and_hold_the_truth(unlike: float) -> None:
+    groups = [of_earlier(seed, 5, unlike=unlike) for seed in range(2 * RUNS)]
+    found = [lent(each) for each in groups]
+    alone = [lent(replace(each, earlier=())) for each in groups]
+    assert np.mean([not each.excludes_1 for each in found]) >= 0.95 - CHANCE
+    assert sum(map(half_width, found)) < 0.75 * sum(map(half_width, alone))
+
+
+def test_noise_that_has_doubled_since_is_nearly_held() -> None:
+    found = [lent(of_earlier(seed, 5, unlike=0.3, changed=2.0)) for seed in range(2 * RUNS)]
+    assert np.mean([not each.excludes_1 for each in found]) >= 0.90 - CHANCE
+
+
 def test_missing_trials_drop_their_pairs_alone() -> None:
     logs = noise(5, 4, 5)
     whole = group(logs)
@@ -194,10 +254,6 @@ def rates(logs: Sequence[Array]) -> tuple[float, float]:
     covered = np.mean([not found.excludes_1 for found, _ in both])
     width, of_own = (sum(map(half_width, side)) for side in zip(*both, strict=True))
     return float(covered), width / of_own
-
-
-RUNS = 300
-CHANCE = 2 * math.sqrt(0.05 * 0.95 / RUNS)
 
 
 def test_three_blocks_of_six_hold_the_truth_within_two_thirds_of_the_width() -> None:

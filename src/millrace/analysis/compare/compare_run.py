@@ -26,7 +26,7 @@ from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.treatments import analyse_treatments, find_failures, trial_s
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
-from millrace.model.run_spec import Design, RunSpec
+from millrace.model.run_spec import Design, EarlierNoise, RunSpec
 from millrace.model.trials import Purpose
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.store.records import (
@@ -74,7 +74,10 @@ def compare_run(
     labels = {t.id: t.label for t in treatments}
     failures = find_failures(stored, labels)
     others = [name for name in varied if name != factor]
-    groups = _groups(treatments, metrics, rules, failures, factor=factor, label_factors=others)
+    groups = _groups(
+        treatments, metrics, rules, failures,
+        factor=factor, label_factors=others, earlier=run.spec.earlier_noise,
+    )  # fmt: skip
     with_aa_trials = _of(every, "measure", "control")
     analysis = RunAnalysis(
         run=run,
@@ -140,6 +143,7 @@ def _groups(
     *,
     factor: str,
     label_factors: Sequence[str],
+    earlier: Sequence[EarlierNoise],
 ) -> tuple[Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base."""
     # A trial that was left out because another one of its round failed did not fail itself.
@@ -159,6 +163,7 @@ def _groups(
         rules,
         factor=factor,
         first_failures=first_failures,
+        earlier=earlier,
     )
     groups = []
     for held_items, members in by_held.items():

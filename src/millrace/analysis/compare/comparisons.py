@@ -10,6 +10,7 @@ from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
 from millrace.analysis.compare.verdict import decide, smallest_detectable
 from millrace.levels import level_text
+from millrace.model.run_spec import EarlierNoise
 from millrace.quantities import counted
 from millrace.stats.power import blocks_wanted
 from millrace.stats.ratio import RatioEstimate
@@ -25,18 +26,21 @@ def compare_with_bases(
     *,
     factor: str,
     first_failures: Mapping[str, Failure],
+    earlier: Sequence[EarlierNoise],
 ) -> tuple[Comparison, ...]:
     """Compare the candidates of each group with its base, in each metric.
 
-    ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence;
-    ``first_failures`` is by treatment id.
+    ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence,
+    also with ``earlier`` runs; ``first_failures`` is by treatment id.
     """
     pairs = [
         _pair(base, candidate, rules, factor)
         for base, candidates in groups
         for candidate in candidates
     ]
-    estimates = {metric.name: estimate_ratios(pairs, metric, rules.looks) for metric in metrics}
+    estimates = {
+        metric.name: estimate_ratios(pairs, metric, rules.looks, earlier) for metric in metrics
+    }
     return tuple(
         _compare(pair, metric, estimates[metric.name][number], rules, first_failures=first_failures)
         for number, pair in enumerate(pairs)

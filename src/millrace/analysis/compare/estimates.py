@@ -3,7 +3,8 @@
 The comparisons share what their trials tell about noise (``stats.shared_noise``), those in slices
 and those of whole trials each among themselves: rounds of slices have a fraction of the noise. One
 that something speaks against, such as unequal work, neither lends nor borrows: its trials may have
-another noise.
+another noise. What earlier runs of the experiment told about a group (``RunSpec.earlier_noise``)
+is evidence too.
 """
 
 from collections.abc import Sequence
@@ -13,8 +14,9 @@ from itertools import chain
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.model.run_spec import EarlierNoise
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from millrace.stats.shared_noise import Group, shared_ratios
+from millrace.stats.shared_noise import Group, Variance, shared_ratios
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,16 @@ class Pair:
 
 
 def estimate_ratios(
-    pairs: Sequence[Pair], metric: Metric, looks: Looks
+    pairs: Sequence[Pair],
+    metric: Metric,
+    looks: Looks,
+    earlier: Sequence[EarlierNoise] = (),
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
-    found = _shared(pairs, metric, looks, in_slices=True)
-    found |= _shared(pairs, metric, looks, in_slices=False)
+    found: dict[int, RatioEstimate | None] = {}
+    for in_slices in (True, False):
+        of_design = [each for each in earlier if each.in_slices == in_slices]
+        found |= _shared(pairs, metric, looks, of_design, in_slices=in_slices)
     return tuple(
         found[number] if number in found else _alone(pair, metric, looks)
         for number, pair in enumerate(pairs)
@@ -40,7 +47,12 @@ def estimate_ratios(
 
 
 def _shared(
-    pairs: Sequence[Pair], metric: Metric, looks: Looks, *, in_slices: bool
+    pairs: Sequence[Pair],
+    metric: Metric,
+    looks: Looks,
+    earlier: Sequence[EarlierNoise],
+    *,
+    in_slices: bool,
 ) -> dict[int, RatioEstimate | None]:
     """Estimate the ratios of the pairs of one design that share evidence, by their numbers."""
     by_base: dict[str, list[int]] = {}
@@ -49,9 +61,11 @@ def _shared(
             by_base.setdefault(pair.base.id, []).append(number)
     shared = shared_ratios(
         [
-            Group(
-                pairs[numbers[0]].base.by_block(metric.name),
-                tuple(pairs[number].candidate.by_block(metric.name) for number in numbers),
+            group_of(
+                pairs[numbers[0]].base,
+                [pairs[number].candidate for number in numbers],
+                metric,
+                earlier,
             )
             for numbers in by_base.values()
         ],
@@ -59,6 +73,24 @@ def _shared(
     )
     return dict(
         zip(chain.from_iterable(by_base.values()), chain.from_iterable(shared), strict=True)
+    )
+
+
+def group_of(
+    base: TreatmentAnalysis,
+    candidates: Sequence[TreatmentAnalysis],
+    metric: Metric,
+    earlier: Sequence[EarlierNoise] = (),
+) -> Group:
+    """Return the values of a base and its candidates, with what earlier runs of theirs told."""
+    return Group(
+        base.by_block(metric.name),
+        tuple(candidate.by_block(metric.name) for candidate in candidates),
+        tuple(
+            Variance(each.log_sd**2, each.freedom)
+            for each in earlier
+            if each.metric == metric.name and each.fixed_factors == base.fixed_factors
+        ),
     )
 
 

@@ -25,7 +25,8 @@ def design_text(analysis: RunAnalysis) -> str:
     design = analysis.run.design
     how = "side by side" if design.concurrent else _slices(analysis)
     how = f"{how}, " if how else ""
-    shared = ", intervals from all comparisons of the run" if analysis.shares_noise else ""
+    sources = _noise_of(analysis)
+    shared = f", intervals from {sources}" if sources else ""
     if design.kind == "fixed":
         return f"{how}{counted(analysis.run.blocks, 'block')}{shared}"
     limits = f"at most {counted(design.blocks, 'block')}"
@@ -44,6 +45,14 @@ def design_text(analysis: RunAnalysis) -> str:
     else:
         ended = f"{found.blocks} so far, {_undecided(found)}"
     return f"{how}sequential, {limits}{shared}: {ended}"
+
+
+def _noise_of(analysis: RunAnalysis) -> str:
+    """Name what intervals rest on besides their own blocks; empty for nothing."""
+    before = f"the noise of {counted(analysis.earlier_runs, 'earlier run')}"
+    if not analysis.earlier_runs:
+        return "all comparisons of the run" if analysis.shares_noise else ""
+    return f"all comparisons of the run and {before}" if analysis.shares_noise else before
 
 
 def _slices(analysis: RunAnalysis) -> str:
@@ -130,9 +139,9 @@ def _interval(analysis: RunAnalysis) -> str:
     interval = f"Student’s t on their logarithms, {percent}, for a number of blocks fixed before"
     if analysis.holds_for == "any":
         interval = f"a confidence sequence of {percent}, which holds however often one has looked"
-    if analysis.shares_noise:
+    if sources := _noise_of(analysis):
         interval = (
-            f"from all comparisons of the run: {interval}, whose spread is the mean of the "
+            f"from {sources}: {interval}, whose spread is the mean of the "
             f"comparison’s own and of what the others tell about it, weighted by their degrees of "
             f"freedom. A comparison that is much noisier or quieter than the others borrows less"
         )

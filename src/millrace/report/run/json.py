@@ -31,6 +31,7 @@ def as_json(analysis: RunAnalysis) -> str:
             ended=analysis.status.ending,
             intervals_hold_for=analysis.holds_for,
             intervals_from="all_comparisons" if analysis.shares_noise else "own_blocks",
+            earlier_runs=analysis.earlier_runs,
             statuses=analysis.status.comparisons,
         ),
         metrics=[

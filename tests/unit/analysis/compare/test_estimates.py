@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_values
+from millrace.analysis.compare.group_noise import noise_of_groups
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.model.run_spec import EarlierNoise
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import render
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
@@ -80,6 +84,70 @@ def test_one_or_two_have_their_own_intervals(candidates: int) -> None:
     assert design_text(analysis) == "3 blocks"
     assert PHRASE not in " ".join(method(analysis))
     assert json.loads(render(analysis, "json"))["design"]["intervals_from"] == "own_blocks"
+
+
+def told(run_id: str, **changed: object) -> EarlierNoise:
+    """Return what an earlier run told of the noise of its only group."""
+    known = {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}
+    noise = EarlierNoise(
+        run=run_id, metric="throughput", fixed_factors=known, in_slices=False,
+        log_sd=0.014, freedom=10,
+    )  # fmt: skip
+    return noise.replace(**changed)
+
+
+def test_earlier_runs_lend_to_a_single_comparison_and_reports_say_so() -> None:
+    stored = RunBuilder(
+        {BASE: noisy(4.0, 3), OTHERS[0]: noisy(4.0, 3, seed=2)}, base=BASE, published=None
+    ).build()
+    alone = compare_run(stored)
+
+    def with_noise(*earlier: EarlierNoise) -> RunAnalysis:
+        spec = stored.run.spec.replace(earlier_noise=earlier)
+        return compare_run(replace(stored, run=replace(stored.run, spec=spec)))
+
+    lent = with_noise(told("a"), told("b"), told("c"))
+    (found,), (own_one,) = estimates(lent), estimates(alone)
+    assert found.ratio == own_one.ratio
+    assert found.borrowed > 1
+    assert design_text(lent) == "3 blocks, intervals from the noise of 3 earlier runs"
+    assert "from the noise of 3 earlier runs: Student’s t" in " ".join(method(lent))
+    design = json.loads(render(lent, "json"))["design"]
+    assert (design["intervals_from"], design["earlier_runs"]) == ("own_blocks", 3)
+    others: tuple[dict[str, object], ...] = (
+        {"metric": "size"}, {"in_slices": True}, {"fixed_factors": {"engine": "MyISAM"}},
+    )  # fmt: skip
+    for other in others:
+        unlike = with_noise(told("a", **other))
+        assert estimates(unlike) == estimates(alone)
+        assert unlike.earlier_runs == 0
+
+
+def test_all_comparisons_and_earlier_runs_are_named_together() -> None:
+    times = {name: noisy(4.0, 3, seed=at) for at, name in enumerate([BASE, *OTHERS])}
+    stored = RunBuilder(times, base=BASE, published=None).build()
+    spec = stored.run.spec.replace(earlier_noise=[told("a")])
+    analysis = compare_run(replace(stored, run=replace(stored.run, spec=spec)))
+    text = "3 blocks, intervals from all comparisons of the run and the noise of 1 earlier run"
+    assert design_text(analysis) == text
+
+
+def test_a_run_tells_the_noise_of_its_groups() -> None:
+    analysis = run(5, blocks=4)
+    found = list(noise_of_groups(analysis))
+    assert [each.metric for each in found] == [each.name for each in analysis.metrics]
+    first = found[0]
+    assert (first.run, first.in_slices, first.freedom) == (analysis.run.id, False, 15)
+    assert first.fixed_factors == analysis.groups[0].fixed_factors
+    assert 0.008 < first.log_sd < 0.022  # of log-ratios of two with 0.01
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"log_sd": 0.0}, {"log_sd": 1e300}, {"log_sd": math.inf}, {"freedom": 0.5}]
+)
+def test_noise_without_sense_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        EarlierNoise.model_validate({**told("a").to_json(), **wrong})
 
 
 def test_intervals_for_any_number_of_looks_share_it_too() -> None:

@@ -299,7 +299,10 @@ def test_several_sessions_that_end_with_their_load() -> None:
 def test_all_appliers_of_a_replica_are_its_foreground() -> None:
     """Nobody says how many there are: a setting asks for some, and not each has work."""
     scene = Scene(clients=3)
-    values = {"replicated_transactions": scene.operations(TRUTH), "apply_duration_s": scene.window_s}
+    values = {
+        "replicated_transactions": scene.operations(TRUTH),
+        "apply_duration_s": scene.window_s,
+    }
     applied = MeasuredPhases(None, ("apply",), (), of_replica=True)
     document = scene.document(TRUTH)
     found = observed(attempt(values, document), applied, clients=8)
