@@ -89,12 +89,16 @@ def _without_verdict(comparisons: Sequence[Comparison], analysis: RunAnalysis) -
 
 def _in_other_metrics(analysis: RunAnalysis) -> str:
     """Name the differences that the headline metric does not show: a few, else the largest."""
-    others = [_not_in_headline(metric, analysis) for metric in analysis.metrics]
-    if sum(map(len, others)) <= FEW:
-        parts = [_brief(each, analysis) for of_metric in others for each in of_metric]
+    others = {metric: _not_in_headline(metric, analysis) for metric in analysis.metrics}
+    if sum(map(len, others.values())) <= FEW:
+        parts = [_brief(each, analysis) for of_metric in others.values() for each in of_metric]
         return f" In other metrics, {listed(parts)}." if parts else ""
-    parts = [part for of_metric in others for part in _counted(of_metric, analysis)]
-    return f" In other metrics: {listed(parts)}."
+    parts = [
+        f"in {metric.title}: {listed(_counted(of_metric, analysis))}"
+        for metric, of_metric in others.items()
+        if of_metric
+    ]
+    return f" Also {'; '.join(parts)}."
 
 
 def _not_in_headline(metric: Metric, analysis: RunAnalysis) -> list[Comparison]:
