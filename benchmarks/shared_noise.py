@@ -34,6 +34,7 @@ BLOCKS = (2, 3, 4, 5, 6)
 TREATMENTS = (2, 3, 4, 6, 9, 12)
 REPETITIONS = 10
 LAST_LOOK = 20
+EARLIER_BLOCKS = 5
 WIDTHS_AT = (3, 4, 5, 6, 8, 12, 20)
 
 Array = NDArray[np.float64]
@@ -60,7 +61,7 @@ class Shape:
     blocks: int
     treatments: int  # of a group, with its base
     groups: int = 1
-    earlier: int = 0  # runs of the same size before it
+    earlier: int = 0  # runs of EARLIER_BLOCKS before it
     grown: float = 1.0  # the noise since these, as a factor
 
     @property
@@ -252,11 +253,12 @@ def _drawn(
     for place, factor in noise.factors:
         factors[place] = factor
     size = (shape.blocks, shape.treatments)
+    before = (EARLIER_BLOCKS, shape.treatments)
     counted = [place - 1 for place in noise.measured or range(1, shape.treatments)]
     return (
         [np.exp(pool.centred(source, size) * factors * shape.grown) for pool in drawn],
         [
-            [np.exp(pool.centred(source, size) * factors) for _ in range(shape.earlier)]
+            [np.exp(pool.centred(source, before) * factors) for _ in range(shape.earlier)]
             for pool in drawn
         ],
         [

@@ -27,6 +27,7 @@ MOST_BLOCKS_OF_A_VERDICT = 10_000
 _MOST_CLIENTS = 1_000_000
 LEAST_LOG_SD, MOST_LOG_SD = 1e-9, 100.0  # whose squares and logarithms are ordinary numbers
 _MOST_FREEDOM = 1e9
+MOST_EARLIER = 20_000
 
 Of = Literal["transaction", "statement", "before", "during", "after", "background"]
 Time = Literal["service", "response"]
@@ -219,10 +220,11 @@ class Bisects(ExactDocument):
 
 
 class EarlierNoise(Document):
-    """The noise of a metric in one of an earlier run's groups, as a new run begins with it.
+    """How noisy a metric was in one group of an earlier run: a prior for this run's intervals.
 
-    The group has the levels ``fixed_factors``; ``log_sd`` is the standard deviation of log-ratios
-    that its blocks and treatments leave unexplained, with its degrees of freedom.
+    ``fixed_factors`` are the levels that all treatments of the group share. ``log_sd`` is the
+    standard deviation of the log-ratios of two treatments, by what blocks and treatments leave
+    unexplained.
     """
 
     run: str
@@ -230,7 +232,7 @@ class EarlierNoise(Document):
     fixed_factors: Mapping[str, Level]
     in_slices: bool
     log_sd: Annotated[Number, Field(ge=LEAST_LOG_SD, le=MOST_LOG_SD)]
-    freedom: Annotated[Number, Field(ge=1, le=_MOST_FREEDOM)]
+    degrees_of_freedom: Annotated[Number, Field(ge=1, le=_MOST_FREEDOM)]
 
 
 def _parameters(value: object) -> object:
@@ -257,7 +259,7 @@ class RunSpec(CampaignPart):
     added later, the oldest first; None where nothing was. ``source`` is the experiment's file or
     run, ``collectors`` names what sampled its trials (stored as ``observers`` by earlier
     versions), ``published`` the study whose figures a report sets beside the user's own.
-    ``earlier_noise`` is what this host's runs of the same experiment told when this one began.
+    ``earlier_noise`` is that of this host's runs of the same experiment when this one began.
     """
 
     workload: WorkloadDefinition
@@ -273,7 +275,7 @@ class RunSpec(CampaignPart):
     ] = None
     design: Design | None = None
     extensions: Items[Extension] | None = None
-    earlier_noise: Items[EarlierNoise] = ()
+    earlier_noise: Annotated[Items[EarlierNoise], Field(max_length=MOST_EARLIER)] = ()
 
     @model_validator(mode="after")
     def _refers_to_what_is_there(self) -> RunSpec:

@@ -35,9 +35,10 @@ class RatioEstimate:
     ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
     nothing about its own uncertainty, and any number of looks needs three. ``log_sd`` is the
     standard deviation of the log-ratios (0.01 is about 1 %), None for a single pair. ``borrowed``
-    is how many degrees of freedom other comparisons lent to it. ``looks`` says which looks the
-    interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1; it is at most ``1
-    - confidence`` where the interval excludes 1, and None where there is none.
+    is how many degrees of freedom other evidence lent to it: other comparisons of the run if it
+    ``shares``, and ``earlier_runs`` if any. ``looks`` says which looks the interval and ``p_value``
+    hold for. ``p_value`` is two-sided, for a ratio of 1; it is at most ``1 - confidence`` where the
+    interval excludes 1, and None where there is none.
     """
 
     ratio: float
@@ -49,6 +50,8 @@ class RatioEstimate:
     looks: Looks = "once"
     p_value: float | None = None
     borrowed: float = 0.0
+    shares: bool = False
+    earlier_runs: int = 0
 
     @property
     def excludes_1(self) -> bool:

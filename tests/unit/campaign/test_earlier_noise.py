@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.campaign import earlier_noise as module
 from millrace.campaign.earlier_noise import earlier_noise
 from millrace.experiment.plan import expand
-from millrace.model.run_spec import CampaignPart
+from millrace.model.run_spec import CampaignPart, ConfigurationDefinition
+from millrace.store.records import HostRecord
 from millrace.store.store import Store
 from tests.unit.campaign.laboratory import BASE, FILE, HOST, LIKE, SLOW, Laboratory
 from tests.unit.experiment.files import read_text
@@ -37,11 +43,14 @@ def test_each_run_keeps_what_the_runs_before_it_told(lab: Laboratory) -> None:
     for number, stored in enumerate(runs):
         noise = stored.run.spec.earlier_noise
         assert {each.run for each in noise} == set(ids[:number])
-        assert all(0.001 < each.log_sd < 0.03 and each.freedom == 3 for each in noise)
+        assert all(
+            0.001 < each.log_sd < 0.03 and each.degrees_of_freedom == pytest.approx(3)
+            for each in noise
+        )
     analysis = compare_run(runs[-1])
     (comparison,) = analysis.comparisons()
     assert comparison.estimate is not None
-    assert 1 < comparison.estimate.borrowed < 6
+    assert 0.3 < comparison.estimate.borrowed < 1.5
     assert analysis.earlier_runs == 3
 
 
@@ -60,7 +69,7 @@ def test_runs_with_other_servers_are_of_the_experiment_too(lab: Laboratory) -> N
     first = lab.run(blocks=3)
     lab.ratios = {BASE: 1.0, LIKE: 1.0}
     (noise, *_) = lab.run(blocks=3).run.spec.earlier_noise
-    assert (noise.run, noise.freedom) == (first.run.id, 4)
+    assert (noise.run, round(noise.degrees_of_freedom)) == (first.run.id, 4)
 
 
 def test_a_failed_server_tells_nothing(lab: Laboratory) -> None:
@@ -69,17 +78,64 @@ def test_a_failed_server_tells_nothing(lab: Laboratory) -> None:
     assert lab.run(blocks=3, fresh=True).run.spec.earlier_noise == ()
 
 
-def test_only_the_same_environment_and_an_ordinary_run_count(lab: Laboratory) -> None:
+def test_few_blocks_tell_nothing(lab: Laboratory) -> None:
+    lab.run(blocks=2)
+    assert lab.run(blocks=2, fresh=True).run.spec.earlier_noise == ()
+
+
+def test_a_damaged_run_tells_nothing(lab: Laboratory) -> None:
+    damaged, whole = (lab.run(blocks=3, fresh=True).run.id for _ in range(2))
+    with sqlite3.connect(lab.directory / "results.sqlite") as database:
+        database.execute("UPDATE measurements SET value = 'none' WHERE attempt_id = 1")
+    noise = lab.run(blocks=3, fresh=True).run.spec.earlier_noise
+    assert {each.run for each in noise} == {whole}
+    assert damaged != whole
+
+
+@pytest.fixture
+def changed(lab: Laboratory) -> Iterator[Callable[..., int]]:
+    """Return how many runs lend to a plan, after one run of it, where something has changed."""
     lab.run(blocks=3)
-    text = FILE.format(
-        servers=[BASE, SLOW], seed=5, profile_blocks=0, design="interleaved",
-        workload="load-data", size="rows", test="",
-    )  # fmt: skip
-    plan = expand(read_text(lab.directory, text), seed=5)
-    moved = replace(HOST, facts=HOST.facts.replace(kernel={"release": "6.2"}))
-    of_purpose = replace(plan.experiment, campaign=CampaignPart(confirms="c1"))
     with Store.open(lab.directory / "results.sqlite") as store:
-        assert earlier_noise(store, plan, HOST, {})
-        assert not earlier_noise(store, plan, moved, {})
-        assert not earlier_noise(store, plan, HOST, {"load_generator": "2"})
-        assert not earlier_noise(store, replace(plan, experiment=of_purpose), HOST, {})
+
+        def lending(
+            host: HostRecord = HOST,
+            versions: Mapping[str, str] = MappingProxyType({}),
+            *,
+            factors: str = "",
+            **of_experiment: Any,
+        ) -> int:
+            text = FILE.format(
+                servers=[BASE, SLOW], seed=5, profile_blocks=0, design="interleaved",
+                workload="load-data", size="rows", test=factors,
+            )  # fmt: skip
+            plan = expand(read_text(lab.directory, text), seed=5)
+            asked = replace(plan, experiment=replace(plan.experiment, **of_experiment))
+            return len({each.run for each in earlier_noise(store, asked, host, versions)})
+
+        yield lending
+
+
+def test_only_the_same_environment_and_design_lend(changed: Callable[..., int]) -> None:
+    assert changed() == 1
+    assert changed(replace(HOST, facts=HOST.facts.replace(kernel={"release": "6.2"}))) == 0
+    assert changed(versions={"load_generator": "2"}) == 0
+    assert changed(collectors=()) == 0
+    assert changed(campaign=CampaignPart(confirms="c1")) == 0
+
+
+def test_what_a_name_stands_for_must_be_the_same(changed: Callable[..., int]) -> None:
+    other = ConfigurationDefinition.model_validate({"name": "default", "mysql": {"a": "1"}})
+    assert changed(configurations={"default": other}) == 0
+    assert changed(configurations={"another": other}) == 1
+
+
+def test_a_run_of_weeks_ago_lends_nothing(
+    changed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_DAYS", 0)
+    assert changed() == 0
+
+
+def test_groups_that_a_plan_does_not_have_are_left_out(changed: Callable[..., int]) -> None:
+    assert changed(factors='engine = ["MyISAM"]') == 0

@@ -168,10 +168,10 @@ def test_the_variance_of_a_group_is_what_blocks_and_treatments_leave() -> None:
     assert math.sqrt(found.value) == pytest.approx(own(logs)[0].log_sd)
 
 
-@pytest.mark.parametrize(("runs", "most"), [(1, 2.0), (3, 4.0), (8, 6.0), (40, 6.0)])
+@pytest.mark.parametrize(("runs", "most"), [(1, 1.2), (3, 1.4), (40, 1.5)])
 def test_more_earlier_runs_lend_more(runs: int, most: float) -> None:
     borrowed = np.mean([lent(of_earlier(seed, runs, unlike=0.0)).borrowed for seed in range(50)])
-    assert 0.25 * most <= borrowed <= most
+    assert 0.6 * most <= borrowed <= most
 
 
 def test_one_that_is_unlike_all_earlier_runs_borrows_nothing() -> None:
@@ -185,12 +185,12 @@ def test_intervals_after_earlier_runs_are_narrower_and_hold_the_truth(unlike: fl
     found = [lent(each) for each in groups]
     alone = [lent(replace(each, earlier=())) for each in groups]
     assert np.mean([not each.excludes_1 for each in found]) >= 0.95 - CHANCE
-    assert sum(map(half_width, found)) < 0.75 * sum(map(half_width, alone))
+    assert sum(map(half_width, found)) < 0.85 * sum(map(half_width, alone))
 
 
-def test_noise_that_has_doubled_since_is_nearly_held() -> None:
+def test_noise_that_has_doubled_since_is_held() -> None:
     found = [lent(of_earlier(seed, 5, unlike=0.3, changed=2.0)) for seed in range(2 * RUNS)]
-    assert np.mean([not each.excludes_1 for each in found]) >= 0.90 - CHANCE
+    assert np.mean([not each.excludes_1 for each in found]) >= 0.93 - CHANCE
 
 
 def test_missing_trials_drop_their_pairs_alone() -> None:

@@ -3,8 +3,8 @@
 The run measures one server beside itself (A/A), and the server slowed down beside the server as it
 is. The rule that stops a run is applied to consecutive blocks of a group; when it has decided, or
 its budget of blocks is spent, the next verdict begins with the next block. So each is one that the
-product would have given, no block is in two of them, and what is counted is the rate of the whole
-procedure, its looks and refusals included.
+product would have given without earlier runs, no block is in two of them, and what is counted is
+the rate of the whole procedure, its looks and refusals included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

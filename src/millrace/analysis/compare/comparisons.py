@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from millrace.analysis.compare.comparability import TreatmentTrials, assess_comparability
 from millrace.analysis.compare.equal_work import ComparabilityRules
-from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_values
+from millrace.analysis.compare.estimates import Pair, by_group, estimate_ratios, paired_values
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Verdict
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
@@ -30,16 +30,17 @@ def compare_with_bases(
 ) -> tuple[Comparison, ...]:
     """Compare the candidates of each group with its base, in each metric.
 
-    ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence,
-    also with ``earlier`` runs; ``first_failures`` is by treatment id.
+    ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence;
+    ``earlier`` is that of other runs. ``first_failures`` is by treatment id.
     """
     pairs = [
         _pair(base, candidate, rules, factor)
         for base, candidates in groups
         for candidate in candidates
     ]
+    known = by_group(earlier)
     estimates = {
-        metric.name: estimate_ratios(pairs, metric, rules.looks, earlier) for metric in metrics
+        metric.name: estimate_ratios(pairs, metric, rules.looks, known) for metric in metrics
     }
     return tuple(
         _compare(pair, metric, estimates[metric.name][number], rules, first_failures=first_failures)

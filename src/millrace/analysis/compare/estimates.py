@@ -3,20 +3,25 @@
 The comparisons share what their trials tell about noise (``stats.shared_noise``), those in slices
 and those of whole trials each among themselves: rounds of slices have a fraction of the noise. One
 that something speaks against, such as unequal work, neither lends nor borrows: its trials may have
-another noise. What earlier runs of the experiment told about a group (``RunSpec.earlier_noise``)
-is evidence too.
+another noise. The noise of earlier runs of the experiment (``RunSpec.earlier_noise``) counts too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.levels import Level
 from millrace.model.run_spec import EarlierNoise
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.stats.shared_noise import Group, Variance, shared_ratios
+
+_Key = tuple[str, bool, frozenset[tuple[str, Level]]]
+Earlier = Mapping[_Key, tuple[Variance, ...]]
+"""The variances of earlier runs, by metric, design and fixed factors of a group."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +38,11 @@ def estimate_ratios(
     pairs: Sequence[Pair],
     metric: Metric,
     looks: Looks,
-    earlier: Sequence[EarlierNoise] = (),
+    earlier: Earlier = MappingProxyType({}),
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
-    found: dict[int, RatioEstimate | None] = {}
-    for in_slices in (True, False):
-        of_design = [each for each in earlier if each.in_slices == in_slices]
-        found |= _shared(pairs, metric, looks, of_design, in_slices=in_slices)
+    found = _shared(pairs, metric, looks, earlier, in_slices=True)
+    found |= _shared(pairs, metric, looks, earlier, in_slices=False)
     return tuple(
         found[number] if number in found else _alone(pair, metric, looks)
         for number, pair in enumerate(pairs)
@@ -50,7 +53,7 @@ def _shared(
     pairs: Sequence[Pair],
     metric: Metric,
     looks: Looks,
-    earlier: Sequence[EarlierNoise],
+    earlier: Earlier,
     *,
     in_slices: bool,
 ) -> dict[int, RatioEstimate | None]:
@@ -80,18 +83,27 @@ def group_of(
     base: TreatmentAnalysis,
     candidates: Sequence[TreatmentAnalysis],
     metric: Metric,
-    earlier: Sequence[EarlierNoise] = (),
+    earlier: Earlier = MappingProxyType({}),
 ) -> Group:
-    """Return the values of a base and its candidates, with what earlier runs of theirs told."""
+    """Return the values of a base and its candidates, with the noise of their earlier runs."""
     return Group(
         base.by_block(metric.name),
         tuple(candidate.by_block(metric.name) for candidate in candidates),
-        tuple(
-            Variance(each.log_sd**2, each.freedom)
-            for each in earlier
-            if each.metric == metric.name and each.fixed_factors == base.fixed_factors
-        ),
+        earlier.get(_key(metric.name, base.fixed_factors, in_slices=base.in_slices), ()),
     )
+
+
+def by_group(noise: Iterable[EarlierNoise]) -> Earlier:
+    """Return the variances of earlier runs by the group, metric and design that they are of."""
+    found: dict[_Key, list[Variance]] = {}
+    for each in noise:
+        key = _key(each.metric, each.fixed_factors, in_slices=each.in_slices)
+        found.setdefault(key, []).append(Variance(each.log_sd**2, each.degrees_of_freedom))
+    return {key: tuple(variances) for key, variances in found.items()}
+
+
+def _key(metric: str, fixed_factors: Mapping[str, Level], *, in_slices: bool) -> _Key:
+    return metric, in_slices, frozenset(fixed_factors.items())
 
 
 def _alone(pair: Pair, metric: Metric, looks: Looks) -> RatioEstimate | None:

@@ -1,7 +1,6 @@
 """The analysis of a run: plain values, read by the reports."""
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,7 +15,6 @@ from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
 from millrace.stats.effects import Effect
 from millrace.stats.ratio import Looks, RatioEstimate
-from millrace.stats.shared_noise import FEWEST_COMPARISONS
 from millrace.store.records import RunRecord, ServerRecord, TrialRecord
 
 Verdict = Literal["regression", "improvement", "equivalent", "inconclusive", "failed"]
@@ -321,26 +319,18 @@ class RunAnalysis:
     dependences: tuple[Dependence, ...] = ()
 
     @property
-    def borrows_noise(self) -> bool:
-        """Return whether intervals have more than their own blocks tell about noise."""
-        found = (each.estimate for group in self.groups for each in group.comparisons)
-        return any(estimate is not None and estimate.borrowed > 0 for estimate in found)
-
-    @property
     def shares_noise(self) -> bool:
         """Return whether intervals borrow from the noise of all comparisons of the run."""
-        of_metrics = Counter(
-            each.metric.name
-            for group in self.groups
-            for each in group.comparisons
-            if each.estimate is not None and each.estimate.log_sd is not None
-        )
-        return self.borrows_noise and max(of_metrics.values()) >= FEWEST_COMPARISONS
+        return any(each.shares for each in self._estimates())
 
     @property
     def earlier_runs(self) -> int:
-        """The number of earlier runs whose noise the intervals borrow."""
-        return len({each.run for each in self.run.spec.earlier_noise}) if self.borrows_noise else 0
+        """The largest number of earlier runs from whose noise an interval borrows."""
+        return max((each.earlier_runs for each in self._estimates()), default=0)
+
+    def _estimates(self) -> Iterator[RatioEstimate]:
+        found = (each.estimate for group in self.groups for each in group.comparisons)
+        return (each for each in found if each is not None)
 
     @property
     def base_text(self) -> str:

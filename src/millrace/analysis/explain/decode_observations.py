@@ -179,7 +179,7 @@ def _times(value: Any, factor: float, *, accrued: bool = False) -> Any:
 def _work(
     attempt: StoredAttempt, phases: MeasuredPhases, clients: int, at_once: int | None
 ) -> Work | None:
-    """Return the work of ``clients`` that were driven, or of so many loaders or appliers."""
+    """Return the work of driven ``clients``, else of as many loaders or appliers ``at_once``."""
     measured = attempt.measured
     client_cpu_s = complete_sum(
         measured.get(name)

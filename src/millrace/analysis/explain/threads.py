@@ -25,6 +25,7 @@ from millrace.stats.mean import complete_sum
 OTHER_SESSIONS = "other sessions"
 _POOL = "pool"
 _FLUSH = "log_flush"
+_LEAST_OF_BUSIEST = 0.05  # of the CPU time of a replica's busiest applier
 _NOT_BLOCKED = ("running", "network")
 # Threads that are gone at the end, as one: a session that loads a table ends with its load, clients
 # that are driven stay.
@@ -70,11 +71,16 @@ def served(document: Observations, work: Work, *, pooled: bool) -> Served:
 
 
 def n_appliers(document: Observations) -> int:
-    """Return how many threads of a replica applied changes, at least 1: they alone serve there."""
+    """Return how many threads of a replica applied changes, at least 1: they alone serve there.
+
+    One that had next to no work does not count, as it would only seem to have waited.
+    """
     sampled = () if document.states is None else document.states.threads or ()
     used = () if document.threads is None else document.threads.threads or ()
-    kinds = [thread.kind for thread in used or sampled]
-    return max(sum(kind in FOREGROUND for kind in kinds), 1)
+    ran = [thread.cpu_s or 0.0 for thread in used if thread.kind in FOREGROUND]
+    if not ran:
+        return max(sum(thread.kind in FOREGROUND for thread in sampled), 1)
+    return sum(cpu_s >= _LEAST_OF_BUSIEST * max(ran) for cpu_s in ran)
 
 
 def statements(observed: Observations) -> StatementStates | None:

@@ -249,7 +249,7 @@ def _notes(trials: Sequence[Observed], left_out: int) -> tuple[str, ...]:
         )
     if work.loop == "load" and work.clients > 1:
         notes.append(
-            f"where {work.clients} threads worked at a time, one {work.noun} took a thread "
+            f"where {work.clients} threads shared the work, one {work.noun} took its thread "
             f"{work.clients} times the time from each {work.noun} to the next"
         )
     if work.loop == "load":

@@ -198,12 +198,12 @@ def _latency(explanation: Explanation) -> str:
 
 
 def _at_once(explanation: Explanation) -> str:
-    """Say how many threads loaded or applied at a time, where the two sides had not as many."""
+    """Say how many threads loaded rows or applied changes, where the two sides' numbers differ."""
     sides = (explanation.b.breakdown, explanation.a.breakdown)
     numbers = [side.clients for side in sides if side is not None and side.loop == "load"]
     if len(set(numbers)) < 2:
         return ""
-    return " (that of one thread: {} worked at a time, not {})".format(*numbers)
+    return " (that of one thread: {} shared the work, not {})".format(*numbers)
 
 
 def _is_latency_sure(explanation: Explanation) -> bool:

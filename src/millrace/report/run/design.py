@@ -141,9 +141,9 @@ def _interval(analysis: RunAnalysis) -> str:
         interval = f"a confidence sequence of {percent}, which holds however often one has looked"
     if sources := _noise_of(analysis):
         interval = (
-            f"from {sources}: {interval}, whose spread is the mean of the "
-            f"comparison’s own and of what the others tell about it, weighted by their degrees of "
-            f"freedom. A comparison that is much noisier or quieter than the others borrows less"
+            f"from {sources}: {interval}, whose spread is the mean of the comparison’s own and "
+            f"of theirs, weighted by their degrees of freedom. A comparison that is much noisier "
+            f"or quieter than they are borrows less"
         )
     return (
         f"A comparison pairs the trials of a block. Its ratio is the geometric mean of the blocks’ "

@@ -1,5 +1,7 @@
 """The analysis of a run as the documented JSON document."""
 
+from typing import Literal
+
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis, varied_factors
 from millrace.analysis.compare.published import published_comparison
@@ -30,7 +32,7 @@ def as_json(analysis: RunAnalysis) -> str:
             analysis.run.design,
             ended=analysis.status.ending,
             intervals_hold_for=analysis.holds_for,
-            intervals_from="all_comparisons" if analysis.shares_noise else "own_blocks",
+            intervals_from=_intervals_from(analysis),
             earlier_runs=analysis.earlier_runs,
             statuses=analysis.status.comparisons,
         ),
@@ -70,6 +72,14 @@ def as_json(analysis: RunAnalysis) -> str:
         else None,
     )
     return document_text(document)
+
+
+def _intervals_from(
+    analysis: RunAnalysis,
+) -> Literal["own_blocks", "all_comparisons", "earlier_runs"]:
+    if analysis.shares_noise:
+        return "all_comparisons"
+    return "earlier_runs" if analysis.earlier_runs else "own_blocks"
 
 
 def _matrix(metric: Metric, analysis: RunAnalysis) -> schema.MatrixPart:

@@ -103,8 +103,8 @@ class DesignPart(Part):
     `ended` says why a sequential run has no further block: all comparisons are `closed`, or the
     limit of `blocks` or `time`; null where it may go on. `intervals_hold_for` says whether
     intervals hold for `any` number of looks or for `once`, `intervals_from` whether the spread of
-    each is that of its own blocks, or shared by all comparisons of the run, `earlier_runs` how
-    many earlier ones it also comes from.
+    each is that of its own blocks, shared by all comparisons of the run, or only moderated by
+    earlier runs. `earlier_runs` is the number of these in all three cases.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -114,7 +114,7 @@ class DesignPart(Part):
     slices: bool
     ended: model.Ending | None
     intervals_hold_for: Looks
-    intervals_from: Literal["own_blocks", "all_comparisons"]
+    intervals_from: Literal["own_blocks", "all_comparisons", "earlier_runs"]
     earlier_runs: int
     statuses: list[ComparisonStatusPart]
 

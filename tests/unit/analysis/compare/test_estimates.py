@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.estimates import Pair, estimate_ratios, paired_values
+from millrace.analysis.compare.estimates import Pair, by_group, estimate_ratios, paired_values
 from millrace.analysis.compare.group_noise import noise_of_groups
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.run_spec import EarlierNoise
@@ -86,12 +86,12 @@ def test_one_or_two_have_their_own_intervals(candidates: int) -> None:
     assert json.loads(render(analysis, "json"))["design"]["intervals_from"] == "own_blocks"
 
 
-def told(run_id: str, **changed: object) -> EarlierNoise:
-    """Return what an earlier run told of the noise of its only group."""
+def earlier(run_id: str, **changed: object) -> EarlierNoise:
+    """Return the noise of an earlier run's only group."""
     known = {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}
     noise = EarlierNoise(
         run=run_id, metric="throughput", fixed_factors=known, in_slices=False,
-        log_sd=0.014, freedom=10,
+        log_sd=0.014, degrees_of_freedom=10,
     )  # fmt: skip
     return noise.replace(**changed)
 
@@ -102,23 +102,23 @@ def test_earlier_runs_lend_to_a_single_comparison_and_reports_say_so() -> None:
     ).build()
     alone = compare_run(stored)
 
-    def with_noise(*earlier: EarlierNoise) -> RunAnalysis:
-        spec = stored.run.spec.replace(earlier_noise=earlier)
+    def with_noise(*noise: EarlierNoise) -> RunAnalysis:
+        spec = stored.run.spec.replace(earlier_noise=noise)
         return compare_run(replace(stored, run=replace(stored.run, spec=spec)))
 
-    lent = with_noise(told("a"), told("b"), told("c"))
+    lent = with_noise(earlier("a"), earlier("b"), earlier("c"))
     (found,), (own_one,) = estimates(lent), estimates(alone)
     assert found.ratio == own_one.ratio
-    assert found.borrowed > 1
+    assert found.borrowed > 0.5
     assert design_text(lent) == "3 blocks, intervals from the noise of 3 earlier runs"
     assert "from the noise of 3 earlier runs: Student’s t" in " ".join(method(lent))
     design = json.loads(render(lent, "json"))["design"]
-    assert (design["intervals_from"], design["earlier_runs"]) == ("own_blocks", 3)
+    assert (design["intervals_from"], design["earlier_runs"]) == ("earlier_runs", 3)
     others: tuple[dict[str, object], ...] = (
         {"metric": "size"}, {"in_slices": True}, {"fixed_factors": {"engine": "MyISAM"}},
     )  # fmt: skip
     for other in others:
-        unlike = with_noise(told("a", **other))
+        unlike = with_noise(earlier("a", **other))
         assert estimates(unlike) == estimates(alone)
         assert unlike.earlier_runs == 0
 
@@ -126,10 +126,18 @@ def test_earlier_runs_lend_to_a_single_comparison_and_reports_say_so() -> None:
 def test_all_comparisons_and_earlier_runs_are_named_together() -> None:
     times = {name: noisy(4.0, 3, seed=at) for at, name in enumerate([BASE, *OTHERS])}
     stored = RunBuilder(times, base=BASE, published=None).build()
-    spec = stored.run.spec.replace(earlier_noise=[told("a")])
+    spec = stored.run.spec.replace(earlier_noise=[earlier("a")])
     analysis = compare_run(replace(stored, run=replace(stored.run, spec=spec)))
     text = "3 blocks, intervals from all comparisons of the run and the noise of 1 earlier run"
     assert design_text(analysis) == text
+
+
+def test_two_fair_comparisons_of_three_do_not_share() -> None:
+    analysis = run(3, blocks=4)
+    noise = by_group([earlier("a", degrees_of_freedom=5)])
+    found = estimate_ratios(pairs(analysis, refused=(0,)), analysis.headline, "once", noise)
+    assert found[0] == own(analysis)[0]
+    assert [(each.shares, each.earlier_runs) for each in found[1:] if each] == [(False, 1)] * 2
 
 
 def test_a_run_tells_the_noise_of_its_groups() -> None:
@@ -137,17 +145,17 @@ def test_a_run_tells_the_noise_of_its_groups() -> None:
     found = list(noise_of_groups(analysis))
     assert [each.metric for each in found] == [each.name for each in analysis.metrics]
     first = found[0]
-    assert (first.run, first.in_slices, first.freedom) == (analysis.run.id, False, 15)
+    assert (first.run, first.in_slices, first.degrees_of_freedom) == (analysis.run.id, False, 15)
     assert first.fixed_factors == analysis.groups[0].fixed_factors
     assert 0.008 < first.log_sd < 0.022  # of log-ratios of two with 0.01
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"log_sd": 0.0}, {"log_sd": 1e300}, {"log_sd": math.inf}, {"freedom": 0.5}]
+    "wrong", [{"log_sd": 0.0}, {"log_sd": 1e300}, {"log_sd": math.inf}, {"degrees_of_freedom": 0.5}]
 )
 def test_noise_without_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
-        EarlierNoise.model_validate({**told("a").to_json(), **wrong})
+        EarlierNoise.model_validate({**earlier("a").to_json(), **wrong})
 
 
 def test_intervals_for_any_number_of_looks_share_it_too() -> None:

@@ -315,6 +315,10 @@ def test_all_appliers_of_a_replica_are_its_foreground() -> None:
     sampled = observed(attempt(values, without(document, "threads")), applied, clients=8)
     assert sampled is not None
     assert sampled.work.clients == 3
+    document["threads"]["threads"][2]["cpu_s"] /= 100
+    without_idle = observed(attempt(values, document), applied, clients=8)
+    assert without_idle is not None
+    assert without_idle.work.clients == 2
     unseen = observed(attempt(values, {}), applied, clients=8)
     assert unseen is not None
     assert unseen.work.clients == 1

@@ -110,16 +110,16 @@ def test_latencies_are_not_called_longer_where_their_ratio_may_be_chance() -> No
     assert "the ratio of the blocks does not exclude it, though their 95 % interval " in said
 
 
-def test_appliers_at_a_time_are_told_beside_the_time_of_one(study: Explanation) -> None:
+def test_the_number_of_appliers_stands_beside_the_time_of_one(study: Explanation) -> None:
     """More of them take longer for each transaction, and less for all."""
     assert study.a.breakdown is not None
     assert study.b.breakdown is not None
     one = replace(study.a, breakdown=replace(study.a.breakdown, loop="load"))
     four = replace(study.b, breakdown=replace(study.b.breakdown, loop="load", clients=4))
     (said,) = (text for text in answer(replace(study, a=one, b=four)) if "longer" in text)
-    assert f"longer than in {A} (that of one thread: 4 worked at a time, not 1)" in said
+    assert f"longer than in {A} (that of one thread: 4 shared the work, not 1)" in said
     same = replace(study, a=one, b=replace(four, breakdown=one.breakdown))
-    assert not any("at a time" in text for text in answer(same))
+    assert not any("of one thread" in text for text in answer(same))
 
 
 def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
