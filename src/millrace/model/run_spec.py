@@ -220,7 +220,7 @@ class Bisects(ExactDocument):
 
 
 class EarlierNoise(Document):
-    """How noisy a metric was in one group of an earlier run: a prior for this run's intervals.
+    """The noise of a metric in one group of an earlier run, a prior for this run's intervals.
 
     ``fixed_factors`` are the levels that all treatments of the group share. ``log_sd`` is the
     standard deviation of the log-ratios of two treatments, by what blocks and treatments leave

@@ -187,7 +187,7 @@ def _combined(*sources: Variance | None) -> Variance | None:
 
 
 def _limited(prior: Variance, most: float) -> Variance:
-    """Return a prior of at most so many degrees of freedom: what it is for may differ from it."""
+    """Return a prior with less than ``most`` degrees of freedom, for what may differ from it."""
     return Variance(prior.value, 1 / (1 / prior.freedom + 1 / most))
 
 

@@ -21,9 +21,9 @@ TABLE = TableSize("t", "InnoDB", data_bytes=1000, index_bytes=0, is_pooled=True)
 def passes(
     monkeypatch: pytest.MonkeyPatch, reads: Sequence[int], *, cache_mode: str = "cached"
 ) -> int:
-    """Return how often tables are warmed where each pass reads so many pages.
+    """Return the number of passes over the tables.
 
-    Every other of these is read ahead. A pass that is not expected is an error.
+    ``reads`` are the pages of each possible pass, half of them read ahead.
     """
     left = list(reads)
     seen = SimpleNamespace(reads=0, ahead=0)
