@@ -6,6 +6,10 @@
 //! that ends late makes the next one shorter. One that lasts more than twice as long as it should is
 //! a stall, as of any thread, and is not made up for: what leaves out stalls would see the shorter
 //! one alone.
+//!
+//! A slice after a pause has other times than one that follows at once: the server has gone to sleep,
+//! and has done what it does after its answers. So all sides pause for as long as the slowest one
+//! rests, and sides differ by how much of the pause counts as theirs.
 
 // Of less than a nanosecond in a month.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
@@ -21,21 +25,57 @@ const LATE_NS: u64 = 1_000_000;
 /// A rest can be broken off after this time.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
+/// The slowdowns of all sides.
+#[derive(Debug)]
+pub struct Slowdowns {
+    /// By side; empty where none is slower on purpose.
+    sides: Vec<Slowdown>,
+    largest: f64,
+}
+
+impl Slowdowns {
+    pub fn new(shares: &[f64]) -> Self {
+        Self {
+            sides: shares.iter().copied().map(Slowdown::new).collect(),
+            largest: shares.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    /// Pause after a slice of `side`, from its first request to its last answer, unless `is_over`;
+    /// return when its own rest ended.
+    pub fn pause(
+        &mut self,
+        side: usize,
+        clock: Clock,
+        from_ns: u64,
+        answered_ns: u64,
+        is_over: impl Fn() -> bool,
+    ) -> u64 {
+        let Some(slowdown) = self.sides.get_mut(side) else {
+            return answered_ns;
+        };
+        let rested_until_ns = slowdown.rest(clock, from_ns, answered_ns, &is_over);
+        let pause_ns = rest_ns(self.largest, answered_ns.saturating_sub(from_ns));
+        wait(clock, answered_ns + pause_ns, is_over);
+        rested_until_ns
+    }
+}
+
 /// The share by which a side is slower, and the time by which its last rest was too long.
 #[derive(Debug)]
-pub struct Slowdown {
+struct Slowdown {
     share: f64,
     late_ns: u64,
 }
 
 impl Slowdown {
-    pub fn new(share: f64) -> Self {
+    fn new(share: f64) -> Self {
         Self { share, late_ns: 0 }
     }
 
     /// Rest after a slice from its first request to its last answer, unless `is_over`; return the time
     /// then.
-    pub fn rest(
+    fn rest(
         &mut self,
         clock: Clock,
         from_ns: u64,
@@ -52,7 +92,7 @@ impl Slowdown {
     }
 
     fn owed_ns(&mut self, worked_ns: u64) -> u64 {
-        let nominal_ns = (self.share * worked_ns as f64).round() as u64;
+        let nominal_ns = rest_ns(self.share, worked_ns);
         let owed_ns = nominal_ns.saturating_sub(self.late_ns);
         self.late_ns -= nominal_ns - owed_ns;
         owed_ns
@@ -62,6 +102,10 @@ impl Slowdown {
         let late_ns = rested_ns.saturating_sub(owed_ns);
         self.late_ns += if late_ns <= owed_ns { late_ns } else { 0 };
     }
+}
+
+fn rest_ns(share: f64, worked_ns: u64) -> u64 {
+    (share * worked_ns as f64).round() as u64
 }
 
 fn wait(clock: Clock, end_ns: u64, is_over: impl Fn() -> bool) -> u64 {
@@ -95,8 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_is_not_slower_has_no_rest() {
-        assert_eq!(Slowdown::new(0.0).rest(Clock::start(), 5, 7, || panic!("no wait")), 7);
+    fn a_side_that_is_not_slower_pauses_as_long_and_none_of_it_counts() {
+        let clock = Clock::start();
+        let mut slowdowns = Slowdowns::new(&[0.0, 1.0]);
+        let from_ns = clock.now_ns();
+        let answered_ns = from_ns + LATE_NS;
+        assert_eq!(slowdowns.pause(0, clock, from_ns, answered_ns, || false), answered_ns);
+        assert!(clock.now_ns() >= answered_ns + LATE_NS);
+    }
+
+    #[test]
+    fn there_is_no_pause_where_no_side_is_slower() {
+        for mut none in [Slowdowns::new(&[]), Slowdowns::new(&[0.0, 0.0])] {
+            assert_eq!(none.pause(1, Clock::start(), 5, 7, || false), 7);
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::records::Records;
 use super::settings::DriveSettings;
 use super::shared::Shared;
 use super::slices::{Slice, Turns};
-use super::slowdowns::Slowdown;
+use super::slowdowns::Slowdowns;
 use super::thread_setup;
 use protocol::script::{Names, Script};
 
@@ -84,8 +84,7 @@ pub struct Worker<'a, C: Session, S> {
     budget: ThreadBudget<'a>,
     /// In slices only.
     turns: Option<Turns>,
-    /// Of each side; empty where none is slower on purpose.
-    slowdowns: Vec<Slowdown>,
+    slowdowns: Slowdowns,
     /// Clients that wait for arrivals, the longest first; or for their first transaction in a slice.
     idle: VecDeque<usize>,
     /// Clients with a transaction under way; in slices also those in `idle`.
@@ -134,7 +133,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             arrivals,
             budget: ThreadBudget::new(shared.budget.as_ref()),
             turns: drive.slices.map(|slices| Turns::new(slices, drive.seed)),
-            slowdowns: drive.slowdowns.iter().copied().map(Slowdown::new).collect(),
+            slowdowns: Slowdowns::new(&drive.slowdowns),
             idle: VecDeque::new(),
             under_way: 0,
             used_up: 0,

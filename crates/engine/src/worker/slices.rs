@@ -32,7 +32,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         Ok(self.idle.is_empty())
     }
 
-    /// End the slice whose last answer has come, after the rest of a slowed side.
+    /// End the slice whose last answer has come, after the pause where a side is slowed down.
     fn end_slice(&mut self) {
         let Some(turns) = &mut self.turns else {
             return;
@@ -41,12 +41,11 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         let clients = self.clients.iter().filter(|client| client.side == last_side);
         if let Some(answered_ns) = clients.filter_map(|client| client.answered_ns).max() {
             let mut until_ns = answered_ns;
-            if let Some(slowdown) = self.slowdowns.get_mut(last_side as usize)
-                && !turns.is_over()
-            {
-                let shared = self.shared;
+            if !turns.is_over() {
+                let (shared, from_ns) = (self.shared, turns.began_ns());
                 let is_over = || shared.is_cancelled();
-                until_ns = slowdown.rest(shared.clock, turns.began_ns(), answered_ns, is_over);
+                let side = last_side as usize;
+                until_ns = self.slowdowns.pause(side, shared.clock, from_ns, answered_ns, is_over);
             }
             turns.end(until_ns, until_ns - answered_ns);
         }
