@@ -107,6 +107,18 @@ fn a_slower_side_rests_for_its_share_of_its_slices_and_no_other_does() {
 }
 
 #[test]
+fn all_sides_pause_for_as_long_as_the_slowest_one_rests() {
+    let settings = DriveSettings { slowdowns: vec![0.0, 0.5, 0.01], ..in_slices(1, 3) };
+    let slices = drive(&settings, &Server::answering(OK)).unwrap().slices.unwrap();
+    assert!(!slices.is_empty());
+    for pair in slices.windows(2) {
+        let answered_ns = pair[0].until_ns - pair[0].rested_ns;
+        let pause_ns = pair[1].from_ns - answered_ns;
+        assert!(pause_ns as f64 >= 0.5 * (answered_ns - pair[0].from_ns) as f64 - 1.0, "{pair:?}");
+    }
+}
+
+#[test]
 fn without_slices_there_are_no_sides() {
     let driven = drive(&settings(2, 1), &Server::answering(OK)).unwrap();
     assert!(driven.sides.is_none() && driven.slices.is_none());
