@@ -195,9 +195,15 @@ def _changes(text: str) -> list[Change]:
     """Return the changes of an argument. Raise ArgumentTypeError."""
     try:
         pairs = (each.split(":") for each in text.split(","))
-        return [Change(float(percent), float(minutes)) for percent, minutes in pairs]
+        changes = [Change(float(percent), float(minutes)) for percent, minutes in pairs]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: expected such as 1:3,0.5:10") from None
+    for each in changes:
+        if not (0 <= each.percent < 100 and 0 < each.minutes < math.inf):
+            raise argparse.ArgumentTypeError(
+                f"{text}: expected percents from 0 to less than 100, and minutes above 0"
+            )
+    return changes
 
 
 def _arguments() -> argparse.Namespace:
