@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_pause_where_no_side_is_slower() {
+    fn nothing_counts_as_a_rest_where_no_side_is_slower() {
         for mut none in [Slowdowns::new(&[]), Slowdowns::new(&[0.0, 0.0])] {
             assert_eq!(none.pause(1, Clock::start(), 5, 7, || false), 7);
         }
