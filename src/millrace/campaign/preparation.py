@@ -40,6 +40,7 @@ from millrace.model.roles import MEASURED
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
 from millrace.servers import attached, configurations, install, options
 from millrace.servers.configurations.check import about
+from millrace.servers.instances import launch, users
 from millrace.shared_directories import refuse_shared
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
@@ -248,6 +249,19 @@ def work_directory(place: Path) -> Path:
     return place
 
 
+def require_reach(servers: Iterable[Server], work_dir: Path) -> None:
+    """Raise HostError where the user that servers run as cannot access the directory of their data.
+
+    Every trial would fail for it.
+    """
+    installed = next((each for each in servers if isinstance(each, InstalledServer)), None)
+    if installed is None:
+        return
+    with users.reserved() as uid:
+        if uid is not None:
+            launch.require_reach(installed.name, uid, [work_dir])
+
+
 def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
     """Return rows, bytes and checksum of the data set to load (cached); None for own tables."""
     data = experiment.checked_workload.data
@@ -295,6 +309,7 @@ def run_input(
     """Return the input of a plan's trials until ``stack`` ends, with any existing ``data_file``."""
     work_dir = work_directory(paths.work_dir())
     servers = installed_servers(plan, on_event)
+    require_reach(servers.values(), work_dir)
     treatments = treatment_inputs(plan, servers)
     for text in (*options_without_effect(treatments.values()), *unavailable(treatments.values())):
         on_event(Notice(text))

@@ -30,6 +30,7 @@ from millrace.servers import added, configurations, install
 from millrace.store.store import Store
 from tests.unit.campaign.laboratory import attach_a_server, inputs_of
 from tests.unit.experiment.files import DRIVEN
+from tests.unit.servers.installed import installed
 
 FILE = """
 name = "attached"
@@ -151,3 +152,17 @@ def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> 
         refuse_attached(expand(made, seed=1))
     assert "--interleaved" in (refused.value.hint or "")
     refuse_attached(expand(without_slices(made), seed=1))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has somebody else to run a server as")
+def test_a_work_directory_that_servers_cannot_reach_is_refused_before_any_trial(
+    tmp_path: Path,
+) -> None:
+    server = installed(tmp_path)
+    (work := tmp_path / "closed" / "work").mkdir(parents=True)
+    work.parent.chmod(0o700)
+    with pytest.raises(HostError, match="is closed to the unprivileged user") as caught:
+        preparation.require_reach([server], work)
+    assert caught.value.hint is not None
+    assert "MILLRACE_WORK" in caught.value.hint
+    preparation.require_reach([], work)  # none that millrace starts
