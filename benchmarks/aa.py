@@ -1,8 +1,9 @@
 """Measure how often millrace calls a difference between a server and itself.
 
 The same server under two names, run after run, through the whole product: every verdict of
-``regression`` or ``improvement`` is a false alarm. Prints a line a run, and the count with its
-binomial interval (Clopper and Pearson, Biometrika 26, 1934).
+``regression`` or ``improvement`` is a false alarm. Prints a line a run, the count with its binomial
+interval (Clopper and Pearson, Biometrika 26, 1934), and the mean of the runs' log ratios, which
+should be 0, with its standard error.
 
     benchmarks/aa [--runs 20] [--server NAME] [--configuration NAME] [--quick] [--json FILE]
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -56,6 +59,10 @@ def main() -> None:
         f"{false_alarms} of {runs} runs called a difference where there is none "
         f"(95 % interval of the rate {low:.3f} to {high:.3f})"
     )
+    if runs > 1:
+        logs = [math.log(each["ratio"]) for each in comparisons]
+        error = statistics.stdev(logs) / math.sqrt(runs)
+        print(f"mean log ratio {100 * statistics.fmean(logs):+.2f} % +- {100 * error:.2f}")
     json_file.write(
         arguments.json, "aa", runs=runs, false_alarms=false_alarms, comparisons=comparisons
     )
