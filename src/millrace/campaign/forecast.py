@@ -89,7 +89,7 @@ class ForeseenChanges:
 
 def foreseen_changes(plan: Plan, store: Store, found: Estimate) -> ForeseenChanges | None:
     """Return the changes that a plan would show; None where no run on this host tells its noise."""
-    blocks = _blocks_in_time(plan, found)
+    blocks = blocks_in_time(plan, found)
     if blocks < FEWEST_BLOCKS:
         return None
     earlier = _earlier(plan, store)
@@ -116,7 +116,8 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
         yield store.load_run(run.id)
 
 
-def _blocks_in_time(plan: Plan, found: Estimate) -> int:
+def blocks_in_time(plan: Plan, found: Estimate) -> int:
+    """Return the number of whole blocks that probably fit into a plan's limit of time."""
     experiment = plan.experiment
     if experiment.max_time_s is None:
         return experiment.blocks

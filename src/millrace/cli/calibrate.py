@@ -1,6 +1,7 @@
 """Provide ``millrace calibrate``: measure how far verdicts can be trusted on this host."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -64,10 +65,12 @@ def command(
     slowed down. The same command resumes, a larger --verdicts adds to what is stored, and reports
     quote the result.
     """
+    # The time limits the calibration, and not a verdict's blocks.
+    of_verdict = replace(choice, overrides=replace(choice.overrides, max_time_s=None))
     with calling() as caller:
         found = use_case.calibrate(
             store,
-            choice.read(),
+            of_verdict.read(),
             caller,
             verdicts=verdicts,
             injected=None if injected == NONE else injected,

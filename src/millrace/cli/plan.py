@@ -9,14 +9,20 @@ import click
 from rich.markup import escape
 
 from millrace.app import experiments as use_case
-from millrace.campaign.forecast import ForeseenChanges, refuse_without_space
+from millrace.campaign.forecast import ForeseenChanges, blocks_in_time, refuse_without_space
 from millrace.campaign.run_records import design_of
 from millrace.cli.console import LineTable, err, out, print_json, print_table
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
 from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
-from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan, nothing_compared
+from millrace.experiment.model import (
+    FEWEST_BLOCKS,
+    Experiment,
+    Plan,
+    PlannedTrial,
+    nothing_compared,
+)
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text
 
@@ -37,7 +43,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     if as_json:
         print_json(_as_data(planned))
     else:
-        _print_plan(plan, seed_is_ours=experiment.seed is None)
+        _print_plan(planned, seed_is_ours=experiment.seed is None)
         _print_estimate(planned)
     for note in (*planned.notes, shortfall(plan, estimate)):
         if note is not None:
@@ -53,7 +59,8 @@ def note_if_nothing_compared(experiment: Experiment) -> None:
         err.print(f"note: {note}")
 
 
-def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
+def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool) -> None:
+    plan = planned.plan
     experiment = plan.experiment
     out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})", markup=True)
     parameters = ", ".join(f"{key} {value}" for key, value in _telling(experiment).items())
@@ -71,17 +78,21 @@ def _print_plan(plan: Plan, *, seed_is_ours: bool) -> None:
     ):
         out.print(f"{name:<10}{text}")
     out.print()
-    print_table(_trial_table(plan, [factor.name for factor in varied]))
+    shown = max(blocks_in_time(plan, planned.estimate), FEWEST_BLOCKS)
+    trials = [each for each in plan.trials if each.block < shown]
+    print_table(_trial_table(trials, [factor.name for factor in varied]))
+    if len(trials) < len(plan.trials):
+        out.print("and so on, as time allows, with what is not decided by then")
     out.print()
 
 
-def _trial_table(plan: Plan, varied: Sequence[str]) -> LineTable:
+def _trial_table(trials: Sequence[PlannedTrial], varied: Sequence[str]) -> LineTable:
     table = LineTable(box=None, pad_edge=False, header_style="bold")
     for heading in ("trial", "block"):
         table.add_column(heading, justify="right")
     for heading in (*varied, "id"):
         table.add_column(heading, overflow="fold")
-    for trial in plan.trials:
+    for trial in trials:
         levels = [str(trial.treatment.levels[name]) for name in varied]
         purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
         block = f"{purpose}{trial.block + 1}"

@@ -12,7 +12,7 @@ from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.plan import with_slices
-from millrace.experiment.settings import CompleteSettings, Settings
+from millrace.experiment.settings import BLOCKS_IN_TIME, CompleteSettings, Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
     INSTRUCTIONS,
@@ -43,8 +43,9 @@ _REFERENCE = "docs/experiment-file.md describes every key"
 class Overrides:
     """The changes that a request makes for one run; None keeps the file's value.
 
-    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits. A
-    ``candidate`` is the only level of the compared factor besides the base.
+    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits, of which
+    the time alone replaces that of the file. A ``candidate`` is the only level of the compared
+    factor besides the base.
     """
 
     blocks: int | None = None
@@ -116,7 +117,7 @@ def parse(
         factors=factors,
         compare=Compare(checked.compared, _level(compared, settings.base)),
         parameters=settings.parameters,
-        blocks=settings.blocks,
+        blocks=_most_blocks(settings, overrides) if is_sequential else settings.blocks,
         margin=settings.margin_percent / 100,
         collectors=tuple(name for name in collectors if name != INSTRUCTIONS),
         profile_blocks=settings.profile_blocks,
@@ -273,6 +274,13 @@ def _overridden(settings: CompleteSettings, overrides: Overrides) -> CompleteSet
         margin_percent=overrides.margin_percent or settings.margin_percent,
         base=settings.base if overrides.base is None else overrides.base,
     )
+
+
+def _most_blocks(settings: CompleteSettings, overrides: Overrides) -> int:
+    """Return the limit of the number of blocks, where each comparison is to be decided."""
+    if overrides.max_time_s is None or overrides.max_blocks is not None:
+        return settings.blocks
+    return max(settings.blocks, BLOCKS_IN_TIME)
 
 
 def _design(checked: Checked, overrides: Overrides) -> Design | None:

@@ -28,7 +28,8 @@ def line(lab: Laboratory, **asked: float) -> str:
 
 def test_a_new_run_says_what_ends_it(lab: Laboratory) -> None:
     assert re.fullmatch(".*, at most 10 blocks, seed 1", line(lab))
-    assert "at most 10 blocks and 45 min, seed" in line(lab, max_time_s=2700.0)
+    assert "at most 100 blocks and 45 min, seed" in line(lab, max_time_s=2700.0)
+    assert "at most 8 blocks and 45 min, seed" in line(lab, max_time_s=2700.0, max_blocks=8)
 
 
 def test_a_run_that_was_interrupted_goes_on(lab: Laboratory) -> None:

@@ -92,6 +92,8 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
     limited = millrace("plan", path, "--max-time", "30s").stdout
     assert "until each comparison is decided, for 30 s at most" in limited
     assert "to 30 s (the limit)" in limited
+    assert "and so on, as time allows" in limited
+    assert len(limited.splitlines()) < 40
     too_short = millrace("plan", path, "--max-time", "1s").stdout
     assert " s (the limit), " in too_short
     assert " for 3 blocks, a guess" in too_short
@@ -103,7 +105,7 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
 def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
     path = tmp_path / "small.toml"
     path.write_text(SMALL, "utf-8")
-    given = ("--max-time", "1h", "--interleaved", "--json")
+    given = ("--max-time", "1h", "--max-blocks", "10", "--interleaved", "--json")
     plan = json.loads(millrace("plan", path, *given).stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
     assert plan["design"] == {"kind": "sequential", **limits, "slices": False}

@@ -4,6 +4,7 @@ The analysis of the stored run alone selects the treatments of the next block, s
 interrupted run resumes as it would have continued, after its open block.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -165,6 +166,7 @@ def progress(
     all_s = at_most_s = trials_s(later, times)
     if design.max_time_s is not None:
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
+    fits = _fitting(all_s, at_most_s)
     later_blocks = len({trial.block for trial in later})
     for_certain_s = trials_s((*waiting, *final), times, mean_start_s(stored))
     return Progress(
@@ -176,8 +178,8 @@ def progress(
         ending=status.ending,
         about_s=for_certain_s + min(trials_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
-        at_most_trials=len(waiting) + len(later) + len(final),
-        at_most_blocks=status.blocks + int(later_blocks * (at_most_s / all_s if all_s else 1.0)),
+        at_most_trials=len(waiting) + math.ceil(fits * len(later)) + len(final),
+        at_most_blocks=status.blocks + int(fits * later_blocks),
     )
 
 
@@ -187,9 +189,10 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
     first = [trial for trial in blocks if trial.block < FIRST_LOOK]
     limit_s = plan.experiment.max_time_s
     times = dict.fromkeys((each.id for each in plan.treatments), unknown_s)
-    at_most_s = trials_s(blocks, times)
+    all_s = at_most_s = trials_s(blocks, times)
     if limit_s is not None:
         at_most_s = min(at_most_s, limit_s)
+    fits = _fitting(all_s, at_most_s)
     final_s = trials_s(final, times)
     return Progress(
         status=None,
@@ -200,9 +203,14 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         ending=None,
         about_s=min(trials_s(first, times), at_most_s) + final_s,
         at_most_s=at_most_s + final_s,
-        at_most_trials=len(plan.trials),
-        at_most_blocks=plan.experiment.blocks,
+        at_most_trials=math.ceil(fits * len(blocks)) + len(final),
+        at_most_blocks=int(fits * plan.experiment.blocks),
     )
+
+
+def _fitting(all_s: float, at_most_s: float) -> float:
+    """Return the share of trials of ``all_s`` that fit into ``at_most_s``."""
+    return at_most_s / all_s if all_s else 1.0
 
 
 def _begun(plan: Plan, stored: StoredRun) -> tuple[tuple[PlannedTrial, ...], list[PlannedTrial]]:

@@ -208,6 +208,7 @@ def test_the_first_intervals_tell_what_the_last_block_that_fits_will_show(
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
     lab.run(max_blocks=8, max_time_s=fit * TRIAL_S)
     looks = [event for event in lab.events if isinstance(event, RunAssessed)]
+    assert looks[1].ended_trials + looks[1].at_most_trials <= fit + 1
     ahead = {event.blocks: event.visible for event in looks if event.visible is not None}
     assert [each.blocks for each in ahead.values()] == ([] if n_last is None else [n_last])
     assert all(0 < each.smallest == each.largest for each in ahead.values())
