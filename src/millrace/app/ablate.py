@@ -22,6 +22,8 @@ from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
+_MOST_BLOCKS = 10  # if the user names no number: each has A, B and every alignment
+
 
 @dataclass(frozen=True)
 class AblationPlanned(Announcement):
@@ -38,8 +40,8 @@ def ablate(
     """Measure B again with the suspected settings as in A, in a run of its own.
 
     Return the explanation with the results. ``blocks`` is the number of blocks, None for that of
-    the run. Raise UserError where several comparisons are explained or no setting is suspected,
-    TrialFailed where no block has a result of A, of B and of an alignment.
+    the run, up to ten. Raise UserError where several comparisons are explained or no setting is
+    suspected, TrialFailed where no block has a result of A, of B and of an alignment.
     """
     if len(explained.compared) > 1:
         raise UserError(
@@ -61,7 +63,7 @@ def ablate(
         base=_treatment(stored, explanation.a),
         candidate=candidate,
         wanted=planned,
-        blocks=blocks or stored.run.blocks,
+        blocks=blocks or min(stored.run.blocks, _MOST_BLOCKS),
         seed=random_seed(),
     )
     caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))

@@ -117,11 +117,17 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
 
 
 def blocks_in_time(plan: Plan, found: Estimate) -> int:
-    """Return the number of whole blocks that probably fit into a plan's limit of time."""
-    experiment = plan.experiment
-    if experiment.max_time_s is None:
-        return experiment.blocks
-    return min(experiment.blocks, int(experiment.max_time_s / (found.time_s / experiment.blocks)))
+    """Return how many blocks of all treatments probably fit into a plan's limit of time.
+
+    What is profiled or counted after them is taken for a part of the limit, which it is not.
+    """
+    blocks, limit_s = plan.experiment.blocks, plan.experiment.max_time_s
+    if limit_s is None or found.time_s <= limit_s:
+        return blocks
+    if found.least_time_s > limit_s or blocks <= FEWEST_BLOCKS:
+        return int(FEWEST_BLOCKS * limit_s / found.least_time_s)
+    block_s = (found.time_s - found.least_time_s) / (blocks - FEWEST_BLOCKS)
+    return FEWEST_BLOCKS + int((limit_s - found.least_time_s) / block_s)
 
 
 def refuse_without_space(estimate: Estimate) -> None:

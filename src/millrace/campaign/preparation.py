@@ -249,17 +249,16 @@ def work_directory(place: Path) -> Path:
     return place
 
 
-def require_reach(servers: Iterable[Server], work_dir: Path) -> None:
-    """Raise HostError where the user that servers run as cannot access the directory of their data.
+def require_reach(plan: Plan, work_dir: Path) -> None:
+    """Raise HostError where servers that millrace starts cannot access the directory of their data.
 
-    Every trial would fail for it.
+    As root, they run as another user. Every trial would fail.
     """
-    installed = next((each for each in servers if isinstance(each, InstalledServer)), None)
-    if installed is None:
-        return
+    theirs = {row.name for row in install.list_servers() if row.state == "attached"}
+    ours = [name for name in all_servers(plan) if name not in theirs]
     with users.reserved() as uid:
-        if uid is not None:
-            launch.require_reach(installed.name, uid, [work_dir])
+        if ours and uid is not None:
+            launch.require_reach(", ".join(ours), uid, [work_dir])
 
 
 def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
@@ -308,8 +307,8 @@ def run_input(
 ) -> RunInput:
     """Return the input of a plan's trials until ``stack`` ends, with any existing ``data_file``."""
     work_dir = work_directory(paths.work_dir())
+    require_reach(plan, work_dir)
     servers = installed_servers(plan, on_event)
-    require_reach(servers.values(), work_dir)
     treatments = treatment_inputs(plan, servers)
     for text in (*options_without_effect(treatments.values()), *unavailable(treatments.values())):
         on_event(Notice(text))

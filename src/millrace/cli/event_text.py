@@ -81,10 +81,12 @@ def sequential_text(event: SequentialOpened) -> str:
         return f"{done} started, resumed until each comparison is decided, {limits}"
     if progress.ending == "closed":
         return f"{done}, and nothing is left to decide; --new measures again"
-    more = "--max-blocks" if progress.ending == "blocks" else "--max-time"
+    more = "a larger --max-time"
+    if progress.ending == "blocks":
+        more = f"--max-blocks with more than {status.blocks}"
     return (
         f"{done}, {len(status.open)} of {counted(len(status.comparisons), 'comparison')} undecided"
-        f", and no more are allowed: a larger {more} resumes, --new measures again"
+        f", and no more blocks are allowed: {more} resumes, --new measures again"
     )
 
 

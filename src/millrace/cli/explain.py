@@ -69,7 +69,7 @@ _KINDS: Mapping[str, output_files.Kind] = {
 @click.option(
     "--blocks",
     type=click.IntRange(1, MAX_BLOCKS),
-    help="With --ablate: number of blocks (default: as many as the run).",
+    help="With --ablate: number of blocks (default: as many as the run, up to 10).",
 )
 def command(
     *,

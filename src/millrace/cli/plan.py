@@ -19,10 +19,10 @@ from millrace.experiment.groups import groups_of
 from millrace.experiment.model import (
     FEWEST_BLOCKS,
     Experiment,
-    Plan,
     PlannedTrial,
     nothing_compared,
 )
+from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text
 
@@ -34,6 +34,7 @@ from millrace.report.common.formatting import changes_text
 def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     """Print the trials of FILE in their order, and estimate time and disk.
 
+    With a limit of time, only the trials that probably fit are printed.
     Starts nothing. Times come from earlier trials in the store, where there are any. Exit status 4
     when the disk cannot hold the experiment.
     """
@@ -66,6 +67,7 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool) -> None:
     parameters = ", ".join(f"{key} {value}" for key, value in _telling(experiment).items())
     compare, margin = experiment.compare, f"{experiment.margin * 100:.3g} %"
     keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
+    shown = _that_fit(planned)
     varied = [factor for factor in experiment.factors if len(factor.levels) > 1]
     held = [f"{each.name} {each.levels[0]}" for each in experiment.factors if each not in varied]
     for name, text in (
@@ -73,17 +75,22 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool) -> None:
         ("compared", f"{compare.factor}, base {compare.base}, margin {margin}"),
         *((("held", ", ".join(held)),) if held else ()),
         ("trials", f"{counted(len(plan.treatments), 'treatment')} x {_blocks(experiment)}"),
-        ("design", _design(plan)),
+        ("design", _design(experiment, shown)),
         ("seed", f"{plan.seed}{keep}"),
     ):
         out.print(f"{name:<10}{text}")
     out.print()
-    shown = max(blocks_in_time(plan, planned.estimate), FEWEST_BLOCKS)
-    trials = [each for each in plan.trials if each.block < shown]
-    print_table(_trial_table(trials, [factor.name for factor in varied]))
-    if len(trials) < len(plan.trials):
-        out.print("and so on, as time allows, with what is not decided by then")
+    print_table(_trial_table(shown, [factor.name for factor in varied]))
+    if len(shown) < len(plan.trials):
+        out.print("then further blocks, as time allows, of what is not decided by then")
     out.print()
+
+
+def _that_fit(planned: use_case.PlannedRun) -> list[PlannedTrial]:
+    """Return the trials without those of blocks for which a limit of time is probably too short."""
+    fit = max(blocks_in_time(planned.plan, planned.estimate), FEWEST_BLOCKS)
+    trials = planned.plan.trials
+    return [t for t in trials if t.block < fit or not is_in_measured_block(t.purpose)]
 
 
 def _trial_table(trials: Sequence[PlannedTrial], varied: Sequence[str]) -> LineTable:
@@ -107,31 +114,31 @@ def _blocks(experiment: Experiment) -> str:
     return f"({blocks}{more})" if more else blocks
 
 
-def _design(plan: Plan) -> str:
+def _design(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
     """Return the rule that ends the blocks, and the blocks with an A/A trial."""
-    experiment = plan.experiment
     ends = "exactly this number of blocks"
     if experiment.sequential:
         ends = "until each comparison is decided"
     if experiment.max_time_s is not None:
         ends += f", for {duration_in_words(experiment.max_time_s)} at most"
-    if in_slices := _slices(plan):
+    if in_slices := _slices(experiment, trials):
         ends += f"; {in_slices}"
-    having = sorted({trial.block + 1 for trial in plan.trials if trial.purpose == "control"})
+    having = sorted({trial.block + 1 for trial in trials if trial.purpose == "control"})
     if not having:
         return ends
     where = f"block{'s' if len(having) > 1 else ''} {', '.join(map(str, having))}"
     return f"{ends}; the base once more in {where} (control)"
 
 
-def _slices(plan: Plan) -> str:
+def _slices(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
     """Return which groups take turns in slices; empty for none."""
-    compared = plan.experiment.compared_factors
-    ids = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
-    sliced = [treatment for treatment in plan.treatments if treatment.id in ids]
+    compared = experiment.compared_factors
+    treatments = {trial.treatment.id: trial.treatment for trial in trials}
+    ids = {trial.treatment.id for trial in trials if trial.slot is not None}
+    sliced = [treatments[each] for each in ids]
     if not sliced:
         return ""
-    n_sliced, n_groups = (len(groups_of(of, compared)) for of in (sliced, plan.treatments))
+    n_sliced, n_groups = (len(groups_of(of, compared)) for of in (sliced, treatments.values()))
     whose = "" if n_sliced == n_groups else f" of {n_sliced} of {n_groups} groups"
     return f"the servers{whose} in slices of some milliseconds"
 
@@ -227,7 +234,7 @@ def _as_data(planned: use_case.PlannedRun) -> dict[str, Any]:
                 "levels": dict(trial.treatment.levels),
                 "resolved": dict(trial.treatment.resolved),
             }
-            for trial in plan.trials
+            for trial in _that_fit(planned)
         ],
         "estimate": {**asdict(estimate), "fits": estimate.fits},
         "visible": None if visible is None else asdict(visible),

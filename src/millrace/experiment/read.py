@@ -12,7 +12,7 @@ from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.plan import with_slices
-from millrace.experiment.settings import BLOCKS_IN_TIME, CompleteSettings, Settings
+from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
     INSTRUCTIONS,
@@ -23,7 +23,7 @@ from millrace.experiment.validation import (
     check,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
-from millrace.model.run_spec import ConfigurationDefinition
+from millrace.model.run_spec import BLOCKS_IN_TIME, ConfigurationDefinition
 from millrace.workloads.defaults import (
     COMPRESSION,
     DROP_AFTER,

@@ -20,7 +20,6 @@ from millrace.quantities import parse_duration
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000
-BLOCKS_IN_TIME = 100  # at most, where a limit of time is to end a run and not a number of blocks
 MAX_MARGIN_PERCENT = 50.0
 
 _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")

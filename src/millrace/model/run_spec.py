@@ -24,6 +24,7 @@ from millrace.model.roles import SERVER
 
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
+BLOCKS_IN_TIME = 100  # at most, where a limit of time is to end a run and not a number of blocks
 _MOST_CLIENTS = 1_000_000
 LEAST_LOG_SD, MOST_LOG_SD = 1e-9, 100.0  # whose squares and logarithms are ordinary numbers
 _MOST_FREEDOM = 1e9

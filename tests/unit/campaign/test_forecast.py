@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from millrace.campaign.forecast import forecast_here, refuse_without_space
+from millrace.campaign.forecast import blocks_in_time, forecast_here, refuse_without_space
 from millrace.cli.main import cli
 from millrace.errors import HostError
 from millrace.experiment.estimate import RESERVE_BYTES, Estimate
@@ -58,3 +58,16 @@ def test_a_plan_says_that_the_space_of_attached_servers_is_not_known(tmp_path: P
     result = CliRunner().invoke(cli, ["plan", str(file), "--store", store], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     assert "not known: millrace does not see the disks of attached servers" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "blocks"), [(None, 10), (50, 0), (200, 3), (249, 3), (250, 4), (549, 9), (1e4, 10)]
+)
+def test_tables_that_are_made_once_take_no_time_of_later_blocks(
+    tmp_path: Path, limit_s: float | None, blocks: int
+) -> None:
+    plan = plan_of(tmp_path, FILE.format(servers=["theirs"]))
+    plan = replace(plan, experiment=replace(plan.experiment, max_time_s=limit_s))
+    # 50 s for tables, and 50 s a block.
+    found = replace(forecast_here(plan, None), time_s=550.0, least_time_s=200.0)
+    assert blocks_in_time(plan, found) == blocks

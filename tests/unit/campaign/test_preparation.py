@@ -28,9 +28,8 @@ from millrace.experiment.validation import ValidationContext
 from millrace.model.events import ignore
 from millrace.servers import added, configurations, install
 from millrace.store.store import Store
-from tests.unit.campaign.laboratory import attach_a_server, inputs_of
+from tests.unit.campaign.laboratory import attach_a_server, inputs_of, plan_of
 from tests.unit.experiment.files import DRIVEN
-from tests.unit.servers.installed import installed
 
 FILE = """
 name = "attached"
@@ -155,14 +154,21 @@ def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has somebody else to run a server as")
-def test_a_work_directory_that_servers_cannot_reach_is_refused_before_any_trial(
-    tmp_path: Path,
+def test_a_work_directory_that_servers_cannot_reach_is_refused_before_any_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = installed(tmp_path)
     (work := tmp_path / "closed" / "work").mkdir(parents=True)
     work.parent.chmod(0o700)
-    with pytest.raises(HostError, match="is closed to the unprivileged user") as caught:
-        preparation.require_reach([server], work)
-    assert caught.value.hint is not None
-    assert "MILLRACE_WORK" in caught.value.hint
-    preparation.require_reach([], work)  # none that millrace starts
+    monkeypatch.setenv("MILLRACE_WORK", str(work))
+    closed = pytest.raises(HostError, match=f"mysql-5.6.24: {work.parent} is closed")
+    with ExitStack() as stack, closed as caught:
+        preparation.run_input(stack, plan(tmp_path), None, ignore, data_file=None)
+    assert "MILLRACE_WORK" in (caught.value.hint or "")
+    assert list(paths.cache_dir().rglob("*")) == []
+
+
+def test_an_attached_server_reaches_its_data_itself(tmp_path: Path) -> None:
+    text = FILE.format(configuration="default", load_mode="local")
+    alone = plan_of(tmp_path, text.replace('"mysql-5.6.24", ', ""))
+    (work := tmp_path / "closed").mkdir(mode=0o700)
+    preparation.require_reach(alone, work)

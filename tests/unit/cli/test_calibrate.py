@@ -149,6 +149,9 @@ def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
         assert "a larger --max-time resumes" in result.stderr
         assert len(stand_in.trials) == 4 * blocks
         assert "no verdict yet" in result.stdout
+    asked = newest(store).run.spec.calibrates
+    assert asked is not None
+    assert asked.blocks == 8  # those of the experiment
 
 
 def test_servers_that_do_not_start_end_it(

@@ -168,17 +168,19 @@ def progress(
         at_most_s = min(at_most_s, max(design.max_time_s - analysis.spent_s, 0.0))
     fits = _fitting(all_s, at_most_s)
     later_blocks = len({trial.block for trial in later})
+    next_block = _placed((t for t in later if t.block == status.blocks), len(stored.trials))
+    later_trials = max(math.ceil(fits * len(later)), len(next_block))
     for_certain_s = trials_s((*waiting, *final), times, mean_start_s(stored))
     return Progress(
         status=status,
         begun=begun,
         waiting=waiting,
-        next_block=_placed((t for t in later if t.block == status.blocks), len(stored.trials)),
+        next_block=next_block,
         final=_placed(final, len(stored.trials)),
         ending=status.ending,
         about_s=for_certain_s + min(trials_s(expected, times), at_most_s),
         at_most_s=for_certain_s + at_most_s,
-        at_most_trials=len(waiting) + math.ceil(fits * len(later)) + len(final),
+        at_most_trials=len(waiting) + later_trials + len(final),
         at_most_blocks=status.blocks + int(fits * later_blocks),
     )
 
@@ -193,17 +195,18 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
     if limit_s is not None:
         at_most_s = min(at_most_s, limit_s)
     fits = _fitting(all_s, at_most_s)
+    first_block = tuple(trial for trial in blocks if trial.block == 0)
     final_s = trials_s(final, times)
     return Progress(
         status=None,
         begun=(),
         waiting=(),
-        next_block=tuple(trial for trial in blocks if trial.block == 0),
+        next_block=first_block,
         final=final,
         ending=None,
         about_s=min(trials_s(first, times), at_most_s) + final_s,
         at_most_s=at_most_s + final_s,
-        at_most_trials=math.ceil(fits * len(blocks)) + len(final),
+        at_most_trials=max(math.ceil(fits * len(blocks)), len(first_block)) + len(final),
         at_most_blocks=int(fits * plan.experiment.blocks),
     )
 

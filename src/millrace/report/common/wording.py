@@ -51,7 +51,7 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-_LIMITS = (("--blocks", "--max-blocks"), ("--max-time",))  # each replaces the others of its kind
+_LIMITS = ("--blocks", "--max-blocks", "--max-time")
 _CONTINUE = ("run", "calibrate", "bisect")
 
 
@@ -73,7 +73,7 @@ def repeating(command: str) -> str:
 
 
 def extended(command: str, options: str) -> str:
-    """Return the command of a run with limits such as ``--blocks 9``, so that it is extended.
+    """Return the command of a run with limits such as ``--blocks 9`` in place of its own.
 
     Return an empty text for other commands than ``millrace run``.
     """
@@ -83,13 +83,11 @@ def extended(command: str, options: str) -> str:
         return ""
     if words[:2] != ["millrace", "run"]:
         return ""
-    given = options.split()
-    replaced = {name for names in _LIMITS if not set(names).isdisjoint(given) for name in names}
     kept: list[str] = []
     for word in words:
         name, equals, _ = word.partition("=")
-        if kept and kept[-1] in replaced:
+        if kept and kept[-1] in _LIMITS:
             kept.pop()  # the option's value
-        elif word != "--new" and not (equals and name in replaced):
+        elif word != "--new" and not (equals and name in _LIMITS):
             kept.append(word)
     return f"{shlex.join(kept)} {options}"

@@ -8,6 +8,7 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
+from millrace.model.run_spec import BLOCKS_IN_TIME
 from millrace.quantities import counted
 from millrace.report.common.formatting import percent_text, size_text
 from millrace.report.common.wording import extended
@@ -182,21 +183,41 @@ def _option(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 def _extending(analysis: RunAnalysis, more: int) -> str:
     """Return the command that adds blocks; empty where the run adds them anyway, or is none."""
+    design = analysis.run.design
     options = _adding(analysis, more)
+    if options and design.kind == "sequential":
+        # The run may have had another limit when it began than it has now.
+        blocks, time_s = _limits_with(analysis, more)
+        has_room = time_s is not None and blocks == BLOCKS_IN_TIME
+        options = _options(None if has_room else blocks, time_s)
     return extended(analysis.run.millrace_command, options) if options else ""
 
 
 def _adding(analysis: RunAnalysis, more: int) -> str:
     """Return the options of ``millrace run`` that add blocks; empty where it adds them anyway."""
-    design, status = analysis.run.design, analysis.status
-    blocks = status.blocks + more
+    design = analysis.run.design
     if design.kind == "fixed":
-        return f"--blocks {blocks}"
-    options = [f"--max-blocks {blocks}"] if blocks > design.blocks else []
-    if design.max_time_s is not None:
-        needed_s = time_with(analysis, status.needed, more)
-        if needed_s > design.max_time_s:
-            options.append(f"--max-time {math.ceil(_RESERVE * needed_s / 60)}min")
+        return f"--blocks {analysis.status.blocks + more}"
+    blocks, time_s = _limits_with(analysis, more)
+    return _options(
+        blocks if blocks != design.blocks else None,
+        time_s if time_s != design.max_time_s else None,
+    )
+
+
+def _limits_with(analysis: RunAnalysis, more: int) -> tuple[int, float | None]:
+    """Return the limits of blocks and of time, in s, with which a run can have ``more`` blocks."""
+    design, status = analysis.run.design, analysis.status
+    blocks, time_s = max(design.blocks, status.blocks + more), design.max_time_s
+    if time_s is not None and (needed_s := time_with(analysis, status.needed, more)) > time_s:
+        time_s = _RESERVE * needed_s
+    return blocks, time_s
+
+
+def _options(blocks: int | None, time_s: float | None) -> str:
+    options = [] if blocks is None else [f"--max-blocks {blocks}"]
+    if time_s is not None:
+        options.append(f"--max-time {math.ceil(time_s / 60)}min")
     return " ".join(options)
 
 

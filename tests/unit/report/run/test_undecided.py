@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.stopping import time_with
-from millrace.model.run_spec import Design
+from millrace.model.run_spec import BLOCKS_IN_TIME, Design
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
@@ -218,3 +219,23 @@ def test_documents_have_the_numbers() -> None:
     named = dict(zip(rows[0].split(","), rows[1].split(","), strict=False))
     assert math.isclose(float(named["ratio"]), comparison["ratio"])
     assert (named["agreeing_blocks"], named["more_blocks"]) == ("3", "5")
+
+
+@pytest.mark.parametrize(
+    "began", ["--max-blocks 9", "--blocks 9", "--max-time 1min", "--max-time=1min --max-blocks=9"]
+)
+def test_the_command_has_the_limits_of_now_and_not_of_the_beginning(began: str) -> None:
+    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
+
+    def step(design: Design) -> str:
+        stored = run_of(times, design)
+        command = f"millrace run a.toml {began}"
+        run = replace(stored.run, millrace_command=command)
+        return next_step(compare_run(replace(stored, run=run)))
+
+    in_time = Design(kind="sequential", blocks=BLOCKS_IN_TIME, max_time_s=60.0)
+    assert re.search(r"`millrace run a.toml --max-time \d+min`", step(in_time))
+    both = in_time.replace(blocks=9)
+    assert re.search(r"`millrace run a.toml --max-blocks \d+ --max-time \d+min`", step(both))
+    blocks = Design(kind="sequential", blocks=9)
+    assert re.search(r"`millrace run a.toml --max-blocks \d+`", step(blocks))
