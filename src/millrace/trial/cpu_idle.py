@@ -13,7 +13,9 @@ busy polling    Clients poll for answers instead of sleeping, on CPUs of their o
 The last two take CPU time, which nobody misses where CPUs are to spare, and which the server lacks
 where they are not: current kernels give turns to pollers of the idle class, too. So they apply to
 all trials of a run or to none, by its largest number of clients (or of connections that load, where
-loading is measured). Only single clients share a CPU, where nothing compares them with more.
+loading is measured). Only single clients share a CPU, where nothing compares them with more. Single
+clients that share a CPU and only read wake no other one; a write may wait for the server's other
+threads, such as those that write the log, so CPUs stay awake for it.
 
 In slices, millrace pins the threads that serve several clients to the CPUs in turn, in the same way
 on all servers. The kernel leaves a thread where it ran last, so threads that sleep between the
@@ -70,6 +72,7 @@ class CpuIdlePolicy:
     cpus: tuple[int, ...]  # that this process may use
     most_clients: int  # of a trial
     compares_clients: bool = False  # of several numbers, which share no CPU
+    writes: bool = False  # in some trial
     places_threads: bool = True  # else single clients share no CPU either
 
     def settings(self, clients: int, *, in_slices: bool = False) -> CpuIdleSettings:
@@ -78,7 +81,7 @@ class CpuIdlePolicy:
         ample_cpus = _AMPLE * self.most_clients <= len(self.cpus)
         busy_poll = _decided(self.busy_poll, automatic=self._halting_costs and ample_cpus)
         shares_cpu = clients == 1 and self._colocates(busy_poll=busy_poll)
-        wakes_others = not (self.most_clients == 1 and shares_cpu)
+        wakes_others = self.writes or not (self.most_clients == 1 and shares_cpu)
         pins = in_slices and clients > 1 and self._pins_threads(busy_poll=busy_poll)
         client_cpus = self.cpus[-1:] if pins else None
         return CpuIdleSettings(
@@ -166,6 +169,7 @@ def policy_of(
         cpus=tuple(sorted(os.sched_getaffinity(0))),
         most_clients=max(numbers),
         compares_clients=compared == "clients",
+        writes=any(each.writes for each in workloads),
         places_threads=placeable,
     )
 

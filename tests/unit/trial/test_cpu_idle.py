@@ -74,6 +74,12 @@ def test_a_single_client_shares_a_cpu_where_even_one_that_is_awake_is_slow_to_wa
     assert replace(SHARING, idle_us=None, awake_us=None).settings(1).shared_cpu is None
 
 
+def test_cpus_stay_awake_for_the_threads_that_a_write_waits_for() -> None:
+    chosen = replace(SHARING, writes=True).settings(1)
+    assert (chosen.shared_cpu, chosen.disable_idle_states, chosen.busy_poll) == (1, True, False)
+    assert not replace(SHARING, writes=True, most_clients=8).settings(1).disable_idle_states
+
+
 def test_single_clients_share_a_cpu_beside_many_and_the_rest_is_alike() -> None:
     policy = replace(SHARING, most_clients=8)
     one, many = policy.settings(1), policy.settings(8)
