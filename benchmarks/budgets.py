@@ -86,7 +86,7 @@ class Judged:
 
     @property
     def is_large(self) -> bool:
-        """Whether the ratio is that of a difference of 15 % or more, either way."""
+        """True where the two are 15 % apart or more, either way."""
         return self.ratio is not None and not 1 - LARGE < self.ratio < 1 / (1 - LARGE)
 
 

@@ -83,7 +83,7 @@ def sequential_text(event: SequentialOpened) -> str:
         return f"{done}, and nothing is left to decide; --new measures again"
     more = "a larger --max-time"
     if progress.ending == "blocks":
-        more = f"--max-blocks with more than {status.blocks}"
+        more = f"a --max-blocks above {status.blocks}"
     return (
         f"{done}, {len(status.open)} of {counted(len(status.comparisons), 'comparison')} undecided"
         f", and no more blocks are allowed: {more} resumes, --new measures again"

@@ -34,9 +34,9 @@ from millrace.report.common.formatting import changes_text
 def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     """Print the trials of FILE in their order, and estimate time and disk.
 
-    With a limit of time, only the trials that probably fit are printed.
-    Starts nothing. Times come from earlier trials in the store, where there are any. Exit status 4
-    when the disk cannot hold the experiment.
+    With a limit of time, prints the trials that probably fit. Starts nothing. Times come from
+    earlier trials in the store, where there are any. Exit status 4 when the disk cannot hold the
+    experiment.
     """
     experiment = choice.read()
     planned = use_case.plan(store, experiment)

@@ -40,7 +40,7 @@ def test_a_run_that_was_interrupted_goes_on(lab: Laboratory) -> None:
 def test_a_run_at_its_limit_says_how_it_could_go_on(lab: Laboratory) -> None:
     lab.run(max_blocks=6)
     said = line(lab, max_blocks=6)
-    assert "--max-blocks with more than 6 resumes" in said
+    assert "a --max-blocks above 6 resumes" in said
     assert re.fullmatch("6 blocks, 1 of 1 comparison undecided, .*--max-blocks .*--new .*", said)
     assert "--max-time resumes" in line(lab, max_time_s=6 * TRIAL_S)
 
