@@ -21,7 +21,7 @@ from millrace.campaign.scheduler import TIME_LIMIT, Executed, Policy, Prepare, R
 from millrace.errors import HostError, Interrupted, PermanentHostError
 from millrace.experiment.budget import fitted, notes
 from millrace.experiment.estimate import shortfall
-from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.host import facts as host
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent, ignore
@@ -61,6 +61,8 @@ def run(
         selection = select_run(store, experiment, caller, fresh=fresh)
         for note in notes(wanted, experiment):
             caller.on_event(Notice(note))
+        if selection.is_new and (possible := slices_possible(experiment)) is not None:
+            caller.on_event(Notice(possible))
         execute_run(stack, store, selection, caller, retry_failed=retry_failed)
         stored = store.load_run(selection.run.id, observations_too=True)
         base = str(experiment.compare.base)

@@ -11,7 +11,7 @@ from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
-from millrace.experiment.model import Experiment, Plan
+from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.experiment.plan import digest, expand, seed_of
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.experiment.validation import ValidationContext
@@ -69,7 +69,8 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
 class PlannedRun:
     """A plan, its estimate, and the changes that it would show, where an earlier run tells.
 
-    ``notes`` say where its trials are shorter than those of the experiment, or tests are missing.
+    ``notes`` say where its trials are shorter than those of the experiment, or tests are missing,
+    and where it could have slices.
     """
 
     plan: Plan
@@ -96,4 +97,7 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
-    return PlannedRun(expanded, forecast, visible, budget.notes(experiment, fitted))
+    notes = budget.notes(experiment, fitted)
+    if (possible := slices_possible(experiment)) is not None:
+        notes.append(possible)
+    return PlannedRun(expanded, forecast, visible, notes)

@@ -87,7 +87,8 @@ class Experiment:
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
     ``slices``, the trials of a group and block are a round, wherever that measures what it should:
     their servers take turns every few milliseconds (see millrace.experiment.rounds). An experiment
-    that ``requires_slices`` is refused where that is not so.
+    that ``requires_slices`` is refused where that is not so. One has ``slices_if_cached`` where it
+    has none for want of ``cache_mode = "cached"`` alone.
 
     ``combinations`` are the levels of the treatments that are measured, where these are not all
     combinations of the factors' levels. An ablation has them: its base, its candidate, and the
@@ -114,6 +115,7 @@ class Experiment:
     max_time_s: float | None = None
     slices: bool = False
     requires_slices: bool = False
+    slices_if_cached: bool = False
     combinations: tuple[Mapping[str, Level], ...] = ()
     counted_starts: int = 0
     campaign: CampaignPart = field(default_factory=CampaignPart)
@@ -154,6 +156,18 @@ def nothing_compared(experiment: Experiment) -> str | None:
         f"nothing is compared: {compare.base} is the only level of {compare.factor}, so there will "
         f"be no verdict; add levels to {compare.factor} in [factors] of {experiment.source}, or "
         f"compare another factor ([compare] factor and base)"
+    )
+
+
+def slices_possible(experiment: Experiment) -> str | None:
+    """Return a note for the user where slices only lack the word that tables are in memory."""
+    if not experiment.slices_if_cached:
+        return None
+    return (
+        "trials are interleaved. If the tables fit into the buffer pools of all compared servers "
+        'at once, `cache_mode = "cached"` in [parameters] lets servers take turns in slices, with '
+        "far less noise, wherever docs/design.md allows them; --interleaved keeps whole trials, "
+        "without this note"
     )
 
 

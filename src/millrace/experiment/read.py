@@ -36,6 +36,7 @@ from millrace.workloads.defaults import (
 )
 
 AS_WRITTEN = "as written"
+_CACHE_MODE = "cache_mode"
 _REFERENCE = "docs/experiment-file.md describes every key"
 
 
@@ -136,7 +137,17 @@ def parse(
     _refuse_unfit_levels(experiment, context)
     if design is not None or _has_attached(experiment, context):
         return experiment
-    return with_slices(experiment)
+    sliced = with_slices(experiment)
+    return sliced if sliced.slices else replace(sliced, slices_if_cached=_lacks_cached(experiment))
+
+
+def _lacks_cached(experiment: Experiment) -> bool:
+    """Return whether slices are valid once the tables are said to be in memory."""
+    parameters = {**experiment.checked_workload.defaults(), **experiment.parameters}
+    if parameters.get(_CACHE_MODE) != "any":
+        return False
+    cached = {**experiment.parameters, _CACHE_MODE: "cached"}
+    return with_slices(replace(experiment, parameters=cached)).slices
 
 
 def _workload_of(

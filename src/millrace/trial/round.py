@@ -5,6 +5,7 @@ generator drives or loads one of them at a time, and changes every few milliseco
 count together or not at all, because each has its share of the same time.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -144,10 +145,9 @@ class _Side:
         self.closed = self.result()
         self.context.opened.close()
 
-    def add(self, ended: StepsOutcome) -> None:
-        """Add steps to those before; their times are without those of other sides."""
-        last = self.steps[-1] if self.steps else None
-        before_s = last.started_s + last.duration_s if last is not None else 0.0
+    def add(self, ended: StepsOutcome, *, after_s: float = 0.0) -> None:
+        """Add steps, ``after_s`` after those before; their times are without those of others."""
+        before_s = _end_s(self.steps) + after_s
         count = len(self.steps)
         self.steps += tuple(
             replace(step, position=count + step.position, started_s=before_s + step.started_s)
@@ -220,17 +220,29 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
             measurements.extend(_measure_in_slices(sides, base, opened, limit_s))
 
         together = Step("measure", run, limit_s + collection.RESULT_LIMIT_S)
+        began = time.monotonic()
         ended = execute_steps([together], begin)
         if ended.cause is not None:
-            share = [replace(s, duration_s=s.duration_s / len(sides)) for s in ended.steps]
-            for side in _at_fault(sides, ended.cause):
+            at_fault = _at_fault(sides, ended.cause)
+            share = [replace(s, duration_s=s.duration_s / len(at_fault)) for s in ended.steps]
+            for side in at_fault:
                 side.add(replace(ended, steps=tuple(share)))
             return False
-        for side, measurement in zip(sides, measurements, strict=True):
-            conclude = partial(_conclude, side, measurement)
-            conclusion = Step("measure", conclude, collection.RESULT_LIMIT_S)
-            side.add(execute_steps([conclusion], lambda _name: None))
+        conclusions = [
+            Step("measure", partial(_conclude, side, measurement), collection.RESULT_LIMIT_S)
+            for side, measurement in zip(sides, measurements, strict=True)
+        ]
+        concluded = [execute_steps([each], lambda _name: None) for each in conclusions]
+    # The start of the load generator, its connections, and what hooks did: time of all sides.
+    rest_s = time.monotonic() - began - sum(_end_s(each.steps) for each in concluded)
+    for side, each in zip(sides, concluded, strict=True):
+        side.add(each, after_s=max(0.0, rest_s / len(sides)))
     return all(side.cause is None for side in sides) and _read_alike(sides)
+
+
+def _end_s(steps: Sequence[StepRecord]) -> float:
+    """Return when the last step ended, in s from the start of the first; 0 without steps."""
+    return steps[-1].started_s + steps[-1].duration_s if steps else 0.0
 
 
 def _read_alike(sides: Sequence[_Side]) -> bool:

@@ -43,13 +43,30 @@ def test_trials_are_halved_down_to_two_seconds(tmp_path: Path) -> None:
     assert len({expand(each, seed=1).digest for each in variants}) == 4
 
 
+IN_SLICES = f'design = "slices"\n{DRIVEN}'
+EIGHT_CLIENTS = IN_SLICES.replace("[compare]", "clients = [8]\n[compare]")
+MIXED = DRIVEN.replace('"scan"', '"update-index"') + 'cache_mode = "cached"\n'
+
+
 @pytest.mark.parametrize(
-    ("limit_s", "time_s"), [(3600.0, 10), (400.0, 10), (270.0, 5.0), (120.0, 2.0), (10.0, 2.0)]
+    ("text", "limit_s", "time_s"),
+    [
+        (DRIVEN, 3600.0, 10),
+        (DRIVEN, 400.0, 10),
+        (DRIVEN, 270.0, 5.0),
+        (DRIVEN, 120.0, 2.0),
+        (DRIVEN, 10.0, 2.0),
+        (IN_SLICES, 3600.0, 10),
+        (IN_SLICES, 1200.0, 5.0),
+        (IN_SLICES, 400.0, 2.0),
+        (EIGHT_CLIENTS, 400.0, 10),
+        (MIXED, 400.0, 10),
+    ],
 )
 def test_the_longest_trials_of_which_enough_fit_are_chosen(
-    tmp_path: Path, limit_s: float, time_s: float
+    tmp_path: Path, text: str, limit_s: float, time_s: float
 ) -> None:
-    asked = experiment(tmp_path, limit_s)
+    asked = experiment(tmp_path, limit_s, text)
     found = fitted(asked)
     assert times(found)[0] == time_s
     if time_s == 10:
@@ -67,6 +84,12 @@ def test_all_chosen_trials_fit(tmp_path: Path) -> None:
             trials = [each for each in expand(found, seed=1).trials if each.block < 5]
             plan = expand(found, seed=1).only(trials)
             assert unmeasured_s(plan) <= limit_s
+
+
+def test_few_blocks_in_slices_are_as_long_as_the_file_says(tmp_path: Path) -> None:
+    limits = Overrides(max_time_s=400.0, max_blocks=5)
+    asked = read_text(tmp_path, IN_SLICES, overrides=limits)
+    assert times(fitted(asked))[0] == 10
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -13,12 +14,13 @@ from millrace.errors import TrialFailed
 from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event
 from millrace.model import measurements as names
+from millrace.store.records import StepRecord
 from millrace.trial import round as round_of_trials
 from millrace.trial import round_spec
 from millrace.trial.group import RoundTrial
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.round import _measure, _read_alike, _Side
+from millrace.trial.round import _end_s, _measure, _read_alike, _Side
 from millrace.trial.spec import TrialSpec
 from millrace.trial.trial_server import TrialContext
 from tests.unit.trial.measuring import BEGIN, live
@@ -91,3 +93,22 @@ def test_trouble_that_a_log_shows_once_fails_the_side_that_had_it(
     assert not _measure(sides, 0)
     assert [each.failed for each in sides] == [None, "measure", None]
     assert str(sides[1].cause) == "the server's log: disk is full"
+
+
+def test_what_all_sides_wait_for_is_time_of_their_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(sides: Sequence[_Side], *_: Any) -> list[object]:
+        time.sleep(0.3)  # of which clients are driven for 0.2 s
+        return [object() for _ in sides]
+
+    def conclude(*_: Any) -> list[StepRecord]:
+        return [StepRecord(0, "measure", 0.0, 0.1, "finished")]
+
+    monkeypatch.setattr(round_of_trials, "_measure_in_slices", measure)
+    monkeypatch.setattr(round_of_trials, "_conclude", conclude)
+    sides = [side("point", 0.0) for _ in range(2)]
+    began = time.monotonic()
+    assert _measure(sides, 0)
+    took_s = time.monotonic() - began
+    steps = [step for each in sides for step in each.steps]
+    assert [step.duration_s for step in steps] == [0.1, 0.1]
+    assert 0.3 <= sum(_end_s([step]) for step in steps) <= took_s + 1e-9
