@@ -18,7 +18,7 @@ from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.groups import fixed_factors
-from millrace.experiment.model import Experiment, slices_possible
+from millrace.experiment.model import Experiment
 from millrace.experiment.plan import digest, expand, without_slices
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.rounds import MOST_SLOTS
@@ -385,35 +385,3 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     alone = estimate(interleaved, needs=needs, host_free_bytes=0)
     assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
     assert at_once.time_s < alone.time_s  # all settle at the same time
-
-
-CHOSEN = FILE.replace('design = "slices"\n', "")
-
-
-@pytest.mark.parametrize(
-    ("text", "possible"),
-    [
-        (CHOSEN, True),
-        (CHOSEN.replace('"point-query"', '"point-query", "update-index"'), True),  # of one test
-        (CHOSEN.replace('"point-query"', '"update-index"'), False),
-        (CHOSEN.replace("clients = [1, 4]", "rate = [100]"), False),
-        (CHOSEN + 'cache_mode = "cached"\n', False),  # they are in slices
-        (CHOSEN + 'cache_mode = "io_bound"\n', False),
-        (FILE, False),
-        (f'design = "interleaved"\n{CHOSEN}', False),
-        (SMALL, False),
-    ],
-)
-def test_a_note_says_where_tables_in_memory_would_allow_slices(
-    tmp_path: Path, text: str, *, possible: bool
-) -> None:
-    assert (slices_possible(read_text(tmp_path, text)) is not None) is possible
-
-
-def test_plan_says_what_slices_lack_unless_whole_trials_are_wanted(tmp_path: Path) -> None:
-    file = tmp_path / "sliced.toml"
-    file.write_text(CHOSEN)
-    store = ("--store", str(tmp_path / "results.sqlite"))
-    said = "note: trials are interleaved. If the tables fit"
-    assert said in millrace("plan", str(file), *store).stderr
-    assert said not in millrace("plan", str(file), "--interleaved", *store).stderr

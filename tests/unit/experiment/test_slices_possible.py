@@ -1,0 +1,40 @@
+"""Test that users are told where nothing but a word is missing for slices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from millrace.experiment.model import slices_possible
+from tests.unit.cli.called import millrace
+from tests.unit.experiment.files import DRIVEN, SMALL, read_text
+
+
+@pytest.mark.parametrize(
+    ("text", "possible"),
+    [
+        (DRIVEN, True),
+        (DRIVEN.replace('"point-query"', '"point-query", "update-index"'), True),  # of one test
+        (DRIVEN.replace('"point-query"', '"update-index"'), False),
+        (DRIVEN.replace("[compare]", "rate = [100]\n[compare]"), False),
+        (DRIVEN + 'cache_mode = "cached"\n', False),  # they are in slices
+        (DRIVEN + 'cache_mode = "io_bound"\n', False),
+        (f'design = "slices"\n{DRIVEN}', False),
+        (f'design = "interleaved"\n{DRIVEN}', False),
+        (SMALL, False),
+    ],
+)
+def test_a_note_says_where_tables_in_memory_would_allow_slices(
+    tmp_path: Path, text: str, *, possible: bool
+) -> None:
+    assert (slices_possible(read_text(tmp_path, text)) is not None) is possible
+
+
+def test_plan_says_what_slices_lack_unless_whole_trials_are_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "sliced.toml"
+    file.write_text(DRIVEN)
+    store = ("--store", str(tmp_path / "results.sqlite"))
+    said = "note: trials are interleaved. If the tables fit"
+    assert said in millrace("plan", str(file), *store).stderr
+    assert said not in millrace("plan", str(file), "--interleaved", *store).stderr
