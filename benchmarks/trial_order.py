@@ -15,8 +15,10 @@ order changes; the second line adds the recorded ones.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,12 @@ def main() -> None:
     source = np.random.default_rng(1)
     shape = arguments.tests, arguments.servers
     known = [pool.forks for pool in pools()]
+    longest = max(len(fork) for forks in known for fork in forks)
+    if shape[0] < 1 or shape[1] < 2 or shape[0] * shape[1] > longest:
+        _refuse(
+            f"--tests {shape[0]} --servers {shape[1]}: a block has 1 test or more on 2 servers or "
+            f"more, and at most {longest} trials: no recorded restart is longer"
+        )
     print(
         f"{shape[0]} tests on {shape[1]} servers: noise of neighbours, by that of trials anywhere"
     )
@@ -48,6 +56,11 @@ def main() -> None:
         )
         print(f"  {name:12} {said}, {len(ratios)} benchmarks")
     json_file.write(arguments.json, "trial_order", tests=shape[0], servers=shape[1], found=found)
+
+
+def _refuse(reason: str) -> NoReturn:
+    print(reason, file=sys.stderr)
+    sys.exit(2)
 
 
 def gains(

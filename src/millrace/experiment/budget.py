@@ -20,8 +20,8 @@ from millrace.experiment.plan import chosen, expand
 from millrace.quantities import duration_in_words
 
 _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide
-# Of one client in slices: a start's noise is that of about a second of measuring, so rounds that
-# last as long as their preparation decide soonest; 25 of these fit where only five longer ones do.
+# Of one client in slices, where a start has as much noise as about a second of measuring. More
+# rounds hardly narrow an interval by what they tell about their spread.
 _ROUNDS = 25
 _LEAST_TIME_S, _LEAST_WARMUP_S = 2.0, 0.5
 _MOST_NAMED = 4

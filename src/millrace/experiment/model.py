@@ -87,8 +87,8 @@ class Experiment:
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
     ``slices``, the trials of a group and block are a round, wherever that measures what it should:
     their servers take turns every few milliseconds (see millrace.experiment.rounds). An experiment
-    that ``requires_slices`` is refused where that is not so. One has ``slices_if_cached`` where it
-    has none for want of ``cache_mode = "cached"`` alone.
+    that ``requires_slices`` is refused where that is not so. ``slices_if_cached`` is true
+    where ``cache_mode = "cached"`` alone is missing for them.
 
     ``combinations`` are the levels of the treatments that are measured, where these are not all
     combinations of the factors' levels. An ablation has them: its base, its candidate, and the
@@ -160,7 +160,7 @@ def nothing_compared(experiment: Experiment) -> str | None:
 
 
 def slices_possible(experiment: Experiment) -> str | None:
-    """Return a note for the user where slices only lack the word that tables are in memory."""
+    """Return a note for the user where `cache_mode = "cached"` alone is missing for slices."""
     if not experiment.slices_if_cached:
         return None
     return (

@@ -1,4 +1,4 @@
-"""Test that users are told where nothing but a word is missing for slices."""
+"""Test the note that `cache_mode = "cached"` would allow slices."""
 
 from __future__ import annotations
 
