@@ -20,6 +20,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from benchmarks.trial_noise import Pool
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
@@ -35,6 +36,7 @@ TREATMENTS = (2, 3, 4, 6, 9, 12)
 REPETITIONS = 10
 LAST_LOOK = 20
 EARLIER_BLOCKS = 5
+_DRAWS = 20_000
 WIDTHS_AT = (3, 4, 5, 6, 8, 12, 20)
 
 Array = NDArray[np.float64]
@@ -187,6 +189,24 @@ def measure_looks(known: Sequence[Pool], runs: int, noise: Unequal, shape: Shape
         spread=float(2 * rates[:, 0].std(ddof=1) / math.sqrt(runs)),
         own_ever_wrong=float(rates[:, 1].mean()),
     )
+
+
+def width_of_known_noise(known: Sequence[Pool], blocks: int, coverage: float) -> float:
+    """Return how wide intervals would be if the noise of each benchmark were known exactly.
+
+    It is a ratio of mean widths, as in ``Figures``: of intervals that have one width for each
+    benchmark and hold the truth with this coverage, to those of Student from their own blocks. That
+    is about the limit of what evidence about noise can gain.
+    """
+    source = np.random.default_rng(blocks)
+    quantile = float(stats.t.ppf(1 - ALPHA / 2, blocks - 1)) / math.sqrt(blocks)
+    wide = own = 0.0
+    for pool in known:
+        pairs = pool.draw(source, (_DRAWS, blocks, 2))
+        ratios = pairs[..., 1] - pairs[..., 0]
+        wide += float(np.quantile(np.abs(ratios.mean(axis=1)), coverage))
+        own += quantile * float(ratios.std(axis=1, ddof=1).mean())
+    return wide / own
 
 
 def _measured(known: Sequence[Pool], runs: int) -> Iterator[Figures]:

@@ -67,6 +67,13 @@ def main() -> None:
     print("\nEvidence shared in a run, against each comparison by itself")
     shared = list(shared_noise.shown(known, len(known) // (5 if arguments.quick else 1)))
     print("\nThe same for any number of looks")
+    known_noise = {
+        coverage: shared_noise.width_of_known_noise(known, FEWEST_BLOCKS, coverage)
+        for coverage in (0.93, 0.95)
+    }
+    for coverage, width in known_noise.items():
+        title = f"noise known exactly, {FEWEST_BLOCKS} blocks"
+        print(f"  {title}: width {width:.3f} for a coverage of {100 * coverage:.0f} %")
     looks = list(shared_noise.shown_looks(known, 30 if arguments.quick else 150))
     json_file.write(
         arguments.json,
@@ -76,6 +83,7 @@ def main() -> None:
         alpha=ALPHA,
         rates=[asdict(rate) for rate in rates],
         shared_noise=[asdict(figures) for figures in shared],
+        known_noise=known_noise,
         shared_looks=[asdict(figures) for figures in looks],
     )
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks import shared_noise as measured
-from benchmarks.trial_noise import DATA, pools
+from benchmarks.trial_noise import DATA, Pool, pools
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 from millrace.stats.shared_noise import Group, shared_ratios
 
@@ -289,3 +289,10 @@ def test_recorded_noise_is_held(unequal: measured.Unequal) -> None:
     assert 0.93 - 2 * found.coverage_spread <= found.coverage <= 0.985
     assert found.false_verdicts <= 0.05
     assert found.width <= 0.85
+
+
+def test_known_normal_noise_has_the_width_of_theory() -> None:
+    normal = Pool((np.random.default_rng(1).normal(0, 0.02, 100_000),))
+    mean_of_spreads = math.sqrt(math.pi / 4)  # of three values with a spread of 1
+    expected = NORMAL / (4.3027 * mean_of_spreads)
+    assert measured.width_of_known_noise([normal], 3, 0.95) == pytest.approx(expected, rel=0.02)
