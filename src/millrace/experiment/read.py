@@ -1,11 +1,8 @@
 """Read and check an experiment file: TOML in, ``Experiment`` out."""
 
-import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
@@ -13,6 +10,7 @@ from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
 from millrace.experiment.plan import with_slices
 from millrace.experiment.settings import CompleteSettings, Settings
+from millrace.experiment.toml_files import parse_toml, read_text
 from millrace.experiment.toml_positions import key_lines, line_of
 from millrace.experiment.validation import (
     INSTRUCTIONS,
@@ -38,6 +36,7 @@ from millrace.workloads.defaults import (
 AS_WRITTEN = "as written"
 _CACHE_MODE = "cache_mode"
 _REFERENCE = "docs/experiment-file.md describes every key"
+_EXAMPLE = "experiments/load-data.toml is one to copy"
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,10 @@ def read(
     Without ``scale``, the scale is the file's ``default_scale``, or ``laptop`` if the file has it,
     or its only scale. A file without scales is used as written. Raises ValidationError with every
     error of the file, at all scales, and UserError for a file that cannot be read or a scale that
-    the file lacks.
+    the file lacks. A workload that is a path is relative to the file's directory.
     """
-    return parse(_text(path), path, scale=scale, context=context, overrides=overrides)
+    text = read_text(path, "experiment file", example=_EXAMPLE)
+    return parse(text, path, scale=scale, context=context, overrides=overrides)
 
 
 def parse(
@@ -91,8 +91,8 @@ def parse(
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
     """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
-    document = _document(path, text)
-    checked, errors = check(document, context)
+    document = parse_toml(path, text, reference=_REFERENCE)
+    checked, errors = check(document, context, directory=path.parent)
     if errors.diagnostics:
         raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
     chosen = _scale(path, checked, scale)
@@ -206,37 +206,6 @@ def _refuse_counts(experiment: Experiment) -> None:
             line=line_of("collectors", key_lines(experiment.text)),
         )
         raise ValidationError(experiment.source, [mistake], hint=_REFERENCE)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise UserError(
-            f"there is no experiment file {path}", hint="experiments/load-data.toml is one to copy"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
-        ) from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _document(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = re.search(r"\(at (?:line (\d+), column (\d+)|end of document)\)", str(error))
-        message = str(error).split(" (at ")[0]
-        line = int(place[1]) if place and place[1] else text.count("\n") + 1
-        column = f"column {place[2]}" if place and place[2] else "end of the file"
-        diagnostic = Diagnostic(column, f"not TOML: {message}", line=line)
-        raise ValidationError(str(path), [diagnostic], hint=_REFERENCE) from None
-    except (ValueError, RecursionError):  # the nesting at which Python's own parser fails
-        raise UserError(
-            f"{path} has a number of thousands of digits, or is nested too deeply", hint=_REFERENCE
-        ) from None
 
 
 def _placed(errors: Diagnostics, text: str) -> list[Diagnostic]:

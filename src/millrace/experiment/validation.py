@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from millrace import workloads
@@ -25,6 +26,7 @@ from millrace.experiment.settings import (
     require_complete,
     with_default_parameters,
 )
+from millrace.experiment.workload_file import is_file, read_workload_file
 from millrace.levels import Level
 from millrace.tls import InvalidTls, Tls, tls_settings
 from millrace.workloads import Workload
@@ -112,14 +114,20 @@ class Checked:
         )
 
 
-def check(document: Table, context: ValidationContext) -> tuple[Checked, Diagnostics]:
-    """Check a parsed file at all its scales, not only at the requested one."""
+def check(
+    document: Table, context: ValidationContext, *, directory: Path
+) -> tuple[Checked, Diagnostics]:
+    """Check a parsed file at all its scales, not only at the requested one.
+
+    ``directory`` is the file's own. Raise UserError or ValidationError for a workload file that it
+    names and that cannot be read or has mistakes.
+    """
     errors = Diagnostics()
     for key in document.keys() & _REMOVED_KEYS:
         errors.add(key, CONCURRENT_REMOVED, 'design = "slices", or neither key')
     document = {key: of for key, of in document.items() if key not in _REMOVED_KEYS}
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
-    workload, definition = _workload(errors, document)
+    workload, definition = _workload(errors, document, directory)
     own = _own_configurations(errors, document, context)
     vocabulary = Vocabulary(
         servers=context.servers,
@@ -251,14 +259,19 @@ def _default_scale(
     return name
 
 
-def _workload(errors: Diagnostics, document: Table) -> tuple[Workload | None, Table]:
+def _workload(
+    errors: Diagnostics, document: Table, directory: Path
+) -> tuple[Workload | None, Table]:
     """Return the workload and its parameters; of the nearest one for an unknown name."""
     if "workload" not in document:
-        errors.add("workload", "is missing", f"one of {', '.join(workloads.names())}")
+        expected = f"a path such as ./shop.toml, or one of {', '.join(workloads.names())}"
+        errors.add("workload", "is missing", expected)
         return None, {}
     name = errors.text("workload", document["workload"])
     if name is None:
         return None, {}
+    if is_file(name):
+        return read_workload_file(directory / name)
     if name not in workloads.names():
         meant = workloads.of_test(name)
         if meant is not None:
@@ -268,8 +281,10 @@ def _workload(errors: Diagnostics, document: Table) -> tuple[Workload | None, Ta
                 f'workload = "{meant}", and test = ["{name}"] in [factors]',
             )
         else:
-            errors.unknown("workload", "workload", name, workloads.names())
             meant = nearest(name, workloads.names())
+            ours = ", ".join(workloads.names())
+            expected = f"one of {ours}; a file of your own is a path, such as ./{name}.toml"
+            errors.add("workload", f"there is no workload {name!r}", expected, meant)
         if meant is None:
             return None, {}
         name = meant

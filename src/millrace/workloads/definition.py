@@ -355,9 +355,15 @@ def parse_workload(definition: Definition) -> Workload:
     except pydantic.ValidationError as error:
         diagnostics = [
             Diagnostic(
-                where=".".join(str(part) for part in found["loc"]) or "the workload",
+                where=_place(found["loc"]) or "the workload",
                 message=found["msg"].removeprefix("Value error, "),
             )
             for found in error.errors(include_url=False)
         ]
         raise ValidationError(f"workload {definition.get('name', '?')}", diagnostics) from None
+
+
+def _place(keys: tuple[str | int, ...]) -> str:
+    """Return text such as ``phases[2].kind``."""
+    parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return "".join(parts).removeprefix(".")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.experiment.validation import ValidationContext
@@ -73,3 +76,10 @@ def read_text(
 def read_shipped(scale: str | None) -> Experiment:
     """Read experiments/load-data.toml."""
     return read(SHIPPED, scale=scale, context=CONTEXT)
+
+
+def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
+    """Return the mistakes for which an experiment file is refused."""
+    with pytest.raises(ValidationError) as raised:
+        read_text(directory, text)
+    return list(raised.value.diagnostics)

@@ -10,12 +10,12 @@ import pytest
 
 from millrace import databases, workloads
 from millrace.campaign.inputs import configuration_of
-from millrace.errors import Diagnostic, ValidationError
+from millrace.errors import ValidationError
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
-from tests.unit.experiment.files import read_text
+from tests.unit.experiment.files import mistakes_of, read_text
 from tests.unit.workloads.small import driving
 
 FILE = """\
@@ -49,12 +49,6 @@ def _a_small_workload(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_lines(*lines: str) -> str:
     return FILE.replace("\n[compare]", "\n".join((*lines, "", "[compare]")))
-
-
-def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
-    with pytest.raises(ValidationError) as raised:
-        read_text(directory, text)
-    return list(raised.value.diagnostics)
 
 
 def test_background_clients_need_an_end_by_time(tmp_path: Path) -> None:

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from millrace.campaign.run_records import experiment_spec
-from millrace.errors import Diagnostic, UserError, ValidationError
+from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
-from tests.unit.experiment.files import CONTEXT, SHIPPED, SMALL, read_shipped, read_text
-
-
-def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
-    with pytest.raises(ValidationError) as raised:
-        read_text(directory, text)
-    return list(raised.value.diagnostics)
+from tests.unit.experiment.files import (
+    CONTEXT,
+    SHIPPED,
+    SMALL,
+    mistakes_of,
+    read_shipped,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             {"sequence": ["point", "one", "point"]},
             "sequence: a test is there twice",
         ),
-        ({"checks": [{**CHECK, "name": "Sums"}]}, "checks.0.name"),
+        ({"checks": [{**CHECK, "name": "Sums"}]}, "checks[0].name"),
     ],
 )
 def test_a_definition_that_contradicts_itself_is_refused(

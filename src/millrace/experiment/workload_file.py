@@ -1,0 +1,60 @@
+"""Read the workload that an experiment names: one that millrace ships, or a file of the user's."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from millrace import workloads
+from millrace.errors import Diagnostic, ValidationError
+from millrace.experiment.diagnostics import Diagnostics, Table, shown
+from millrace.experiment.toml_files import parse_toml, read_text
+from millrace.experiment.toml_positions import key_lines, line_of
+from millrace.workloads import Workload
+
+REFERENCE = "docs/workloads.md describes every key"
+_SUFFIX = ".toml"
+_TABLES = ("factors", "parameters", "tables", "generators", "statements", "tests", "metrics")
+
+
+def is_file(named: str) -> bool:
+    """Return whether an experiment's ``workload`` is a path: it has a slash or ends in .toml."""
+    return "/" in named or named.endswith(_SUFFIX)
+
+
+def read_workload_file(path: Path) -> tuple[Workload, Table]:
+    """Return the workload in the file at ``path``, checked, and its complete definition.
+
+    Raise UserError for a file that cannot be read, ValidationError with every mistake in it.
+    """
+    text = read_text(
+        path, "workload file", example="a path is relative to the experiment file's directory"
+    )
+    written = parse_toml(path, text, reference=REFERENCE)
+    found = _outline_mistakes(written)
+    if not found:
+        try:
+            definition = workloads.completed(written)
+            return workloads.parse_workload(definition), definition
+        except ValidationError as error:
+            found = error.diagnostics
+    lines = key_lines(text)
+    raise ValidationError(str(path), [_placed(each, lines) for each in found], hint=REFERENCE)
+
+
+def _outline_mistakes(written: Table) -> tuple[Diagnostic, ...]:
+    """Return the mistakes in what has to be tables and lists of tables."""
+    errors = Diagnostics()
+    for key in (key for key in _TABLES if key in written):
+        for name, each in errors.table(key, written[key]).items():
+            errors.table(f"{key}.{name}", each)
+    for key in ("phases", "checks"):
+        listed = written.get(key, [])
+        if not isinstance(listed, list):
+            errors.add(key, f"{shown(listed)} is not a list of tables", f"tables [[{key}]]")
+            continue
+        for number, each in enumerate(listed):
+            errors.table(f"{key}[{number}]", each)
+    return tuple(errors.diagnostics)
+
+
+def _placed(diagnostic: Diagnostic, lines: dict[str, int]) -> Diagnostic:
+    return replace(diagnostic, line=line_of(diagnostic.where, lines))
