@@ -106,7 +106,8 @@ def test_files_are_those_of_their_parser(example: Example) -> None:
     attached = list(document.get("tls", {}))
     if attached:
         document = merged(document, {"factors": {"server": ["mysql-5.6.24", *attached]}})
-    _, found = check(merged(base, document), around(*servers, *attached, attached=attached))
+    context = around(*servers, *attached, attached=attached)
+    _, found = check(merged(base, document), context, directory=example.page.parent)
     assert [f"{each.where}: {each.message}" for each in found.diagnostics] == []
 
 
