@@ -27,6 +27,7 @@ import pytest
 from millrace import databases
 from millrace.databases.base import (
     Family,
+    FileOptions,
     LogPatterns,
     PendingSample,
     PoolStatus,
@@ -157,6 +158,11 @@ class _Options:
     init_options: frozenset[str] = frozenset()
     runtime_only = ("*",)
     replacements: tuple[Replacement, ...] = ()
+    file_groups = ("server",)
+    own_files: frozenset[str] = frozenset()
+    memory: frozenset[str] = frozenset()
+    needs_others: tuple[str, ...] = ()
+    read_only: frozenset[str] = frozenset()
     listing_arguments = ("--list-options",)
     value_refused = "refused"
 
@@ -172,6 +178,9 @@ class _Options:
     def parse_listing(self, text: str) -> KnownOptions:
         listed = dict(line.split("=", 1) for line in text.splitlines())
         return KnownOptions(frozenset(listed), listed)
+
+    def parse_file(self, text: str) -> FileOptions:
+        return FileOptions((), (), ())
 
     def log_bytes(self, configuration: Configuration, version: str) -> int:
         return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
-from millrace.app.experiments import within_limit
+from millrace.app.experiments import option_file_notes, within_limit
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
@@ -59,7 +59,7 @@ def run(
         wanted = experiment
         experiment = fitted(wanted) if fresh else within_limit(store, wanted)
         selection = select_run(store, experiment, caller, fresh=fresh)
-        for note in notes(wanted, experiment):
+        for note in (*option_file_notes(experiment), *notes(wanted, experiment)):
             caller.on_event(Notice(note))
         if selection.is_new and (possible := slices_possible(experiment)) is not None:
             caller.on_event(Notice(possible))

@@ -1,5 +1,6 @@
 """Read and plan experiments on this host."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.experiment.plan import digest, expand, seed_of
-from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.experiment.read import NO_OVERRIDES, Overrides, read, read_configurations
 from millrace.experiment.validation import ValidationContext
 from millrace.host import facts
 from millrace.servers import catalogue, configurations, install
@@ -31,6 +32,7 @@ def validation_context() -> ValidationContext:
         servers=[listing.name for listing in listings],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
+        definition_of_option_file=configurations.definition_of_option_file,
         check_option=configurations.check_varied_option,
         studies=study_names(),
         collectors=CHOOSABLE,
@@ -44,6 +46,20 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment file and check it against the servers and configurations of this host."""
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
+
+
+def configurations_in(path: Path) -> Mapping[str, configurations.Definition]:
+    """Return the configurations that an experiment file defines, whatever else it says."""
+    return read_configurations(path, validation_context())
+
+
+def option_file_notes(experiment: Experiment) -> list[str]:
+    """Return the notes on option files: what was left out of each, and why."""
+    return [
+        note
+        for name, definition in experiment.configurations.items()
+        for note in configurations.notes_on(name, definition.to_json())
+    ]
 
 
 def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
@@ -69,8 +85,8 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
 class PlannedRun:
     """A plan, its estimate, and the changes that it would show, where an earlier run tells.
 
-    ``notes`` say where its trials are shorter than those of the experiment, or tests are missing,
-    and where it could have slices.
+    ``notes`` say what was left out of option files, where its trials are shorter than those of the
+    experiment, or tests are missing, and where it could have slices.
     """
 
     plan: Plan
@@ -97,7 +113,7 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
-    notes = budget.notes(experiment, fitted)
+    notes = [*option_file_notes(experiment), *budget.notes(experiment, fitted)]
     if (possible := slices_possible(experiment)) is not None:
         notes.append(possible)
     return PlannedRun(expanded, forecast, visible, notes)

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 from millrace import databases
+from millrace.app.experiments import configurations_in
+from millrace.errors import UserError, did_you_mean
+from millrace.experiment.toml_files import read_text
 from millrace.model.servers import AttachedServer, FittedOptions, Server
 from millrace.servers import configurations, options
 from millrace.servers.attached import AttachedInstance
@@ -14,6 +18,9 @@ from millrace.servers.instances import lifecycle
 _INITIALISE_LIMIT_S = 180.0
 _START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 60.0
+
+_OPTION_FILES = (".cnf", ".ini", ".conf")
+_FORMS = "name an option file by its path (./my.cnf), one of an experiment as FILE.toml:NAME"
 
 
 @dataclass(frozen=True)
@@ -32,9 +39,52 @@ class InspectedConfig:
     host_variables: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class FoundConfiguration:
+    """A configuration by name, and the definitions of it and its layers."""
+
+    name: str
+    definitions: Mapping[str, configurations.Definition]
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what was left out of its option files, and why."""
+        layers = configurations.lineage(self.name, self.definitions)
+        return [
+            note
+            for each in layers
+            for note in configurations.notes_on(each, self.definitions[each])
+        ]
+
+
+def find_configuration(named: str) -> FoundConfiguration:
+    """Find a configuration: a shipped one, ``EXPERIMENT.toml:NAME``, or an option file's path.
+
+    Raise UserError for an unknown name and a file that cannot be read, ValidationError for one with
+    mistakes.
+    """
+    shipped = configurations.load_builtin()
+    file, colon, name = named.rpartition(":")
+    if colon and file.endswith(".toml"):
+        definitions = {**shipped, **configurations_in(Path(file))}
+        configurations.lineage(name, definitions)
+        return FoundConfiguration(name, definitions)
+    if "/" in named or named.endswith(_OPTION_FILES):
+        path = Path(named)
+        text = read_text(path, "option file", example=_FORMS)
+        definition = configurations.definition_of_option_file(text, named)
+        return FoundConfiguration(named, {**shipped, named: definition})
+    if named not in shipped:
+        raise UserError(
+            f"there is no configuration {named!r}{did_you_mean(named, shipped)}",
+            hint=f"use one of: {', '.join(sorted(shipped))}; {_FORMS}",
+        )
+    return FoundConfiguration(named, shipped)
+
+
 def inspect_config(
     server: Server,
-    configuration: str,
+    configuration: FoundConfiguration,
     *,
     data_bytes: int,
 ) -> InspectedConfig:
@@ -43,10 +93,10 @@ def inspect_config(
     Raise UserError for options that the server does not know, TrialFailed when it does not start.
     """
     wanted = configurations.resolve(
-        configuration,
+        configuration.name,
         family=server.family,
         version=None if isinstance(server, AttachedServer) else server.version,
-        definitions=configurations.load_builtin(),
+        definitions=configuration.definitions,
         data_bytes=data_bytes,
         host_memory_bytes=psutil.virtual_memory().total,
     )
@@ -62,7 +112,7 @@ def inspect_config(
             instance.stop(_STOP_LIMIT_S)
     return InspectedConfig(
         server=server.name,
-        configuration=configuration,
+        configuration=configuration.name,
         version_reported=version,
         fitted=fitted,
         effective=effective,

@@ -9,7 +9,12 @@ from rich.markup import escape
 
 from millrace.analysis import variables
 from millrace.analysis.variables import Mismatch, VariablesDiff
-from millrace.app.inspect_config import InspectedConfig, inspect_config
+from millrace.app.inspect_config import (
+    FoundConfiguration,
+    InspectedConfig,
+    find_configuration,
+    inspect_config,
+)
 from millrace.app.servers import exclusive_host
 from millrace.cli.console import err, out, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
@@ -65,11 +70,15 @@ def list_(as_json: bool) -> None:
 
 @command.command()
 @click.argument("server")
-@click.argument("config")
+@click.argument("config", metavar="CONFIG")
 @_data_option
 @_json_option
 def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
-    """Show what CONFIG asks of SERVER, and what the server has when it runs with it."""
+    """Show what CONFIG asks of SERVER, and what the server has when it runs with it.
+
+    CONFIG is the name of a shipped configuration, FILE.toml:NAME for one of an experiment, or the
+    path of an option file such as ./my.cnf.
+    """
     wanted, own = _parse_side(f"{server}:{config}"), _parse_side(server)
     with Listener() as listener, exclusive_host("config show", listener):
         asked = _inspect(wanted, data_bytes)
@@ -99,7 +108,8 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
 def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     """Compare the effective variables of two servers: only in A, only in B, different.
 
-    Both are started and asked. Paths, ports and host names, which always differ, are left out.
+    Both are started and asked. Paths, ports and host names, which always differ, are left out. A
+    CONFIG is a shipped name, FILE.toml:NAME, or the path of an option file.
     """
     sides = [_parse_side(side) for side in (a, b)]
     with Listener() as listener, exclusive_host("config diff", listener):
@@ -114,17 +124,18 @@ def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     _print_groups(differences, _side_name(of_a), _side_name(of_b))
 
 
-def _parse_side(side: str) -> tuple[Server, str]:
+def _parse_side(side: str) -> tuple[Server, FoundConfiguration]:
     """Return the server and configuration of ``SERVER[:CONFIG]``; UserError for a wrong name."""
     server, _, config = side.partition(":")
-    config = config or _DEFAULT
-    configurations.lineage(config, configurations.load_builtin())
-    return install.find(server), config
+    found = find_configuration(config or _DEFAULT)
+    return install.find(server), found
 
 
-def _inspect(side: tuple[Server, str], data_bytes: int) -> InspectedConfig:
+def _inspect(side: tuple[Server, FoundConfiguration], data_bytes: int) -> InspectedConfig:
     server, config = side
-    err.print(f"querying {server.name}:{config}")
+    err.print(f"querying {server.name}:{config.name}")
+    for note in config.notes:
+        err.print(f"note: {note}")
     return inspect_config(server, config, data_bytes=data_bytes)
 
 

@@ -20,6 +20,7 @@ from millrace.databases.packaging import Packaging
 from millrace.databases.replication import Replication
 from millrace.databases.table_checks import KeptTable
 from millrace.databases.table_formats import TableFormats
+from millrace.errors import Diagnostic
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.servers import Configuration, KnownOptions, Option, Server
 from millrace.model.steady_limits import SteadyLimits
@@ -48,6 +49,28 @@ class Replacement:
     loser: str
 
 
+@dataclass(frozen=True)
+class FileOption:
+    """An option in a file: its group in lower case, name as written, and line (from 1).
+
+    ``value`` is None where the line has no ``=``.
+    """
+
+    group: str
+    name: str
+    value: str | None
+    line: int
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """The content of an option file; ``includes`` name other files, by line."""
+
+    options: tuple[FileOption, ...]
+    includes: tuple[tuple[int, str], ...]
+    mistakes: tuple[Diagnostic, ...]
+
+
 class Options(Protocol):
     """A family's options: their spelling, their names (with underscores) and their effects."""
 
@@ -66,6 +89,29 @@ class Options(Protocol):
     @property
     def replacements(self) -> tuple[Replacement, ...]:
         """The pairs of options of which a server ignores one."""
+
+    @property
+    def file_groups(self) -> tuple[str, ...]:
+        """The groups of an option file that servers read; ``{series}`` stands for 8.0, 10.11."""
+
+    @property
+    def own_files(self) -> frozenset[str]:
+        """The options that name a file which the server makes; a file name alone is local."""
+
+    @property
+    def memory(self) -> frozenset[str]:
+        """The options that are the size of a block of memory."""
+
+    @property
+    def needs_others(self) -> tuple[str, ...]:
+        """Names or shell patterns of options that only several servers together can have."""
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """The options that keep tables from being loaded."""
+
+    def parse_file(self, text: str) -> FileOptions:
+        """Return the content of an option file."""
 
     @property
     def listing_arguments(self) -> tuple[str, ...]:

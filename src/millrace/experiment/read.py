@@ -19,6 +19,7 @@ from millrace.experiment.validation import (
     Design,
     ValidationContext,
     check,
+    own_configurations,
 )
 from millrace.levels import CLIENTS, Level, level_named, levels_text
 from millrace.model.run_spec import BLOCKS_IN_TIME, ConfigurationDefinition
@@ -80,6 +81,20 @@ def read(
     """
     text = read_text(path, "experiment file", example=_EXAMPLE)
     return parse(text, path, scale=scale, context=context, overrides=overrides)
+
+
+def read_configurations(path: Path, context: ValidationContext) -> Definitions:
+    """Return the configurations that an experiment file defines, without its other parts.
+
+    Raise UserError for a file that cannot be read, ValidationError for mistakes in them.
+    """
+    text = read_text(path, "experiment file", example=_EXAMPLE)
+    document = parse_toml(path, text, reference=_REFERENCE)
+    errors = Diagnostics()
+    found = own_configurations(errors, document, context, path.parent)
+    if errors.diagnostics:
+        raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
+    return found
 
 
 def parse(

@@ -26,6 +26,7 @@ from millrace.experiment.settings import (
     require_complete,
     with_default_parameters,
 )
+from millrace.experiment.toml_files import read_text
 from millrace.experiment.workload_file import is_file, read_workload_file
 from millrace.levels import Level
 from millrace.tls import InvalidTls, Tls, tls_settings
@@ -55,6 +56,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
 _NEWEST_RUN = "latest"  # the words that commands accept as a run's id
 
+_OPTION_FILE = "its path is relative to the experiment file's directory"
+
 Definitions = Mapping[str, Table]
 
 
@@ -63,7 +66,8 @@ class ValidationContext:
     """The names that an experiment may refer to outside its file.
 
     ``configurations`` are the shipped ones; ``check_configurations`` checks those defined in the
-    file (definitions, known ones), ``check_option`` a varied option (place, name, level).
+    file (definitions, known ones), ``definition_of_option_file`` makes one of an option file (text,
+    its name), ``check_option`` a varied option (place, name, level).
     ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
     their newest server, ``attached`` are servers that millrace does not start.
     """
@@ -71,6 +75,7 @@ class ValidationContext:
     servers: Collection[str]
     configurations: Definitions
     check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
+    definition_of_option_file: Callable[[str, str], Table]
     check_option: OptionCheck
     studies: Collection[str] = ()
     collectors: Collection[str] = ()
@@ -128,7 +133,7 @@ def check(
     document = {key: of for key, of in document.items() if key not in _REMOVED_KEYS}
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(errors, document, directory)
-    own = _own_configurations(errors, document, context)
+    own = own_configurations(errors, document, context, directory)
     vocabulary = Vocabulary(
         servers=context.servers,
         configurations={*context.configurations, *own},
@@ -292,9 +297,14 @@ def _workload(
     return workloads.parse_workload(definition), definition
 
 
-def _own_configurations(
-    errors: Diagnostics, document: Table, context: ValidationContext
+def own_configurations(
+    errors: Diagnostics, document: Table, context: ValidationContext, directory: Path
 ) -> Definitions:
+    """Return the configurations of a file, each option file as a layer of its own below.
+
+    ``directory`` is where paths of option files start. Raise UserError or ValidationError for an
+    option file that cannot be read.
+    """
     raw = errors.table("configurations", document.get("configurations", {}))
     own = {
         name: errors.table(f"configurations.{name}", definition) for name, definition in raw.items()
@@ -308,7 +318,20 @@ def _own_configurations(
             )
     for diagnostic in context.check_configurations(own, context.configurations):
         errors.include(diagnostic)
-    return own
+    layered: dict[str, Table] = {}
+    for name, definition in own.items():
+        file = definition.get("file")
+        if not isinstance(file, str):
+            layered[name] = definition
+            continue
+        path = directory / file
+        text = read_text(path, "option file", example=_OPTION_FILE)
+        below = f"{name}, {file}"
+        lowest = {key: definition[key] for key in ("extends",) if key in definition}
+        layered[below] = {**context.definition_of_option_file(text, str(path)), **lowest}
+        own_keys = {key: value for key, value in definition.items() if key != "file"}
+        layered[name] = {**own_keys, "extends": below}
+    return layered
 
 
 def _compare(

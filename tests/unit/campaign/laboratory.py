@@ -204,6 +204,7 @@ def plan_of(directory: Path, text: str) -> Plan:
         servers=[row.name for row in install.list_servers()],
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
+        definition_of_option_file=configurations.definition_of_option_file,
         check_option=configurations.check_varied_option,
         attached=("theirs",),
     )

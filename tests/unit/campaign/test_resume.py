@@ -132,6 +132,7 @@ class Command:
             servers=["a", "b", "c"],
             configurations=configurations.load_builtin(),
             check_configurations=configurations.check,
+            definition_of_option_file=configurations.definition_of_option_file,
             check_option=configurations.check_varied_option,
         )
         return read(file, scale=None, context=context, overrides=overrides)

@@ -25,6 +25,7 @@ CONTEXT = ValidationContext(
     ),
     configurations=configurations.load_builtin(),
     check_configurations=configurations.check,
+    definition_of_option_file=configurations.definition_of_option_file,
     check_option=configurations.check_varied_option,
     studies=("S1", "S2"),
     collectors=("threads", "disk"),

@@ -39,6 +39,7 @@ def shipped(path: Path, scale: str) -> Experiment:
         servers=tuple(catalogue.entries()),
         configurations=configurations.load_builtin(),
         check_configurations=configurations.check,
+        definition_of_option_file=configurations.definition_of_option_file,
         check_option=configurations.check_varied_option,
         studies=study_names(),
         collectors=CHOOSABLE,

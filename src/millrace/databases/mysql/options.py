@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millrace.databases.base import Replacement, version_key
+from millrace.databases.base import FileOptions, Replacement, version_key
+from millrace.databases.mysql.option_file import parse_option_file
 from millrace.model.servers import Configuration, KnownOptions, Option, option_name
 from millrace.quantities import parse_size
 
@@ -33,6 +34,11 @@ class MysqlOptions:
     replacements: tuple[Replacement, ...]
     has_one_log_file_since: tuple[int, ...] | None
     keeps_binary_log_since: tuple[int, ...] | None
+    file_groups: tuple[str, ...]
+    own_files: frozenset[str]
+    memory: frozenset[str]
+    needs_others: tuple[str, ...]
+    read_only: frozenset[str]
     listing_arguments: tuple[str, ...] = ("--verbose", "--help")
     value_refused: str = "Error while setting value"
 
@@ -60,6 +66,9 @@ class MysqlOptions:
             if row[2] != "(No default value)":
                 defaults[option_name(row[1])] = row[2] or ""
         return KnownOptions(frozenset(names), defaults)
+
+    def parse_file(self, text: str) -> FileOptions:
+        return parse_option_file(text)
 
     def log_bytes(self, configuration: Configuration, version: str) -> int:
         values = {option.name: option.value or "" for option in configuration.options}

@@ -4,6 +4,7 @@ The format, in a shipped file or under ``[configurations.NAME]`` of an experimen
 
     title = "..."
     extends = "default"            # the configuration that it extends
+    file = "my.cnf"                # an option file, below what follows (option_file.py)
 
     [options]                      # an error where a server does not know one of them
     max_connections = 500          # text, number, or true for a bare flag (--skip-name-resolve)
@@ -23,8 +24,10 @@ The format, in a shipped file or under ``[configurations.NAME]`` of an experimen
 """
 
 from millrace.servers.configurations.check import check, check_varied_option
+from millrace.servers.configurations.option_file import definition_of_option_file, notes_on
 from millrace.servers.configurations.resolve import (
     VARIED,
+    Definition,
     laid_over,
     lineage,
     load_builtin,
@@ -33,6 +36,6 @@ from millrace.servers.configurations.resolve import (
 )
 
 __all__ = [
-    "VARIED", "check", "check_varied_option", "laid_over", "lineage", "load_builtin", "resolve",
-    "scaled",
+    "VARIED", "Definition", "check", "check_varied_option", "definition_of_option_file",
+    "laid_over", "lineage", "load_builtin", "notes_on", "resolve", "scaled",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ FAMILIES = databases.names()
 VERSION = re.compile(r"\d+(\.\d+)*")
 
 _SECTIONS = ("options", "optional")
-_TOP_KEYS = ("title", "extends", *_SECTIONS, *FAMILIES, "when")
+_TOP_KEYS = ("title", "extends", "file", *_SECTIONS, *FAMILIES, "when")
 _WHEN_KEYS = ("family", "from", "below", "why", *_SECTIONS, "without")
 _SIZE_KEYS = ("published", "per_data_byte", "minimum", "host_memory_share")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -40,7 +40,7 @@ def check(
 
 def _definition(where: str, definition: Mapping[str, object]) -> Iterator[Diagnostic]:
     yield from _unknown(where, definition, _TOP_KEYS)
-    for key in ("title", "extends"):
+    for key in ("title", "extends", "file"):
         if key in definition and not isinstance(definition[key], str):
             yield Diagnostic(f"{where}.{key}", "is not text", "text in quotes")
     yield from _sections(where, definition)

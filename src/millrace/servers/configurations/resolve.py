@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import NotRequired, TypedDict, cast
 
-from millrace.databases.base import version_key
+from millrace import databases
+from millrace.databases.base import Options, version_key
 from millrace.errors import UserError, did_you_mean
 from millrace.levels import Level
 from millrace.model.servers import Configuration, LeftOut, Option, option_name
-from millrace.quantities import exact_size, parse_size
+from millrace.quantities import exact_size, parse_size, readable_size
 from millrace.servers.configurations.check import about
+from millrace.servers.configurations.option_file import LEFT_OUT, local_value
 
 # The layer of options that an experiment varies.
 VARIED = "factor"
@@ -45,6 +47,8 @@ class _Tables(TypedDict, total=False):
     optional: Mapping[str, Level | SizeRule]
     without: Sequence[str]
 
+
+_LeftOut = Mapping[str, Mapping[str, str]]
 
 _When = TypedDict(
     "_When", {"family": str, "why": str, "from": NotRequired[str], "below": NotRequired[str]}
@@ -100,7 +104,23 @@ def resolve(
     for layer in lineage(name, definitions):
         for section in _sections(layer, definitions[layer], family, version):
             _lay(draft, section, data_bytes, host_memory_bytes)
+        for option, left in cast(_LeftOut, definitions[layer].get(LEFT_OUT, {})).items():
+            dropped = Option(option, left["value"], optional=True, layer=layer)
+            draft.left_out.setdefault(about(option), LeftOut(dropped, left["why"]))
+    _leave_out_what_exceeds(draft, databases.get(family).options, host_memory_bytes)
     return Configuration(name, tuple(draft.options.values()), tuple(draft.left_out.values()))
+
+
+def _leave_out_what_exceeds(draft: _Draft, rules: Options, host_memory_bytes: int) -> None:
+    """Leave out optional blocks of memory that are larger than the memory of this host."""
+    for key, option in list(draft.options.items()):
+        if not option.optional or rules.memory.isdisjoint(rules.forms(option.name)):
+            continue
+        size = _bytes_of(option.value)
+        if size is not None and size > host_memory_bytes:
+            has = readable_size(host_memory_bytes)
+            reason = f"{option.value} is more than the {has} of this host that the server may have"
+            draft.left_out[key] = LeftOut(draft.options.pop(key), reason)
 
 
 def laid_over(
@@ -121,11 +141,19 @@ def laid_over(
         left_out.pop(name, None)
         options[name] = Option(
             name=f"skip_{name}" if level is False else name,
-            value=None if isinstance(level, bool) else str(level),
+            value=None if isinstance(level, bool) else local_value(name, str(level)),
             optional=optional,
             layer=layer,
         )
     return Configuration(configuration.name, tuple(options.values()), tuple(left_out.values()))
+
+
+def _bytes_of(value: str | None) -> int | None:
+    """Return the bytes of a size, None for what is not one."""
+    try:
+        return parse_size(value or "")
+    except ValueError:
+        return None
 
 
 def _sections(
@@ -156,7 +184,7 @@ def _lay(draft: _Draft, section: _Section, data_bytes: int, host_memory_bytes: i
                     value, data_bytes=data_bytes, host_memory_bytes=host_memory_bytes
                 )
             else:
-                text = None if value is True else str(value)
+                text = None if value is True else local_value(name, str(value))
             option = Option(option_name(name), text, kind == "optional", section.label)
             draft.options[about(name)] = option
             draft.left_out.pop(about(name), None)

@@ -1,0 +1,177 @@
+"""Make a configuration of an option file, such as a my.cnf, that was written for another host.
+
+Every option is optional, so that a server which does not know it goes without. What cannot be true
+of an instance on this host is left out, with the reason: what millrace sets, other hosts' paths,
+what needs a cluster. Of files that the server makes, such as its logs, the name stays.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from millrace import databases
+from millrace.databases.base import FileOption, Options
+from millrace.errors import ValidationError
+from millrace.model.servers import option_name
+from millrace.servers.configurations.check import FAMILIES, about
+
+LEFT_OUT = "left_out"
+"""The key of a definition for what was left out of the file: its value, and why, by option."""
+
+_SERIES = r"(\d{1,3})\.(\d{1,3})"
+_PATH = re.compile(r"/|\\\\|[A-Za-z]:[\\/]")
+_REFERENCE = "docs/experiment-file.md describes option files"
+_LONGEST_VALUE = 500
+
+_Section = tuple[str | None, str | None]
+"""A family (None: all), and a series such as 8.0 (None: all)."""
+
+
+@dataclass
+class _Draft:
+    """The options that count, by section; a later line replaces an earlier one in all sections."""
+
+    sections: dict[_Section, dict[str, str | bool]] = field(default_factory=dict)
+    left_out: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def put(self, section: _Section, name: str, value: str | bool) -> None:
+        for other, options in self.sections.items():
+            if _covers(section, other):
+                for written in [each for each in options if about(each) == about(name)]:
+                    del options[written]
+        self.sections.setdefault(section, {})[name] = value
+
+
+def definition_of_option_file(text: str, source: str) -> dict[str, Any]:
+    """Return the definition of the configuration in an option file's text.
+
+    ``source`` names the file. Raise ValidationError with every line that cannot be read.
+    """
+    read = {family: databases.get(family).options.parse_file(text) for family in FAMILIES}
+    draft = _Draft()
+    includes: dict[int, str] = {}
+    for found in read.values():
+        if found.mistakes:
+            raise ValidationError(source, found.mistakes, hint=_REFERENCE)
+        includes |= found.includes
+    groups: dict[FileOption, list[_Section]] = {}
+    for family, found in read.items():
+        for option in found.options:
+            for section in _sections_of(databases.get(family).options, family, option.group):
+                groups.setdefault(option, []).append(section)
+    for option in sorted(groups, key=lambda each: each.line):
+        _put(draft, option, _joined(groups[option]))
+    for line, include in includes.items():
+        draft.left_out[include] = {
+            "value": "",
+            "why": f"line {line} is not followed; put the options of that file into this one",
+        }
+    return {"title": source, **_tables(draft), LEFT_OUT: draft.left_out}
+
+
+def notes_on(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note for each reason for which options of an option file were left out."""
+    reasons: dict[str, list[str]] = {}
+    for option, left in definition.get(LEFT_OUT, {}).items():
+        reasons.setdefault(left["why"], []).append(option)
+    for why, options in reasons.items():
+        yield f"configuration {name}: left out {', '.join(options)}: {why}"
+
+
+def local_value(name: str, value: str | None) -> str | None:
+    """Return an option's value without the directories of a file that the server makes.
+
+    None, a bare flag, where a directory alone is named.
+    """
+    if value is None or not any(_matches(rules.own_files, rules, name) for rules in _rules()):
+        return value
+    return re.split(r"[\\/]", value)[-1] or None
+
+
+def _sections_of(rules: Options, family: str, group: str) -> Iterator[_Section]:
+    for pattern in rules.file_groups:
+        before, series, _ = pattern.partition("{series}")
+        if not series and group == pattern:
+            yield family, None
+        elif series and (found := re.fullmatch(re.escape(before) + _SERIES, group)):
+            yield family, f"{found[1]}.{found[2]}"
+
+
+def _joined(sections: list[_Section]) -> list[_Section]:
+    """Return one section for all families where every one of them reads a group."""
+    families = {family for family, _ in sections}
+    series = sections[0][1]
+    return [(None, None)] if series is None and families == set(FAMILIES) else sections
+
+
+def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
+    name = option_name(option.name)
+    why = _why_left_out(name, option.value)
+    if why is not None:
+        shown = (option.value or "")[:_LONGEST_VALUE]
+        draft.left_out[name] = {"value": shown, "why": why}
+        return
+    draft.left_out.pop(name, None)
+    value = local_value(name, option.value)
+    for section in sections:
+        draft.put(section, name, True if value is None else value)
+
+
+def _why_left_out(name: str, value: str | None) -> str | None:
+    """Return why an option cannot be true of an instance here; None where it can."""
+    reasons = (why for rules in _rules() for why in _reasons(rules, rules.forms(name), value or ""))
+    return next(reasons, None)
+
+
+def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str]:
+    if rules.administrative.intersection(forms):
+        yield "millrace sets this for each instance"
+    if any(fnmatchcase(form, each) for form in forms for each in rules.needs_others):
+        yield "it needs a cluster, and millrace runs one server"
+    if rules.read_only.intersection(forms):
+        yield "no table could be loaded"
+    if len(value) > _LONGEST_VALUE:
+        yield f"its value is longer than {_LONGEST_VALUE} characters"
+    if not value.isprintable():
+        yield "its value has control characters"
+    if _PATH.match(value) and not rules.own_files.intersection(forms):
+        yield "a path of the host that the file was written for"
+
+
+def _covers(section: _Section, other: _Section) -> bool:
+    """Return whether a line of ``section`` counts wherever one of ``other`` does."""
+    return all(mine is None or mine == its for mine, its in zip(section, other, strict=True))
+
+
+def _tables(draft: _Draft) -> dict[str, Any]:
+    tables: dict[str, Any] = {}
+    whens = []
+    for (family, series), options in draft.sections.items():
+        if not options:
+            continue
+        if series is not None:
+            major, minor = series.split(".")
+            whens.append(
+                {
+                    "family": family,
+                    "from": series,
+                    "below": f"{major}.{int(minor) + 1}",
+                    "why": f"a group of the option file for {series}",
+                    "optional": options,
+                }
+            )
+        elif family is None:
+            tables["optional"] = options
+        else:
+            tables[family] = {"optional": options}
+    return {**tables, "when": whens} if whens else tables
+
+
+def _matches(names: frozenset[str], rules: Options, name: str) -> bool:
+    return not names.isdisjoint(rules.forms(name))
+
+
+def _rules() -> list[Options]:
+    return [databases.get(family).options for family in FAMILIES]

@@ -1,0 +1,139 @@
+"""Test configurations that are made of option files."""
+
+from typing import Any
+
+import pytest
+
+from millrace.errors import ValidationError
+from millrace.model.servers import Configuration
+from millrace.servers import configurations
+
+GIB = 1 << 30
+MY_CNF = """\
+[client]
+port = 3306
+[mysqld]
+user            = mysql
+port            = 3306
+datadir         = /var/lib/mysql
+socket          = /run/mysqld/mysqld.sock
+pid-file        = /run/mysqld/mysqld.pid
+log_error       = /var/log/mysql/error.log
+skip-name-resolve
+log_bin         = /var/lib/mysql/mysql-bin
+slow_query_log_file = /var/lib/mysql/slow.log
+innodb_buffer_pool_size = 90G
+max_connections = 4000   # peak
+ssl-ca = /etc/mysql/ca.pem
+wsrep_on = ON
+super_read_only = 1
+[mysqld-8.0]
+max_connections = 80
+[mysqld-5.7]
+max_connections = 57
+[mariadb]
+max_connections = 5000
+[mariadb-10.11]
+thread_handling = pool-of-threads
+[mysqld_safe]
+nice = 5
+"""
+
+
+def resolve(server: str, text: str = MY_CNF, *, memory: int = 24 * GIB) -> Configuration:
+    family, version = server.split("-")
+    definitions: dict[str, Any] = {"mine": configurations.definition_of_option_file(text, "my.cnf")}
+    assert configurations.check({"mine": without_left_out(definitions["mine"])}) == []
+    return configurations.resolve(
+        "mine",
+        family=family,
+        version=version,
+        definitions=definitions,
+        data_bytes=0,
+        host_memory_bytes=memory,
+    )
+
+
+def without_left_out(definition: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in definition.items() if key != "left_out"}
+
+
+def values(configuration: Configuration) -> dict[str, str | None]:
+    return {option.name: option.value for option in configuration.options}
+
+
+@pytest.mark.parametrize(
+    ("server", "connections", "threads"),
+    [
+        ("mysql-5.7.22", "57", None),
+        ("mysql-8.0.33", "80", None),
+        ("mysql-9.7.4", "4000", None),
+        ("mariadb-10.11.19", "5000", "pool-of-threads"),
+        ("mariadb-11.8.9", "5000", None),
+    ],
+)
+def test_groups_apply_to_their_families_and_series(
+    server: str, connections: str, threads: str | None
+) -> None:
+    found = values(resolve(server))
+    assert found["max_connections"] == connections
+    assert found.get("thread_handling") == threads
+    assert "nice" not in found
+
+
+def test_later_line_replaces_an_earlier_one_of_a_narrower_group() -> None:
+    text = "[mysqld-8.0]\nmax_connections = 1\n[mysqld]\nmax_connections = 2\n"
+    assert values(resolve("mysql-8.0.33", text))["max_connections"] == "2"
+
+
+def test_files_of_the_server_keep_their_name_alone() -> None:
+    found = values(resolve("mysql-8.0.33"))
+    assert found["log_bin"] == "mysql-bin"
+    assert found["slow_query_log_file"] == "slow.log"
+    assert values(resolve("mysql-8.0.33", "[mysqld]\nlog_bin = /logs/\n"))["log_bin"] is None
+    windows = "[mysqld]\ngeneral_log_file = D:\\\\logs\\\\all.log\n"
+    assert values(resolve("mysql-8.0.33", windows))["general_log_file"] == "all.log"
+
+
+def test_log_with_a_directory_keeps_its_name_in_a_written_configuration() -> None:
+    definitions = {"mine": {"options": {"log_bin": "/var/lib/mysql/mysql-bin"}}}
+    found = configurations.resolve(
+        "mine",
+        family="mysql",
+        version="9.7.4",
+        definitions=definitions,
+        data_bytes=0,
+        host_memory_bytes=GIB,
+    )
+    assert values(found) == {"log_bin": "mysql-bin"}
+
+
+def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
+    left = {each.option.name: each.reason for each in resolve("mysql-8.0.33").left_out}
+    for name in ("user", "port", "datadir", "socket", "pid_file", "log_error"):
+        assert left[name] == "millrace sets this for each instance"
+    assert left["ssl_ca"] == "a path of the host that the file was written for"
+    assert left["wsrep_on"] == "it needs a cluster, and millrace runs one server"
+    assert left["super_read_only"] == "no table could be loaded"
+    assert left["innodb_buffer_pool_size"].startswith("90G is more than")
+    assert "innodb_buffer_pool_size" in values(resolve("mysql-8.0.33", memory=100 * GIB))
+
+
+def test_notes_name_what_was_left_out() -> None:
+    definition = configurations.definition_of_option_file(MY_CNF + "!include /etc/x\n", "my.cnf")
+    notes = list(configurations.notes_on("mine", definition))
+    assert (
+        "configuration mine: left out user, port, datadir, socket, pid_file, log_error: "
+        "millrace sets this for each instance"
+    ) in notes
+    assert any("!include /etc/x: line 28 is not followed" in note for note in notes)
+
+
+def test_every_option_is_optional() -> None:
+    assert all(option.optional for option in resolve("mysql-8.0.33").options)
+
+
+def test_mistakes_are_reported_with_their_lines() -> None:
+    with pytest.raises(ValidationError) as refused:
+        configurations.definition_of_option_file("[mysqld]\n= 3\n", "my.cnf")
+    assert "my.cnf: 1 mistake\n  line 2, " in refused.value.message
