@@ -7,7 +7,13 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.quantities import counted
-from millrace.report.common.formatting import count_text, is_multiple, percent_text, ratio_text
+from millrace.report.common.formatting import (
+    amount_text,
+    interval_text,
+    is_multiple,
+    ratio_text,
+    times_interval_text,
+)
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
@@ -179,11 +185,16 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
 
 
 def _ratio_text(estimate: RatioEstimate) -> str:
-    """Return text such as ``ratio 0.901, 95 % interval 0.890 to 0.911``."""
+    """Return text such as ``ratio 0.901, 95 % interval 0.890 to 0.911``.
+
+    Of a multiple downwards, also the interval of the multiple: `` (4,300 to 4,700 times)``.
+    """
     text = f"ratio {ratio_text(estimate.ratio)}"
     if estimate.low is None or estimate.high is None:
         return text
-    interval = f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
+    interval = interval_text(estimate.low, estimate.high)
+    if estimate.high < 1 and is_multiple(estimate.high):
+        interval = f"{interval} ({times_interval_text(estimate.low, estimate.high)})"
     return f"{text}, {estimate.confidence * 100:g} % interval {interval}"
 
 
@@ -201,24 +212,25 @@ def effect(ratio: float, metric: Metric, base: str = "") -> str:
     """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
 
     With a ``base``, ``... than mysql-5.6.24``; a multiple is ``takes 33.6 times as much time
-    (SELECT ...) as mysql-5.6.24``. Several metrics may have the same unit: only the primary one
-    goes without its title.
+    (SELECT ...) as mysql-5.6.24``, or ``is 4,500 times slower than mysql-5.6.24``. Several metrics
+    may have the same unit: only the primary one goes without its title.
     """
     is_rate, is_time = metric.unit.endswith("/s"), metric.unit == "s"
+    size, than = amount_text(ratio), f" than {base}" if base else ""
+    if not (is_rate or is_time):
+        if is_multiple(ratio) and ratio > 1:
+            return f"has {size} the {metric.title}{f' of {base}' if base else ''}"
+        return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
     unit = "time" if is_time else metric.unit
     title = "" if is_rate and metric.primary else f" ({metric.title})"
     verb = "gives" if is_rate else "takes"
-    if is_multiple(ratio):
-        times = f"{count_text(ratio)} times"
-        if is_rate or is_time:
-            how = "many" if is_rate else "much"
-            return f"{verb} {times} as {how} {unit}{title}{f' as {base}' if base else ''}"
-        return f"has {times} the {metric.title}{f' of {base}' if base else ''}"
-    size, than = percent_text(abs(ratio - 1)), f" than {base}" if base else ""
-    if is_rate or is_time:
-        how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
-        return f"{verb} {size} {how} {unit}{title}{than}"
-    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
+    if is_multiple(ratio) and ratio > 1:
+        how = "many" if is_rate else "much"
+        return f"{verb} {size} as {how} {unit}{title}{f' as {base}' if base else ''}"
+    if is_multiple(ratio) and not title:
+        return f"is {size} slower{than}"
+    how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
+    return f"{verb} {size} {how} {unit}{title}{than}"
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
