@@ -70,6 +70,7 @@ def _compare(
 ) -> Comparison:
     base, candidate, names = pair.base, pair.candidate, pair.names
     refused = pair.refused if metric.needs_steady_state else pair.refused.without_steadiness()
+    skipped = refused.skipped if metric.shows_skipped else None
     pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
     own_failure = _failure(candidate, names[1], first_failures)
@@ -82,6 +83,9 @@ def _compare(
             verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
+            if skipped is not None:
+                is_worse = skipped.candidate > skipped.base
+                verdict = "regression" if is_worse else "improvement"
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, rules.margin)
     return Comparison(
@@ -99,6 +103,7 @@ def _compare(
         candidate_failed=candidate.failed,
         lost=lost,
         unequal=refused.unequal,
+        skipped=skipped,
         unsteady=refused.unsteady,
         permanently_incomparable=refused.permanently,
         only_base_failed=own_failure is None and base_failure is not None,

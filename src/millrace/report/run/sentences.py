@@ -11,6 +11,7 @@ from millrace.report.common.formatting import (
     amount_text,
     interval_text,
     is_multiple,
+    percent_text,
     ratio_text,
     times_interval_text,
 )
@@ -175,7 +176,7 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.lacks_verdict:
         verdict = f"{verdict_text(comparison)}, {first_line(comparison.reason)}"
         return f"{against}{_same(comparison)}{verdict}. So far {measured}."
-    text = f"{candidate} {effect(estimate.ratio, comparison.metric, f'{base}{held}')}: "
+    text = f"{candidate} {_effect(comparison, estimate, f'{base}{held}')}: "
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
     text += f"{measured}: {verdict_text(comparison)}"
@@ -206,6 +207,14 @@ def _verdict_by_itself(comparison: Comparison) -> str:
     """Return the verdict; of one that does not survive the correction, what it is by itself."""
     by_itself = f"{comparison.verdict} by itself, " if comparison.not_significant else ""
     return f"{by_itself}{verdict_text(comparison)}"
+
+
+def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> str:
+    """Return the effect of a comparison; in an overloaded open loop, the work left undone."""
+    if (skipped := comparison.skipped) is None:
+        return effect(estimate.ratio, comparison.metric, base)
+    ours, theirs = percent_text(skipped.candidate), percent_text(skipped.base)
+    return f"skips {ours} of the scheduled transactions, {base or 'the base'} {theirs}"
 
 
 def effect(ratio: float, metric: Metric, base: str = "") -> str:
@@ -260,7 +269,7 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     said = f"{verdict_text(comparison)}{_lost(comparison)}"
     if cause := causes.cause_name(comparison, analysis):
         said = f"{said}; {cause}"
-    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({said})"
+    return f"{name} {_effect(comparison, comparison.estimate)} ({said})"
 
 
 def _lost(comparison: Comparison) -> str:
@@ -307,6 +316,7 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     ratio = max(ratios, key=lambda each: max(each, 1 / each))
     largest = comparisons[ratios.index(ratio)]
     cause = causes.cause_name(largest, analysis)
-    return (
-        f"{_name(largest, analysis)} {effect(ratio, largest.metric)}{f', {cause}' if cause else ''}"
-    )
+    size = effect(ratio, largest.metric)
+    if largest.estimate is not None:
+        size = _effect(largest, largest.estimate)
+    return f"{_name(largest, analysis)} {size}{f', {cause}' if cause else ''}"

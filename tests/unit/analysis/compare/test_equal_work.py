@@ -10,6 +10,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
+    SkippedShares,
     TrialWork,
     asks_the_same,
     unequal_work,
@@ -77,11 +78,37 @@ def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, s
     assert f" has no verdict: unequal work, 2.83 % {said}, " in answer(analysis), "and no ratio"
 
 
-def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:
+def test_a_server_that_leaves_more_of_the_schedule_undone_is_the_slower_one() -> None:
     analysis = two_servers(of_candidate("skipped", 9_000), open_loop=True)
     (comparison,) = analysis.comparisons()
-    assert comparison.verdict == "inconclusive"
+    assert comparison.verdict == "regression"
+    assert comparison.skipped == SkippedShares(0.0, pytest.approx(0.06, rel=0.01))
     assert "6 % of the scheduled transactions were skipped with mysql-8.0.12" in comparison.reason
+    said = "mysql-8.0.12 skips 6.0 % of the scheduled transactions, "
+    assert answer(analysis).startswith(
+        f"Compared with mysql-5.6.24, {said}the base 0.0 % (regression"
+    )
+    assert sentence(comparison, analysis).startswith(f"{said}mysql-5.6.24 0.0 %: ")
+    # What those took that were served does not compare, nor does what each of them cost.
+    cpu = next(each for each in analysis.metrics if each.name == "server_cpu")
+    (of_cpu,) = analysis.comparisons(cpu)
+    assert (of_cpu.verdict, of_cpu.skipped) == ("inconclusive", None)
+
+
+def test_a_base_that_leaves_more_of_the_schedule_undone_makes_an_improvement() -> None:
+    def also(levels: Levels, _block: int) -> Values:
+        return {"skipped": 9_000} if levels["server"] == NAMES[0] else {}
+
+    (comparison,) = two_servers(also, open_loop=True).comparisons()
+    assert comparison.verdict == "improvement"
+
+
+def test_skipped_transactions_are_no_answer_where_others_failed() -> None:
+    def also(levels: Levels, _block: int) -> Values:
+        return {"skipped": 9_000, "errors": 9_000} if levels["server"] == NAMES[1] else {}
+
+    (comparison,) = two_servers(also, open_loop=True).comparisons()
+    assert (comparison.verdict, comparison.skipped) == ("inconclusive", None)
 
 
 def test_equal_error_rates_leave_the_verdict() -> None:
