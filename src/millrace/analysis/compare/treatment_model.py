@@ -1,7 +1,7 @@
 """The measurements of a treatment's trials, and the settings of its servers: plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
@@ -135,6 +135,20 @@ class TreatmentAnalysis:
     def unsteady_trials(self) -> tuple[TrialSteadiness, ...]:
         """Return the trials that were not steady while they were measured."""
         return tuple(trial for trial in self.steadiness if trial.state == "unsteady")
+
+    def until(self, block: int) -> "TreatmentAnalysis":
+        """Return the treatment with what comparisons use of its trials, up to this block."""
+        metrics = {
+            name: replace(found, trials=kept)
+            for name, found in self.metrics.items()
+            if (kept := tuple(trial for trial in found.trials if trial.block <= block))
+        }
+        return replace(
+            self,
+            metrics=metrics,
+            work=tuple(work for work in self.work if work.block <= block),
+            steadiness=tuple(trial for trial in self.steadiness if trial.block <= block),
+        )
 
     def by_block(self, metric: str) -> dict[int, float]:
         """Return the values of the finished trials in the metric of this name, by block."""
