@@ -43,6 +43,8 @@ class Comparison:
     the one which more blocks would not change. ``skipped`` are the skipped shares of an open loop's
     schedule where these are the verdict, although work was unequal. ``adjusted_p`` is the p-value
     among all comparisons of the metric, None for one that makes no claim (``false_discoveries``).
+    ``slower_at_least`` is how many times slower a candidate is at least that has no result because
+    a transaction did not end in time; None for all others.
     """
 
     base_id: str
@@ -69,6 +71,7 @@ class Comparison:
     adjusted_p: float | None = None
     more_blocks: int | None = None
     skipped: SkippedShares | None = None
+    slower_at_least: float | None = None
 
     @property
     def not_significant(self) -> bool:

@@ -47,7 +47,11 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial that failed: in which step, why, and the end of the server's own log."""
+    """A trial that failed: in which step, why, and the end of the server's own log.
+
+    ``unanswered_s`` is how long a transaction was under way when the trial was given up, and
+    ``base_transaction_s`` how long those of the base took in the same round; None where unknown.
+    """
 
     treatment_id: str
     treatment: str
@@ -56,6 +60,8 @@ class Failure:
     step: str
     reason: str
     log_tail: str | None
+    unanswered_s: float | None = None
+    base_transaction_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from millrace.levels import factor_text, level_text
 from millrace.quantities import counted
 from millrace.report.common.formatting import (
     amount_text,
+    count_text,
     interval_text,
     is_multiple,
     percent_text,
@@ -62,7 +63,7 @@ def answer(analysis: RunAnalysis) -> str:
             f"Nothing was compared: {analysis.base_text} is the only level of {factor}. For a "
             f"verdict, add another level of {factor} to the experiment."
         )
-    if all(comparison.estimate is None for comparison in comparisons):
+    if all(each.estimate is None and each.slower_at_least is None for each in comparisons):
         first = f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     elif len(comparisons) <= FEW:
         first = _few(comparisons, analysis)
@@ -158,13 +159,8 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     factor = analysis.factor
     base, candidate = (level_text(factor, each) for each in (comparison.base, comparison.candidate))
     estimate = comparison.estimate
-    if comparison.only_base_failed:
-        return (
-            f"{candidate} against {base}{held}: base failed, so there is nothing to compare with."
-        )
-    if estimate is None:
-        reason = first_line(comparison.reason)
-        return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
+    if comparison.only_base_failed or estimate is None:
+        return _without_result(comparison, candidate, f"{base}{held}")
     against = f"{candidate} against {base}{held}: "
     unit = undecided.unit_of_evidence(comparison, analysis)
     over = f" over {counted(comparison.n_blocks, unit)}"
@@ -183,6 +179,15 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.verdict in DIFFERENCES:
         return f"{text}{_lost(comparison)}."
     return f"{text}, {comparison.reason}."
+
+
+def _without_result(comparison: Comparison, candidate: str, base: str) -> str:
+    if comparison.only_base_failed:
+        return f"{candidate} against {base}: base failed, so there is nothing to compare with."
+    reason = f"{verdict_text(comparison)}: {first_line(comparison.reason)}"
+    if comparison.slower_at_least is None:
+        return f"{candidate} against {base}: {reason}."
+    return f"{candidate} {_slower_at_least(comparison)} than {base}, {reason}."
 
 
 def _ratio_text(estimate: RatioEstimate) -> str:
@@ -215,6 +220,13 @@ def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> 
         return effect(estimate.ratio, comparison.metric, base)
     ours, theirs = percent_text(skipped.candidate), percent_text(skipped.base)
     return f"skips {ours} of the scheduled transactions, {base or 'the base'} {theirs}"
+
+
+def _slower_at_least(comparison: Comparison) -> str:
+    """Return text such as ``is at least 270,000 times slower``: of two digits, not rounded up."""
+    times = comparison.slower_at_least or 1.0
+    unit = 10.0 ** (math.floor(math.log10(times)) - 1)
+    return f"is at least {count_text(math.floor(times / unit) * unit)} times slower"
 
 
 def effect(ratio: float, metric: Metric, base: str = "") -> str:
@@ -262,6 +274,8 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     name = _name(comparison, analysis)
     if comparison.only_base_failed:
         return f"{name} has nothing to be compared with (the base failed)"
+    if comparison.slower_at_least is not None:
+        return f"{name} {_slower_at_least(comparison)} ({first_line(comparison.reason)})"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     if comparison.undecided:
@@ -299,7 +313,11 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
         if not of_verdict:
             continue
         part = counted(len(of_verdict), *words)
-        if verdict in DIFFERENCES:
+        bounds = [each for each in of_verdict if each.slower_at_least is not None]
+        if bounds:
+            most = max(bounds, key=lambda each: each.slower_at_least or 0.0)
+            part += f" ({_name(most, analysis)} {_slower_at_least(most)})"
+        elif verdict in DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
         elif (nearest := undecided.clearest(of_verdict, analysis.margin)) is not None:
             part += f" (clearest: {_brief(nearest, analysis)})"

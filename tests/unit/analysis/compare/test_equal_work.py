@@ -17,6 +17,7 @@ from millrace.analysis.compare.equal_work import (
 )
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.report.run.sentences import answer, sentence
+from millrace.store.records import MeasurementRecord
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import (
     TIME_S,
@@ -109,6 +110,44 @@ def test_skipped_transactions_are_no_answer_where_others_failed() -> None:
 
     (comparison,) = two_servers(also, open_loop=True).comparisons()
     assert (comparison.verdict, comparison.skipped) == ("inconclusive", None)
+
+
+def given_up(measured: Values, only: str = NAMES[1]) -> RunAnalysis:
+    """Return two servers, the trials of one of which were given up with these measurements."""
+    late = Fails("measure", "side 1: the time limit of 124 s is over")
+    stored = QueryRun(
+        NAMES, ("point-query",), (8,), 3,
+        fails=lambda levels, _block: late if levels["server"] == only else None,
+    ).build()  # fmt: skip
+    records = tuple(MeasurementRecord(name, value) for name, value in measured.items())
+    attempts = tuple(
+        replace(each, measurements=records) if each.outcome == "failed" else each
+        for each in stored.attempts
+    )
+    return compare_run(replace(stored, attempts=attempts))
+
+
+def test_what_did_not_end_in_time_is_at_least_so_much_slower() -> None:
+    # In a round, the base's own time is of the same round; of whole trials it is their mean.
+    analysis = given_up({"unanswered_s": 124.0, "base_transaction_s": 0.00044})
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "failed"
+    assert comparison.slower_at_least == pytest.approx(124 / 0.00044)
+    said = "mysql-8.0.12 is at least 280,000 times slower"
+    assert answer(analysis).startswith(f"Compared with mysql-5.6.24, {said} (mysql-8.0.12 failed")
+    assert sentence(comparison, analysis).startswith(f"{said} than mysql-5.6.24, failed: ")
+    (of_trials,) = given_up({"unanswered_s": 124.0}).comparisons()
+    base_s = 8 / usual_rate({"server": NAMES[0], "test": "point-query", "clients": 8})
+    assert of_trials.slower_at_least == pytest.approx(124 / base_s, rel=0.1)
+
+
+def test_other_failures_tell_nothing_of_speed() -> None:
+    assert given_up({}).comparisons()[0].slower_at_least is None
+    # A transaction that was under way for less than one of the base's shows nothing.
+    short = {"unanswered_s": 0.01, "base_transaction_s": 0.02}
+    assert given_up(short).comparisons()[0].slower_at_least is None
+    of_base = given_up({"unanswered_s": 124.0}, only=NAMES[0])
+    assert of_base.comparisons()[0].slower_at_least is None
 
 
 def test_equal_error_rates_leave_the_verdict() -> None:
