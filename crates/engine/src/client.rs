@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use crate::statement_activity::ActivitySlot;
 use protocol::{Protocol, Session};
 
+use super::clock::seconds;
 use super::record::Tally;
 use protocol::script::{Request, Script};
 
@@ -44,6 +45,7 @@ pub struct Client<C: Session, S> {
     pub transaction: Transaction,
     /// Of the measured part, that succeeded.
     pub transactions: u64,
+    pub span: Span,
     /// Bytes that the socket has not taken yet; nearly always none.
     unsent: Vec<u8>,
 }
@@ -57,6 +59,31 @@ pub struct Transaction {
     /// The time at which its first request was sent; None until then.
     pub begun_ns: Option<u64>,
     pub tally: Tally,
+}
+
+/// The time in which a client's measured transactions followed each other, failed ones included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Span {
+    from_ns: Option<u64>,
+    until_ns: u64,
+    transactions: u64,
+}
+
+impl Span {
+    /// Add a transaction that has ended.
+    #[inline]
+    pub fn add(&mut self, begun_ns: u64, ended_ns: u64) {
+        self.from_ns.get_or_insert(begun_ns);
+        self.until_ns = ended_ns;
+        self.transactions += 1;
+    }
+
+    /// Return the transactions, and how many a second that is; None without any.
+    #[allow(clippy::cast_precision_loss)] // counts below 2^53
+    pub fn rate(&self) -> Option<(u64, f64)> {
+        let duration_ns = self.until_ns.checked_sub(self.from_ns?)?.max(1);
+        Some((self.transactions, self.transactions as f64 / seconds(duration_ns)))
+    }
 }
 
 impl<C: Session, S: Script> Client<C, S> {
@@ -76,6 +103,7 @@ impl<C: Session, S: Script> Client<C, S> {
             answered_ns: None,
             transaction: Transaction::default(),
             transactions: 0,
+            span: Span::default(),
             unsent: Vec::new(),
         }
     }

@@ -56,7 +56,6 @@ pub struct Coordinator<'a> {
     interval_from_ns: u64,
     throughput: Vec<f64>,
     steady: Option<bool>,
-    measure_from_ns: u64,
     measured_until_ns: Option<u64>,
     /// The time at which the end of the measured part was marked.
     end_marked_ns: Option<u64>,
@@ -97,7 +96,6 @@ impl<'a> Coordinator<'a> {
             interval_from_ns: shared.start_ns,
             throughput: Vec::new(),
             steady: None,
-            measure_from_ns,
             measured_until_ns: None,
             end_marked_ns: None,
             last_answer_ns: shared.start_ns,
@@ -117,7 +115,7 @@ impl<'a> Coordinator<'a> {
             self.look_for_reasons_to_end();
             let now_ns = self.shared.clock.now_ns();
             match self.part {
-                Part::Warmup if now_ns >= self.measure_from_ns => self.begin_measuring(),
+                Part::Warmup if now_ns >= self.shared.measure_from_ns() => self.begin_measuring(),
                 Part::Measure if self.measured_until_ns.is_none() => {
                     if now_ns >= self.shared.measure_until_ns() {
                         self.end_measuring(self.shared.measure_until_ns());
@@ -137,12 +135,15 @@ impl<'a> Coordinator<'a> {
     /// Wait for a message or for the next thing to do.
     fn listen(&mut self) {
         let now_ns = self.shared.clock.now_ns();
-        let wake_ns =
-            [self.next_interval_ns(), self.measure_from_ns, self.shared.measure_until_ns()]
-                .into_iter()
-                .filter(|&time_ns| time_ns > now_ns)
-                .min()
-                .unwrap_or(NEVER);
+        let wake_ns = [
+            self.next_interval_ns(),
+            self.shared.measure_from_ns(),
+            self.shared.measure_until_ns(),
+        ]
+        .into_iter()
+        .filter(|&time_ns| time_ns > now_ns)
+        .min()
+        .unwrap_or(NEVER);
         let timeout = Duration::from_nanos(wake_ns - now_ns).min(POLL_INTERVAL);
         self.receive(timeout);
     }
@@ -198,7 +199,7 @@ impl<'a> Coordinator<'a> {
         self.usage_before = ResourceUsage::now();
         // Before the counts of the warm-up are waited for: who hears it samples the server from now on.
         self.mark(Mark::MeasureStarted);
-        self.tick(self.measure_from_ns);
+        self.tick(self.shared.measure_from_ns());
         self.part = Part::Measure;
     }
 
@@ -258,7 +259,6 @@ impl<'a> Coordinator<'a> {
         let is_steady = is_steady(&self.throughput);
         if is_steady || from_ns - self.shared.start_ns >= nanoseconds(limit) {
             self.steady = Some(is_steady);
-            self.measure_from_ns = from_ns;
             self.shared.measure(from_ns, end_of(self.drive, from_ns));
             self.wake_all(); // a thread that sleeps to an arrival learns when the schedule ends
         }
@@ -281,15 +281,20 @@ impl<'a> Coordinator<'a> {
             let last_ns = self.finished.iter().map(|finished| finished.last_end_ns).max();
             let until_ns = if self.error.is_none() { last_ns } else { None };
             let until_ns = until_ns.unwrap_or(now_ns);
-            self.end_measuring(until_ns.max(self.measure_from_ns));
+            self.end_measuring(until_ns.max(self.shared.measure_from_ns()));
         }
         self.linger();
         let side = self.finished.iter().find_map(|finished| finished.side);
-        if let (Some(ClientError::Silent { limit }), Some(side)) = (&self.error, side) {
-            self.error = Some(ClientError::Silent { limit: *limit }.of_side(side));
-        }
+        // A side that others wait for did not answer, whichever of the limits was over first.
+        self.error = match (self.error.take(), side) {
+            (
+                Some(error @ (ClientError::Silent { .. } | ClientError::TimeLimit { .. })),
+                Some(side),
+            ) => Some(error.of_side(side)),
+            (error, _) => error,
+        };
         let until_ns = self.measured_until_ns;
-        let from_ns = self.measure_from_ns.min(until_ns.unwrap_or(now_ns));
+        let from_ns = self.shared.measure_from_ns().min(until_ns.unwrap_or(now_ns));
         DriveOutcome {
             partial_reason: self.partial_reason(),
             warmup_s: seconds(from_ns - self.shared.start_ns.min(from_ns)),

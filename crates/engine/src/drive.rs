@@ -15,11 +15,11 @@ use protocol::{ClientError, Session};
 use super::arrivals::Arrivals;
 use super::budget::Budget;
 use super::client::Client;
-use super::clock::Clock;
+use super::clock::{Clock, seconds};
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    BackgroundResult, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality, Report,
-    SideResult,
+    BackgroundResult, DriveResult, Failed, Mark, Pace, PacingResult, PerClient, Punctuality,
+    Report, SideResult,
 };
 use super::maintenance::{self, RunStatements};
 use super::opening::open_all;
@@ -97,7 +97,7 @@ pub fn drive_with_maintenance<C: Session, S: Script + Send>(
         }
     };
     let pause_ns = if drive.statement_activity.is_some() { SEEN_WAITING_NS } else { START_NS };
-    let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget);
+    let shared = Shared::new(clock, clock.now_ns() + pause_ns, budget).with_patience_of(drive);
     let context = Context { drive, names, shared: &shared, group: 0 };
     let cannot_start = |source| {
         failed(ClientError::System {
@@ -207,6 +207,14 @@ fn background_results(drive: &DriveSettings, mut finished: Vec<Finished>) -> Vec
         .collect()
 }
 
+/// Return the time that the transactions of a closed loop take, where they are few and a time ends
+/// them; None where the length of the measured part counts.
+fn paced_s(drive: &DriveSettings, pace: Pace) -> Option<f64> {
+    let is_of_one_part = drive.slices.is_none() && drive.maintenance_after.is_none();
+    let by_time = matches!(drive.end, End::Time(_)) && !drive.is_open_loop();
+    (by_time && is_of_one_part).then(|| pace.duration_s(drive.clients)).flatten()
+}
+
 /// Put together what the threads found out, and how long the statements of maintenance took.
 fn conclude(
     context: Context<'_>,
@@ -221,7 +229,9 @@ fn conclude(
     let mut slices = Vec::new();
     let mut punctuality = Punctuality::default();
     let mut per_client = PerClient::of([]);
+    let mut pace = Pace::default();
     let mut unanswered = 0;
+    let mut unanswered_ns = 0;
     let (primary, others): (Vec<Finished>, Vec<Finished>) =
         outcome.finished.into_iter().partition(|finished| finished.group == 0);
     for finished in primary {
@@ -231,8 +241,11 @@ fn conclude(
         slices.extend(finished.slices);
         punctuality.add(finished.punctuality);
         per_client = per_client.and(finished.per_client);
+        pace = pace.and(finished.pace);
         unanswered += finished.unanswered;
+        unanswered_ns = unanswered_ns.max(finished.unanswered_ns);
     }
+    let paced_s = paced_s(drive, pace).filter(|_| outcome.error.is_none());
     let sides = drive.slices.map(|_| by_side.iter().map(SideResult::of).collect());
     let mut records = by_side.swap_remove(0);
     for others in by_side {
@@ -243,7 +256,7 @@ fn conclude(
     let maintenance =
         took.map(|took| maintenance::result(shared, &took, outcome.duration_s, parts));
     let driven = DriveResult {
-        duration_s: outcome.duration_s,
+        duration_s: paced_s.unwrap_or(outcome.duration_s),
         warmup_s: outcome.warmup_s,
         warmup_steady: outcome.warmup_steady,
         connect_s,
@@ -265,6 +278,7 @@ fn conclude(
         maintenance,
         rollbacks: records.rollbacks,
         unanswered,
+        unanswered_s: seconds(unanswered_ns),
         error_messages: records.error_messages,
         client: outcome.used.over(outcome.duration_s),
     };

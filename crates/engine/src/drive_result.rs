@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use protocol::ClientError;
 
+use super::client::Span;
 use super::interval::Interval;
 use super::maintenance::MaintenanceResult;
 use super::record::Record;
@@ -43,7 +44,8 @@ pub enum Mark {
 /// is waited for, so that every transaction that began is counted, with its whole latency.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveResult {
-    /// Of the measured part.
+    /// Of the measured part. Where a closed loop that a time ends had few transactions, the time that
+    /// they take at the pace of their clients: a whole number of them hardly fits into the part.
     pub duration_s: f64,
     pub warmup_s: f64,
     /// True where throughput had settled; null where the warm-up did not wait for that.
@@ -80,6 +82,8 @@ pub struct DriveResult {
     pub rollbacks: u64,
     /// Requests that were under way when the drive was broken off; no record has them.
     pub unanswered: u64,
+    /// The time from the begin of the oldest transaction among them; 0 without any.
+    pub unanswered_s: f64,
     /// The server's words for the first error of each code.
     pub error_messages: BTreeMap<u16, String>,
     pub client: ClientCpu,
@@ -194,6 +198,42 @@ impl PerClient {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { least: self.least.min(other.least), most: self.most.max(other.most) }
+    }
+}
+
+/// The pace of clients, each by the time in which its own measured transactions followed each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    /// Failed ones included.
+    transactions: u64,
+    per_second: f64,
+}
+
+/// With more transactions for each client, what is cut off at both ends of the measured part makes
+/// less than 5 %, and nothing on average.
+const FEW_TRANSACTIONS: u64 = 20;
+
+impl Pace {
+    pub fn of<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Self {
+        spans.into_iter().filter_map(Span::rate).fold(Self::default(), |sum, (count, rate)| {
+            sum.and(Self { transactions: count, per_second: rate })
+        })
+    }
+
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            transactions: self.transactions + other.transactions,
+            per_second: self.per_second + other.per_second,
+        }
+    }
+
+    /// Return the time that the transactions take at this pace, in seconds; None where so many began
+    /// that the length of the measured part says the same.
+    #[allow(clippy::cast_precision_loss)] // few transactions
+    pub fn duration_s(self, clients: u32) -> Option<f64> {
+        let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);
+        is_few.then(|| self.transactions as f64 / self.per_second)
     }
 }
 

@@ -1,16 +1,23 @@
 //! The state that the threads of a drive share: a few numbers, and nothing that locks.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::budget::Budget;
 use super::clock::Clock;
 use super::maintenance::Span;
+use super::settings::{DriveSettings, End, Warmup};
 
 /// A time that never comes, as far as is known so far.
 pub const NEVER: u64 = u64::MAX;
 
 /// Written by the coordinator, read by all threads on every turn. Relaxed everywhere: each number
 /// stands for itself, and a thread may see it a little later.
+///
+/// A closed loop that a time ends is measured from when its first transaction has ended, if that is
+/// after the warm-up: else a slow one that began in the warm-up would fill the measured part. It
+/// ends at its time, or as late as there is a measurement: one transaction, or one whole group of
+/// slices.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
@@ -18,6 +25,10 @@ pub struct Shared {
     pub start_ns: u64,
     measure_from_ns: AtomicU64,
     measure_until_ns: AtomicU64,
+    /// The time at which a first transaction had ended; 0 where nothing waits for it.
+    first_end_ns: AtomicU64,
+    /// The time from which there is a measurement; 0 where nothing waits for it.
+    sufficient_ns: AtomicU64,
     /// Rises whenever the threads are to hand their counts over.
     tick: AtomicU32,
     cancelled: AtomicBool,
@@ -30,6 +41,8 @@ pub struct Shared {
 impl Shared {
     pub fn new(clock: Clock, start_ns: u64, budget: Option<Budget>) -> Self {
         Self {
+            first_end_ns: AtomicU64::new(0),
+            sufficient_ns: AtomicU64::new(0),
             clock,
             start_ns,
             measure_from_ns: AtomicU64::new(NEVER),
@@ -39,6 +52,29 @@ impl Shared {
             maintenance: Span::default(),
             budget,
         }
+    }
+
+    /// Wait for transactions that take longer than the parts of the drive, where that is its rule.
+    #[must_use]
+    pub fn with_patience_of(self, drive: &DriveSettings) -> Self {
+        if !drive.is_open_loop() && matches!(drive.end, End::Time(_)) {
+            self.sufficient_ns.store(NEVER, Ordering::Relaxed);
+            let has_warmup = drive.warmup != Warmup::Time(Duration::ZERO);
+            if has_warmup && drive.slices.is_none() && drive.maintenance_after.is_none() {
+                self.first_end_ns.store(NEVER, Ordering::Relaxed);
+            }
+        }
+        self
+    }
+
+    /// Note that a transaction has ended.
+    pub fn has_ended_one(&self, now_ns: u64) {
+        lower(&self.first_end_ns, now_ns);
+    }
+
+    /// Note that there is a measurement from now on.
+    pub fn is_sufficient_from(&self, now_ns: u64) {
+        lower(&self.sufficient_ns, now_ns);
     }
 
     /// Fix the measured part.
@@ -55,13 +91,19 @@ impl Shared {
     /// Return the start of the measured part.
     #[inline]
     pub fn measure_from_ns(&self) -> u64 {
-        self.measure_from_ns.load(Ordering::Relaxed)
+        let planned_ns = self.measure_from_ns.load(Ordering::Relaxed);
+        planned_ns.max(self.first_end_ns.load(Ordering::Relaxed))
     }
 
     /// Nothing begins at this time or later.
     #[inline]
     pub fn measure_until_ns(&self) -> u64 {
-        self.measure_until_ns.load(Ordering::Relaxed)
+        let planned_ns = self.measure_until_ns.load(Ordering::Relaxed);
+        let late_ns = self
+            .first_end_ns
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.measure_from_ns.load(Ordering::Relaxed));
+        planned_ns.saturating_add(late_ns).max(self.sufficient_ns.load(Ordering::Relaxed))
     }
 
     /// Ask for the threads' counts.
@@ -82,5 +124,76 @@ impl Shared {
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Set a time that is later, and write nothing else: threads read it on every turn.
+#[inline]
+fn lower(time_ns: &AtomicU64, now_ns: u64) {
+    if time_ns.load(Ordering::Relaxed) > now_ns {
+        time_ns.fetch_min(now_ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A measured part from 1 s to 3 s of a closed loop that a time ends.
+    fn patient(drive: &DriveSettings) -> Shared {
+        let shared = Shared::new(Clock::start(), 0, None).with_patience_of(drive);
+        shared.measure(SECOND, 3 * SECOND);
+        shared
+    }
+
+    fn closed_loop() -> DriveSettings {
+        DriveSettings {
+            warmup: Warmup::Time(Duration::from_secs(1)),
+            ..DriveSettings::closed_loop(1, 1, End::Time(Duration::from_secs(2)))
+        }
+    }
+
+    #[test]
+    fn a_measured_part_is_as_planned_where_transactions_are_short() {
+        let shared = patient(&closed_loop());
+        shared.has_ended_one(SECOND / 10);
+        shared.is_sufficient_from(SECOND + 1);
+        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (SECOND, 3 * SECOND));
+    }
+
+    #[test]
+    fn a_measured_part_begins_and_ends_with_transactions_that_outlast_it() {
+        let shared = patient(&closed_loop());
+        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (NEVER, NEVER));
+        shared.has_ended_one(10 * SECOND);
+        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (10 * SECOND, NEVER));
+        shared.has_ended_one(11 * SECOND);
+        shared.is_sufficient_from(20 * SECOND);
+        assert_eq!(
+            (shared.measure_from_ns(), shared.measure_until_ns()),
+            (10 * SECOND, 20 * SECOND)
+        );
+    }
+
+    #[test]
+    fn a_measured_part_moves_with_its_begin() {
+        let shared = patient(&closed_loop());
+        shared.has_ended_one(3 * SECOND / 2);
+        shared.is_sufficient_from(2 * SECOND);
+        assert_eq!(shared.measure_until_ns(), 7 * SECOND / 2);
+    }
+
+    #[test]
+    fn a_first_transaction_counts_where_there_is_no_warm_up() {
+        let cold = DriveSettings { warmup: Warmup::Time(Duration::ZERO), ..closed_loop() };
+        assert_eq!(patient(&cold).measure_from_ns(), SECOND);
+    }
+
+    #[test]
+    fn equal_work_waits_for_nothing() {
+        let shared = patient(&DriveSettings { end: End::Operations(5), ..closed_loop() });
+        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (SECOND, 3 * SECOND));
     }
 }

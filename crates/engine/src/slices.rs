@@ -11,13 +11,16 @@ use serde::Serialize;
 
 use super::clock::nanoseconds;
 
-/// The sides of a drive, and the length of slices. A slice ends when both are reached.
+/// The sides of a drive, and the length of slices. A slice ends when its least time and its
+/// transactions are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceSettings {
     /// At least 2. Connection `n` belongs to side `n % sides`.
     pub sides: u32,
     /// Above 0.
     pub at_least: Duration,
+    /// After this time no further transaction begins in a slice, even if it has too few.
+    pub at_most: Duration,
     /// That ended, over all clients of a side. At least 1.
     pub transactions: u64,
 }
@@ -70,6 +73,7 @@ impl Groups {
 pub struct Turns {
     groups: Groups,
     at_least_ns: u64,
+    at_most_ns: u64,
     transactions: u64,
     /// Sides of this group that have not had their turn, the last one first.
     waiting: Vec<u32>,
@@ -90,6 +94,7 @@ impl Turns {
         Self {
             groups: Groups::new(settings.sides, seed),
             at_least_ns: nanoseconds(settings.at_least),
+            at_most_ns: nanoseconds(settings.at_most),
             transactions: settings.transactions,
             waiting: Vec::new(),
             slice: Slice::of(0),
@@ -130,9 +135,10 @@ impl Turns {
     /// Return whether another transaction may begin in this slice; once it may not, it never may.
     #[inline]
     pub fn admits(&self, now_ns: u64) -> bool {
+        let since_ns = now_ns.saturating_sub(self.slice.from_ns);
         !self.is_cut
-            && (self.ended < self.transactions
-                || now_ns.saturating_sub(self.slice.from_ns) < self.at_least_ns)
+            && (since_ns < self.at_least_ns
+                || (self.ended < self.transactions && since_ns < self.at_most_ns))
     }
 
     #[inline]
@@ -163,6 +169,11 @@ impl Turns {
         }
     }
 
+    /// Return true once a whole group was measured.
+    pub fn has_whole_group(&self) -> bool {
+        self.slices.len() >= 2 * self.groups.sides as usize
+    }
+
     /// Return the slices of whole groups.
     pub fn into_slices(mut self) -> Vec<Slice> {
         let group = 2 * self.groups.sides as usize;
@@ -186,8 +197,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn turns(sides: u32, seed: u64) -> Turns {
-        let at_least = Duration::from_millis(5);
-        Turns::new(SliceSettings { sides, at_least, transactions: 3 }, seed)
+        let (at_least, at_most) = (Duration::from_millis(5), Duration::from_millis(50));
+        Turns::new(SliceSettings { sides, at_least, at_most, transactions: 3 }, seed)
     }
 
     /// Let one transaction succeed in a slice of 5 ms.
@@ -213,11 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn a_slice_admits_no_more_slow_transactions_after_its_longest_time() {
+        let mut turns = turns(2, 1);
+        turns.begin(true);
+        turns.started(MS);
+        turns.succeeded();
+        assert!(turns.admits(51 * MS - 1));
+        assert!(!turns.admits(51 * MS));
+    }
+
+    #[test]
     fn only_whole_groups_of_the_measured_part_count() {
         let mut turns = turns(2, 1);
         // The measured part begins in the first group; the third has three slices.
         for number in 0..11 {
             slice(&mut turns, number, number >= 2);
+            assert_eq!(turns.has_whole_group(), number >= 7);
         }
         let slices = turns.into_slices();
         assert_eq!(slices.len(), 4);

@@ -20,7 +20,7 @@ use protocol::{ClientError, Session};
 use super::arrivals::Arrivals;
 use super::budget::ThreadBudget;
 use super::client::{Client, State, Transaction};
-use super::drive_result::{PerClient, Punctuality};
+use super::drive_result::{Pace, PerClient, Punctuality};
 use super::interval::Counts;
 use super::poller::{Events, Poller, Timeout, Waker};
 use super::records::Records;
@@ -60,12 +60,15 @@ pub struct Finished {
     /// Since its last tick.
     pub counts: Box<Counts>,
     pub per_client: PerClient,
+    pub pace: Pace,
     /// Of the measured part.
     pub punctuality: Punctuality,
     /// The time at which its last measured transaction ended; 0 without any.
     pub last_end_ns: u64,
     /// Requests that were under way when the thread ended.
     pub unanswered: u64,
+    /// The time from the begin of the oldest transaction that was under way then; 0 without one.
+    pub unanswered_ns: u64,
     /// Clients whose scripts are used up.
     pub used_up: usize,
     pub outcome: Result<(), ClientError>,
@@ -153,6 +156,9 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         let outcome = thread_setup::set_up(cpu).and_then(|()| self.drive());
         let waits = |client: &&Client<C, S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
+        let now_ns = self.shared.clock.now_ns();
+        let begun = |client: &Client<C, S>| client.transaction.begun_ns;
+        let oldest_ns = self.clients.iter().filter(waits).filter_map(begun).min();
         let counts = self.take_counts();
         drop(self.budget); // what is left goes back before anybody counts it
         let finished = Finished {
@@ -161,10 +167,12 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             side: self.turns.as_ref().map(Turns::side),
             slices: self.turns.map(Turns::into_slices).unwrap_or_default(),
             counts,
+            pace: Pace::of(self.clients.iter().map(|client| &client.span)),
             per_client: PerClient::of(self.clients.iter().map(|client| client.transactions)),
             punctuality: self.arrivals.map(|all| all.measured).unwrap_or_default(),
             last_end_ns: self.last_end_ns,
             unanswered,
+            unanswered_ns: oldest_ns.map_or(0, |begun_ns| now_ns.saturating_sub(begun_ns)),
             used_up: self.used_up,
             outcome,
         };
@@ -340,6 +348,22 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         }
         let measured = now_ns >= self.shared.measure_from_ns();
         (!measured || self.budget.take()).then_some(measured)
+    }
+
+    /// Note that a client's transaction has ended, well or not.
+    #[inline]
+    fn note_end(&mut self, index: usize, now_ns: u64) {
+        let Transaction { measured, begun_ns, .. } = self.clients[index].transaction;
+        if measured {
+            self.clients[index].span.add(begun_ns.unwrap_or(now_ns), now_ns);
+            self.last_end_ns = now_ns;
+        }
+        if self.group == 0 {
+            self.shared.has_ended_one(now_ns);
+            if measured && self.turns.is_none() {
+                self.shared.is_sufficient_from(now_ns);
+            }
+        }
     }
 
     fn stop_client(&mut self, index: usize, state: State) {

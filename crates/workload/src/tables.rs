@@ -234,6 +234,7 @@ impl Columns<'_> {
                 let inputs = from.iter().map(|name| self.other(name, &key, depth));
                 Integer::Computed { expression, inputs: inputs.collect::<Result<_, _>>()? }
             }
+            ValueSource::ConstantInteger(value) => Integer::Row { first: value, step: 0 },
             ValueSource::Parent => Integer::Parent,
             ValueSource::Child => Integer::Child,
             ValueSource::Children => Integer::Children,

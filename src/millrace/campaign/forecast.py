@@ -1,6 +1,6 @@
 """Estimate the time, disk space, downloads and power of a plan on this host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,10 +10,12 @@ import psutil
 
 from millrace import databases, paths
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.metrics import read_metrics
 from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import repeated_s
 from millrace.campaign.counting import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
+from millrace.campaign.run_records import experiment_spec
 from millrace.experiment.estimate import (
     Estimate,
     Needs,
@@ -24,6 +26,7 @@ from millrace.experiment.estimate import (
 )
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
+from millrace.levels import Level, Values
 from millrace.servers import install
 from millrace.stats.ratio import Looks
 from millrace.store.records import StoredRun
@@ -31,6 +34,7 @@ from millrace.store.store import Store
 
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
 _FRESH_DATA_DIR_BYTES = 200_000_000
+_RATE = "rate"
 _MOST_ALIKE = 5  # runs that are read for their noise
 
 
@@ -102,8 +106,15 @@ def foreseen_changes(plan: Plan, store: Store, found: Estimate) -> ForeseenChang
 
 
 def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
-    """Yield the newest runs here of the plan's workload whose trials took turns as it plans."""
+    """Yield the newest runs here of the plan's workload whose noise may be that of the plan.
+
+    Their trials took turns as it plans, and the same figure is the result: the throughput of
+    clients with a rate of their own hardly varies, and their latencies do.
+    """
     experiment = plan.experiment
+    headline = read_metrics(experiment_spec(experiment).workload)[0]
+    levels = {factor.name: factor.levels for factor in experiment.factors}
+    in_open_loop = is_open_loop(experiment.parameters, levels)
     known = store.runs_of_workload(experiment.checked_workload.name, _this_host())
     of_design = (
         run
@@ -111,9 +122,17 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
         if run.spec.design is not None
         and run.spec.design.slices == experiment.slices
         and run.spec.counts is None
+        and read_metrics(run.spec.workload)[0] == headline
+        and is_open_loop(run.spec.parameters, run.spec.levels) == in_open_loop
     )
     for run in islice(of_design, _MOST_ALIKE):
         yield store.load_run(run.id)
+
+
+def is_open_loop(parameters: Values, levels: Mapping[str, tuple[Level, ...]]) -> bool:
+    """Return whether clients have a rate of their own, by parameter or by level of the factor."""
+    rates = levels.get(_RATE, (parameters.get(_RATE, 0),))
+    return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
 
 
 def blocks_in_time(plan: Plan, found: Estimate) -> int:

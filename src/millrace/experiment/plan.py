@@ -87,6 +87,14 @@ def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> 
             raise ValidationError(experiment.source, [found])
 
 
+def is_in_open_loop(experiment: Experiment) -> bool:
+    """Return whether the clients of any treatment have a rate of their own."""
+    workload = experiment.checked_workload
+    return workload.drives and any(
+        workload.client_settings(chosen(experiment, each)).rate for each in _treatments(experiment)
+    )
+
+
 def with_slices(experiment: Experiment) -> Experiment:
     """Return the experiment with slices for the groups where they are valid, if there are any."""
     sliced = replace(experiment, slices=True, workload=in_slices(experiment.workload))

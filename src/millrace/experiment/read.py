@@ -8,7 +8,7 @@ from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
 from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
-from millrace.experiment.plan import with_slices
+from millrace.experiment.plan import is_in_open_loop, with_slices
 from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_files import parse_toml, read_text
 from millrace.experiment.toml_positions import key_lines, line_of
@@ -28,6 +28,7 @@ from millrace.workloads.defaults import (
     DROP_AFTER,
     LOOPS,
     UNCOMPRESSED,
+    in_open_loop,
     in_slices,
     with_drop,
     with_loops,
@@ -150,6 +151,8 @@ def parse(
     )
     _refuse_counts(experiment)
     _refuse_unfit_levels(experiment, context)
+    if is_in_open_loop(experiment):
+        experiment = replace(experiment, workload=in_open_loop(experiment.workload))
     if design is not None or _has_attached(experiment, context):
         return experiment
     sliced = with_slices(experiment)

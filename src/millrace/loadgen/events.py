@@ -257,6 +257,7 @@ class DriveResult(Document):
     maintenance: MaintenanceResult | None = None
     rollbacks: int = 0
     unanswered: int = 0
+    unanswered_s: Count = 0.0  # from the begin of the oldest transaction among them
     error_messages: Mapping[str, str] = {}
     client: ClientUsage | None  # None in the part of one side
 

@@ -142,11 +142,13 @@ class Open:
 class Slices:
     """The turns of several servers: a slice ends once it has reached both minimums.
 
+    After ``at_most_s`` it ends even if its transactions are fewer.
     ``slowdowns`` are the shares of a slice's time for which each server rests after it; empty for
     no slowdown.
     """
 
     at_least_s: float
+    at_most_s: float
     transactions: int  # that ended, of all clients of the server
     slowdowns: tuple[float, ...] = ()
 

@@ -66,6 +66,18 @@ ROWS_READ = _measured("rows_read", "", None, "Rows that statements returned.")
 ROWS_AFFECTED = _measured("rows_affected", "", None, "Rows that statements changed.")
 ERRORS = _measured("errors", "", "lower", "Transactions that ended with an error.")
 _ERRORS_OF = _measured("errors_{code}", "", "lower", "Transactions that ended with this error.")
+UNANSWERED_S = _measured(
+    "unanswered_s",
+    "s",
+    "lower",
+    "Time from the begin of the oldest transaction that was under way when a trial was given up.",
+)
+BASE_TRANSACTION_S = _measured(
+    "base_transaction_s",
+    "s",
+    None,
+    "Mean time of the base's transactions in a round that was given up.",
+)
 RETRIES = _measured("retries", "", "lower", "Transactions begun again after an error.")
 BYTES_SENT = _measured("bytes_sent", "bytes", None, "Bytes that clients sent.")
 BYTES_RECEIVED = _measured("bytes_received", "bytes", None, "Bytes that clients received.")

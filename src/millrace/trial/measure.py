@@ -124,6 +124,7 @@ def conclude(
         outputs.measurements.extend(measurements.data_measurements(spec.expected))
     _keep(result, outputs)
     measurements.refuse_partial(result)
+    measurements.refuse_idle(result)
     measurements.refuse_missed_rates(result)
     measurements.refuse_no_rows(sure_rows(spec.workload.definition, spec.workload.values), result)
     for hook in hooks:

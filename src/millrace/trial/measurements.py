@@ -85,6 +85,8 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.connect_s(phase.name), phase.connect_s)
     if phase.partial:
         yield MeasurementRecord(names.PARTIAL, 1)
+    if phase.unanswered_s:
+        yield MeasurementRecord(names.UNANSWERED_S, phase.unanswered_s)
     transactions, statements = phase.transactions, phase.statements
     yield MeasurementRecord(names.TRANSACTIONS, sum(each.count for each in transactions))
     yield MeasurementRecord(names.STATEMENTS, sum(each.count for each in statements))
@@ -207,6 +209,23 @@ def refuse_failed(result: events.LoadResult) -> None:
                 f"all transactions of {driven.test} ended in an error ({codes})",
                 hint="look at the server's error log and at the test's statements",
             )
+
+
+def refuse_idle(result: events.LoadResult) -> None:
+    """Raise TrialFailed where no transaction of the measured drive ended, well or not.
+
+    In a closed loop the load generator waits for one.
+    """
+    driven = result.driven()
+    if driven is None or any(each.count or each.errors for each in driven.transactions):
+        return
+    pacing = driven.pacing
+    why = f": {pacing.skipped:,} of {pacing.scheduled:,} scheduled ones were skipped"
+    raise TrialFailed(
+        f"no transaction of {driven.test} ended in the measured part"
+        f"{why if pacing.kind == 'open' else ''}",
+        hint="a longer time_s, or a rate that the server can keep",
+    )
 
 
 def refuse_missed_rates(result: events.LoadResult) -> None:

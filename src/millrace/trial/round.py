@@ -16,6 +16,7 @@ from itertools import chain
 from millrace.collect import thread_states
 from millrace.databases.base import ServerClient
 from millrace.errors import MillraceError, TrialFailed
+from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import Event
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
@@ -52,7 +53,7 @@ from millrace.trial.hooks import (
 )
 from millrace.trial.load_run import run_measured
 from millrace.trial.outputs import TrialOutputs
-from millrace.trial.slices import SideResult, by_side, loads_by_side
+from millrace.trial.slices import SideResult, by_side, given_up, loads_by_side
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
 
@@ -225,6 +226,10 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
         if ended.cause is not None:
             at_fault = _at_fault(sides, ended.cause)
             share = [replace(s, duration_s=s.duration_s / len(at_fault)) for s in ended.steps]
+            result = ended.cause.result if isinstance(ended.cause, LoadFailed) else None
+            if result is not None and len(at_fault) == 1:
+                for name, value in given_up(result, base).items():
+                    at_fault[0].context.outputs.add_measurement(name, value)
             for side in at_fault:
                 side.add(replace(ended, steps=tuple(share)))
             return False

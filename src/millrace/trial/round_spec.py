@@ -10,6 +10,8 @@ from millrace.trial.hooks import LiveServer
 from millrace.trial.spec import TrialSpec
 
 _SLICE_S = 0.005
+# Of the time of a server in the round, so that slow transactions leave several groups of slices.
+_MOST_OF_TIME = 0.1
 # Of each of several clients in a slice, at whose end all wait for the last one.
 _FEWEST_TRANSACTIONS = 20
 _SLICE_ROWS = 2_000  # about 5 to 15 ms
@@ -50,6 +52,7 @@ def _of_all(phase: Phase, specs: Sequence[TrialSpec], activity: Path | None) -> 
                 statement_activity=activity,
                 slices=Slices(
                     _SLICE_S,
+                    max(_SLICE_S, _MOST_OF_TIME * time_s),
                     _FEWEST_TRANSACTIONS * clients if clients > 1 else 1,
                     tuple(map(fault_injection.slowdown_in_slices, specs)),
                 ),

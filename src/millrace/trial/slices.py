@@ -10,11 +10,12 @@ Estimation and Hypothesis Testing, 2012, 2.2.3, for the mean that leaves out a f
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace.errors import TrialFailed
 from millrace.loadgen.events import DriveResult, LoadResult, PhaseResult, Slice
+from millrace.model import measurements as names
 
 _TRIMMED = 0.2  # at each end
 
@@ -40,8 +41,8 @@ class SideResult:
 def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
     """Return the results of the sides, of which ``base`` is the one that all are compared with.
 
-    Raise TrialFailed where there was no whole group of slices. A few are enough, as of transactions
-    that take a second: the spread of rounds tells what they are worth.
+    A single group of slices is enough, as of transactions that take seconds: the spread of rounds
+    tells what it is worth. Raise TrialFailed where there is none.
     """
     driven = result.driven()
     assert driven is not None
@@ -50,11 +51,27 @@ def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
     groups = _groups(driven.slices, sides)
     if not groups:
         raise TrialFailed(
-            "the time was over before each server had had two slices: a transaction takes too long",
-            hint="measure for longer (time_s), or whole trials (--interleaved)",
+            "in no group of slices did transactions of each server succeed",
+            hint="look at the servers' error logs and at the test's statements",
         )
     rates = _trimmed_rates(groups, sides, base)
     return [_side(result, driven, side, rates[side]) for side in range(sides)]
+
+
+def given_up(result: LoadResult, base: int) -> Mapping[str, float]:
+    """Return what a round that a limit of time ended shows of the side that was waited for.
+
+    These are measurements by name: how long its oldest transaction was under way, and how long one
+    of the base took on average. Empty where nothing was under way.
+    """
+    driven = result.driven()
+    if driven is None or not driven.unanswered_s:
+        return {}
+    found = {names.UNANSWERED_S: driven.unanswered_s}
+    records = driven.sides[base].transactions if driven.sides else ()
+    transactions = sum(record.service.count for record in records)
+    took_s = sum(record.service.sum_s for record in records)
+    return found | ({names.BASE_TRANSACTION_S: took_s / transactions} if took_s else {})
 
 
 def _side(result: LoadResult, driven: DriveResult, side: int, trimmed_rate: float) -> SideResult:

@@ -28,6 +28,7 @@ _LOADED = "load_tables"
 TABLE_OPTIONS = "table_options"
 """The name of what CREATE TABLE has after the engine, by the factor ``compression``."""
 
+_TAIL = "p99"
 _SLICED = (DRIVE, "load_data")  # kinds of phases in which servers may take turns
 _MAX_SEED = 9_223_372_036_854_775_807  # the largest integer of TOML
 
@@ -120,7 +121,7 @@ def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
         ),
         "p50": _percentile("median response time", 50),
         "p95": _percentile("response time, 95th percentile", 95),
-        "p99": _percentile("response time, 99th percentile", 99),
+        _TAIL: _percentile("response time, 99th percentile", 99),
         "server_cpu": _quotient(
             "server CPU per transaction", "s", ["server_user_s", "server_system_s"], "transactions"
         ),
@@ -238,6 +239,21 @@ def with_loops(definition: Definition) -> dict[str, Any]:
     metrics = {**definition.get("metrics", {}), THROUGHPUT_OF_LOOPS: metric}
     last = {**metrics["throughput"], "title": "throughput of the last loop"}
     return {**definition, "metrics": {**metrics, "throughput": last}}
+
+
+def in_open_loop(definition: Definition) -> dict[str, Any]:
+    """Return a workload's complete definition for clients with a rate of their own.
+
+    Their throughput is the rate that was asked for as long as a server keeps up, so that latency is
+    the result: the 99th percentile of response times is the primary metric. A primary metric of the
+    workload's own stays.
+    """
+    metrics = {**definition.get("metrics", {})}
+    if not metrics.get("throughput", {}).get("primary") or _TAIL not in metrics:
+        return dict(definition)
+    metrics["throughput"] = {**metrics["throughput"], "primary": False}
+    metrics[_TAIL] = {**metrics[_TAIL], "primary": True}
+    return {**definition, "metrics": metrics}
 
 
 def in_slices(definition: Definition) -> dict[str, Any]:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 SERVER = "mysql-8.0.33"
 AT_LEAST_S = 0.005
-SLICES = {"at_least_s": AT_LEAST_S, "transactions": 150}
+SLICES = {"at_least_s": AT_LEAST_S, "at_most_s": 1.0, "transactions": 150}
 CLIENTS = pytest.mark.parametrize("clients", [1, 4])
 
 

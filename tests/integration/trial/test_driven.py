@@ -32,7 +32,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import InstanceOf, ServerOf
 from tests.servers import quick_options
-from tests.unit.workloads.small import driving
+from tests.unit.workloads.small import driving, naps
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
@@ -57,13 +57,14 @@ def trial(
     cpu_idle: CpuIdleSettings | None = None,
     collectors: tuple[str, ...] = (),
     stops_cleanly: bool = False,
+    definition: dict[str, Any] | None = None,
     **chosen: Any,
 ) -> AttemptResult:
     """Run a moment of reads; only a test of what follows waits for a clean stop."""
     given = TrialSpec(
         name="test/1",
         servers=(ServerSpec(server_of(name), options or quick_options(name)),),
-        workload=ResolvedWorkload(driving(), {**QUICK, **chosen}),
+        workload=ResolvedWorkload(definition or driving(), {**QUICK, **chosen}),
         cpu_idle=cpu_idle,
         collectors=collectors,
         stops_cleanly=stops_cleanly,
@@ -202,6 +203,13 @@ def test_a_trial_whose_snapshot_cannot_be_kept_goes_on_with_what_it_loaded(
 
 
 @pytest.mark.quiet
+def test_a_statement_that_takes_longer_than_the_trial_is_counted(server_of: ServerOf) -> None:
+    result = trial(server_of, SERVERS[0], definition=naps("0.8"))
+    found = measured(result)
+    assert (result.outcome, found["transactions"]) == ("finished", 1)
+    assert found["measure_duration_s"] >= 0.8
+
+
 def test_an_open_loop_is_counted(server_of: ServerOf) -> None:
     result = trial(server_of, "mysql-5.6.24", rate=200, arrivals="constant", clients=2, time_s=1.0)
     assert result.outcome == "finished", result.reason

@@ -29,7 +29,7 @@ from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
 from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 from tests.servers import quick_options
-from tests.unit.workloads.small import driving
+from tests.unit.workloads.small import driving, naps
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
@@ -70,10 +70,11 @@ def round_of(
     last_slowdown: Slowdown | None = None,
     kill: str | None = None,
     collectors: tuple[str, ...] = (),
+    definition: dict[str, Any] | None = None,
     **chosen: Any,
 ) -> tuple[AttemptResult, ...]:
     """Drive clients on all servers in slices."""
-    workload = ResolvedWorkload(driving(), {**QUICK, **chosen})
+    workload = ResolvedWorkload(definition or driving(), {**QUICK, **chosen})
     specs = specs_of(server_of, servers, workload, last_options, collectors)
     *others, last = specs
     slowed = replace(last, servers=(replace(last.servers[0], slowdown=last_slowdown),))
@@ -171,6 +172,18 @@ def test_each_server_has_its_time_and_its_own_figures(server_of: ServerOf) -> No
         with pytest.raises(StopIteration):
             figure(result, "load_generator_user_s")
     assert ownership.running() == []
+
+
+def test_a_statement_that_takes_longer_than_the_round_has_a_result(server_of: ServerOf) -> None:
+    slow = naps("IF(VERSION() LIKE '8.%', 1.2, 0)")
+    results = round_of(server_of, (SERVERS[0], SERVERS[2]), definition=slow, time_s=0.3)
+    assert [result.outcome for result in results] == ["finished"] * 2, results
+    assert [figure(result, "slices") for result in results] == [2, 2]
+    base_s, slow_s = (
+        figure(result, "measure_trimmed_s") / figure(result, "transactions") for result in results
+    )
+    assert slow_s >= 1.2
+    assert slow_s > 10 * base_s
 
 
 def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:

@@ -124,7 +124,9 @@ def test_the_form_of_tables_and_clients() -> None:
 def in_slices(connection: Connection, *against: Connection) -> LoadSpec:
     spec = with_tables(connection)
     slowdowns = (0.0, *(0.01 for _ in against))
-    drive = Drive("measure", "point", 1, 60.0, time_s=0.5, slices=Slices(0.005, 150, slowdowns))
+    drive = Drive(
+        "measure", "point", 1, 60.0, time_s=0.5, slices=Slices(0.005, 0.2, 150, slowdowns)
+    )
     return replace(spec, phases=(drive,), against=against)
 
 
@@ -138,7 +140,7 @@ def test_several_servers_are_driven_in_slices() -> None:
     ]
     [phase] = written["phases"]
     assert phase["slices"] == {
-        "at_least_s": 0.005, "transactions": 150, "slowdowns": [0.0, 0.01],
+        "at_least_s": 0.005, "at_most_s": 0.2, "transactions": 150, "slowdowns": [0.0, 0.01],
     }  # fmt: skip
     # A single server is driven as by load generators that know no slices.
     alone = json.loads(with_tables(first).to_json())

@@ -298,3 +298,15 @@ def test_statements_that_surely_find_rows_and_found_none_fail_the_trial(
     with pytest.raises(TrialFailed, match=f"mine {did} no row in 180 statements") as failure:
         measurements.refuse_no_rows({"mine": did}, without)
     assert failure.value.step == measurements.VERIFY_ROWS
+
+
+def test_a_trial_without_a_transaction_is_refused() -> None:
+    measurements.refuse_idle(driven())
+    none = driven().drives[0].transactions[0].replace(count=0, errors={})
+    closed = Pacing(kind="closed")
+    measurements.refuse_idle(driven(transactions=(none.replace(errors={1213: 5}),)))
+    with pytest.raises(TrialFailed, match=r"no transaction of .* ended in the measured part$"):
+        measurements.refuse_idle(driven(transactions=(none,), pacing=closed))
+    skipped = Pacing(kind="open", rate=10.0, scheduled=1_200, skipped=1_200)
+    with pytest.raises(TrialFailed, match=": 1,200 of 1,200 scheduled ones were skipped"):
+        measurements.refuse_idle(driven(transactions=(none,), pacing=skipped))

@@ -15,6 +15,15 @@ def driving(**changes: Any) -> dict[str, Any]:
     return workloads.completed(deepcopy({**_DEFINITION, **changes}))
 
 
+def naps(seconds: str) -> dict[str, Any]:
+    """Return a definition whose only statement sleeps for this expression of seconds."""
+    return driving(
+        default_test="nap",
+        statements={"nap": {"sql": f"SELECT SLEEP({seconds})"}},
+        tests={"nap": {"title": "a nap", "tables": "sbtest", "steps": [{"statements": ["nap"]}]}},
+    )
+
+
 _DEFINITION: dict[str, Any] = {
     "name": "small",
     "title": "a few statements",

@@ -168,8 +168,8 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 part.succeeded(service_ns, response_ns);
             }
             self.clients[index].transactions += 1;
-            self.last_end_ns = now_ns;
         }
+        self.note_end(index, now_ns);
         if let Some(turns) = &mut self.turns {
             turns.succeeded();
         }
@@ -217,8 +217,10 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 if let Some(part) = self.part_of(index, now_ns) {
                     part.failed(code);
                 }
-                self.last_end_ns = now_ns;
             }
+        }
+        if !again {
+            self.note_end(index, now_ns);
         }
         let client = &mut self.clients[index];
         if client.script.rollback_needed() {

@@ -48,6 +48,9 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 until_ns = self.slowdowns.pause(side, shared.clock, from_ns, answered_ns, is_over);
             }
             turns.end(until_ns, until_ns - answered_ns);
+            if turns.has_whole_group() {
+                self.shared.is_sufficient_from(until_ns);
+            }
         }
     }
 

@@ -19,9 +19,13 @@ const TRANSACTIONS: u64 = 5;
 fn in_slices(clients: u32, sides: u32) -> DriveSettings {
     DriveSettings {
         end: End::Time(Duration::from_millis(500)),
-        slices: Some(SliceSettings { sides, at_least: AT_LEAST, transactions: TRANSACTIONS }),
+        slices: Some(slices(sides, AT_LEAST, TRANSACTIONS)),
         ..settings(clients, 0)
     }
+}
+
+fn slices(sides: u32, at_least: Duration, transactions: u64) -> SliceSettings {
+    SliceSettings { sides, at_least, at_most: Duration::from_secs(10), transactions }
 }
 
 /// Assert that no slice is short, that slices follow each other, and that groups are an order of all
@@ -150,7 +154,7 @@ fn a_warm_up_has_slices_that_do_not_count() {
 
 #[test]
 fn the_turn_of_others_is_no_gap_of_a_client() {
-    let long = SliceSettings { sides: 2, at_least: Duration::from_millis(40), transactions: 1 };
+    let long = slices(2, Duration::from_millis(40), 1);
     let settings = DriveSettings { slices: Some(long), ..in_slices(1, 2) };
     let driven = drive(&settings, &Server::answering(OK)).unwrap();
     for side in driven.sides.unwrap() {
@@ -161,7 +165,7 @@ fn the_turn_of_others_is_no_gap_of_a_client() {
 
 #[test]
 fn slices_of_a_transaction_each_do_not_nest() {
-    let short = SliceSettings { sides: 2, at_least: Duration::from_nanos(1), transactions: 1 };
+    let short = slices(2, Duration::from_nanos(1), 1);
     let settings = DriveSettings { slices: Some(short), ..in_slices(1, 2) };
     let driven = drive(&settings, &Server::answering(OK)).unwrap();
     let slices = driven.slices.unwrap();
@@ -268,11 +272,10 @@ fn a_side_that_falls_silent_is_given_up_and_named() {
 
 #[test]
 fn a_side_that_waits_for_its_turn_is_not_silent() {
-    let long = SliceSettings { sides: 2, at_least: Duration::from_secs(3), transactions: 1 };
+    let long = slices(2, Duration::from_millis(2_200), 1);
     let settings = DriveSettings {
         idle_timeout: Duration::from_secs(2),
         slices: Some(long),
-        end: End::Time(Duration::from_secs(7)),
         ..in_slices(2, 2)
     };
     let server = Server::new(|_| {
@@ -281,7 +284,49 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
     });
     let driven = drive(&settings, &server).unwrap();
     assert!(!driven.partial);
-    assert!(driven.slices.unwrap().is_empty(), "no group was over");
+    assert_eq!(driven.slices.unwrap().len(), 4);
+}
+
+#[test]
+fn a_drive_lasts_until_a_whole_group_is_over() {
+    // Of 0.5 s, a group takes 0.6: two transactions of side 1.
+    let server = Server::new(|asked| {
+        thread::sleep(Duration::from_millis(300 * u64::from(asked.client % 2)));
+        Answer::Bytes(OK.to_vec())
+    });
+    for warmup_ms in [0, 100] {
+        let warmup = Warmup::Time(Duration::from_millis(warmup_ms));
+        let short = slices(2, AT_LEAST, 1);
+        let settings = DriveSettings { warmup, slices: Some(short), ..in_slices(1, 2) };
+        let driven = drive(&settings, &server).unwrap();
+        assert!(!driven.partial);
+        let slices = driven.slices.unwrap();
+        assert_eq!(slices.len(), 4);
+        assert_whole_groups(&slices, 2, &short);
+        for slice in slices.iter().filter(|slice| slice.side == 1) {
+            assert_eq!(slice.transactions, 1);
+        }
+        let until_s = slices[3].until_ns as f64 / 1e9 - driven.connect_s - driven.warmup_s;
+        assert!(driven.duration_s >= 0.6 && driven.duration_s <= until_s, "{}", driven.duration_s);
+    }
+}
+
+#[test]
+fn slow_transactions_of_several_clients_end_a_slice_before_it_has_all() {
+    let server = Server::new(|asked| {
+        thread::sleep(Duration::from_millis(30 * u64::from(asked.client % 2)));
+        Answer::Bytes(OK.to_vec())
+    });
+    let at_most = Duration::from_millis(20);
+    let few = SliceSettings { at_most, ..slices(2, AT_LEAST, 40) };
+    let driven = drive(&DriveSettings { slices: Some(few), ..in_slices(2, 2) }, &server).unwrap();
+    let slices = driven.slices.unwrap();
+    assert!(!slices.is_empty());
+    assert_whole_groups(&slices, 2, &few);
+    for slice in slices {
+        let expected = if slice.side == 0 { 2..=41 } else { 2..=2 };
+        assert!(expected.contains(&slice.transactions), "{slice:?}");
+    }
 }
 
 #[test]
@@ -290,6 +335,8 @@ fn the_limit_and_a_request_to_stop_end_a_slice() {
     let settings = DriveSettings { limit, ..in_slices(1, 2) };
     let (driven, error) = side_1_fails(&settings, || Answer::Nothing);
     assert_eq!((error.kind(), driven.unanswered), ("time_limit", 1));
+    assert!(error.to_string().starts_with("side 1: "), "{error}");
+    assert!(0.0 < driven.unanswered_s && driven.unanswered_s < 0.7, "{}", driven.unanswered_s);
 
     let stop = AtomicBool::new(false);
     let settings = DriveSettings { end: End::Time(Duration::from_secs(20)), ..in_slices(2, 2) };
@@ -324,7 +371,7 @@ proptest! {
         failing in prop_oneof![Just(u64::MAX), 2u64..20],
     ) {
         let at_least = Duration::from_micros(at_least_us);
-        let slices = SliceSettings { sides, at_least, transactions };
+        let slices = slices(sides, at_least, transactions);
         let settings = DriveSettings {
             warmup: Warmup::Time(Duration::from_millis(warmup_ms)),
             end: End::Time(Duration::from_millis(end_ms)),

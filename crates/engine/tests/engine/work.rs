@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use engine::{DriveSettings, End, Mark, Part, PerClient, Report, Warmup};
 use protocol::ClientError;
 
-use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS};
+use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS, error};
 use super::{drive, drive_scripts, settings};
 
 pub fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
@@ -51,6 +51,55 @@ fn equal_work_is_exact_for_any_clients_and_threads() {
         assert!(driven.statements.iter().all(|record| record.count == transactions));
         assert!(!driven.partial && driven.duration_s > 0.0);
     }
+}
+
+#[test]
+fn a_closed_loop_lasts_until_a_transaction_is_over() {
+    for (clients, warmup_ms) in [(1, 50), (1, 0), (3, 50)] {
+        let server = Server::new(|_| {
+            thread::sleep(Duration::from_millis(400));
+            Answer::Bytes(OK.to_vec())
+        });
+        let short = DriveSettings {
+            warmup: Warmup::Time(Duration::from_millis(warmup_ms)),
+            end: End::Time(Duration::from_millis(100)),
+            ..settings(clients, 0)
+        };
+        let driven = drive(&short, &server).unwrap();
+        assert!(!driven.partial);
+        let count = driven.transactions[0].count;
+        assert_eq!(count, u64::from(clients));
+        // Without a warm-up, the first transaction counts. The rate is that of the transactions, and
+        // not one or none in 0.1 s.
+        assert_eq!(server.seen(), count * if warmup_ms > 0 { 2 } else { 1 });
+        let mean_s = driven.transactions[0].service.sum_s() / count as f64;
+        let rate = count as f64 / driven.duration_s;
+        assert!((rate * mean_s / f64::from(clients) - 1.0).abs() < 0.01, "{rate} {mean_s}");
+    }
+}
+
+#[test]
+fn few_transactions_of_a_closed_loop_have_their_own_pace() {
+    // Of 1 s, 0.3 s each: 3 or 4 begin, which is 11 % to either side of the pace.
+    let server = Server::new(|_| {
+        thread::sleep(Duration::from_millis(300));
+        Answer::Bytes(OK.to_vec())
+    });
+    let warmup = Warmup::Time(Duration::from_millis(100));
+    let driven = drive(&DriveSettings { warmup, ..settings(2, 2) }, &server).unwrap();
+    let record = &driven.transactions[0];
+    let mean_s = record.service.sum_s() / record.count as f64;
+    let rate = record.count as f64 / driven.duration_s;
+    assert!((rate * mean_s / 2.0 - 1.0).abs() < 0.01, "{rate} {mean_s}");
+}
+
+#[test]
+fn a_closed_loop_of_errors_alone_ends_in_time() {
+    let server = Server::new(|_| Answer::Bytes(error(1064)));
+    let short = DriveSettings { end: End::Time(Duration::from_millis(100)), ..settings(1, 1) };
+    let driven = drive(&short, &server).unwrap();
+    assert_eq!(driven.transactions[0].count, 0);
+    assert!(driven.transactions[0].errors[&1064] > 0);
 }
 
 #[test]

@@ -20,6 +20,7 @@ const MAX_SLICE_ROWS: u64 = 1_000_000;
 #[serde(deny_unknown_fields)]
 pub struct RawSlices {
     at_least_s: f64,
+    at_most_s: f64,
     transactions: u64,
     #[serde(default)]
     slowdowns: Vec<f64>,
@@ -50,10 +51,15 @@ pub fn check(
             let message = "0 is no slice, expected 1 or more";
             Err(ValidationError::new(format!("{key}.transactions"), message))
         }
-        Some(&RawSlices { at_least_s, transactions, ref slowdowns }) => {
+        Some(&RawSlices { at_least_s, at_most_s, transactions, ref slowdowns }) => {
             let at_least = read::above_zero(at_least_s, &format!("{key}.at_least_s"))?;
+            let at_most = read::above_zero(at_most_s, &format!("{key}.at_most_s"))?;
+            if at_most < at_least {
+                let message = format!("{at_most_s} is less than at_least_s, {at_least_s}");
+                return Err(ValidationError::new(format!("{key}.at_most_s"), message));
+            }
             check_slowdowns(slowdowns, &format!("{key}.slowdowns"), sides)?;
-            Ok(Some(SliceSettings { sides, at_least, transactions }))
+            Ok(Some(SliceSettings { sides, at_least, at_most, transactions }))
         }
     }
 }

@@ -173,6 +173,22 @@ fn columns_are_computed_from_others_that_may_be_hidden() {
 }
 
 #[test]
+fn a_constant_whole_number_is_one_of_a_column() {
+    let rows = made(json!([
+        {"name": "one", "kind": "constant", "value": 1, "hidden": true},
+        {"name": "no", "kind": "constant", "value": false, "hidden": true},
+        {"name": "never", "kind": "sequence", "null_if": "one"},
+        {"name": "always", "kind": "sequence", "null_if": "no"},
+        {"name": "sum", "kind": "computed", "value": "one + one"},
+        {"name": "after", "kind": "derived", "from": "one", "plus": 5},
+        {"name": "word", "kind": "words", "from": "one", "words": ["a", "bc"], "digits": 1},
+    ]));
+    for (row, number) in rows.iter().zip(1..) {
+        assert_eq!(*row, ["\\N", &format!("{number}"), "2", "6", "bc"]);
+    }
+}
+
+#[test]
 fn mistakes_name_their_key() {
     let id = json!({"name": "id", "kind": "sequence"});
     for (columns, expected) in [

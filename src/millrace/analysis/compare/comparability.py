@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
+from millrace.analysis.compare.equal_work import (
+    ComparabilityRules,
+    SkippedShares,
+    TrialWork,
+    unequal_work,
+)
 from millrace.analysis.steady.policy import lasts, unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness
 from millrace.stats.sequential import FIRST_LOOK
@@ -29,12 +34,14 @@ class TreatmentTrials:
 class Comparability:
     """The reasons why two treatments are not compared; empty where nothing speaks against it.
 
-    ``permanently`` is the one that more blocks would not change.
+    ``permanently`` is the one that more blocks would not change. ``skipped`` are the shares of an
+    open loop's schedule that were skipped, where these make the work unequal.
     """
 
     unequal: str
     unsteady: str
     permanently: Incomparability | None
+    skipped: SkippedShares | None = None
 
     def without_steadiness(self) -> Self:
         """Return the same for what does not depend on steady trials."""
@@ -60,7 +67,7 @@ def assess_comparability(
         permanently = "unequal"
     elif unsteady and lasts(*sides):
         permanently = "unsteady"
-    return Comparability(unequal.reason, unsteady, permanently)
+    return Comparability(unequal.reason, unsteady, permanently, unequal.skipped)
 
 
 def _of_the_same_blocks(

@@ -1,7 +1,7 @@
 """Compare the treatments of a stored run. Pure: no clock, no file, no server."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
@@ -74,9 +74,13 @@ def compare_run(
     labels = {t.id: t.label for t in treatments}
     failures = find_failures(stored, labels)
     others = [name for name in varied if name != factor]
+    last_blocks: dict[str, int] = {}
+    for trial in stored.trials:
+        last_blocks[trial.treatment_id] = max(last_blocks.get(trial.treatment_id, 0), trial.block)
     groups = _groups(
         treatments, metrics, rules, failures,
         factor=factor, label_factors=others, earlier=run.spec.earlier_noise,
+        last_blocks=last_blocks,
     )  # fmt: skip
     with_aa_trials = _of(every, "measure", "control")
     analysis = RunAnalysis(
@@ -144,26 +148,39 @@ def _groups(
     factor: str,
     label_factors: Sequence[str],
     earlier: Sequence[EarlierNoise],
+    last_blocks: Mapping[str, int],
 ) -> tuple[Group, ...]:
-    """Return treatments by the levels of their held factors, each group against its base."""
+    """Return treatments by the levels of their held factors, each group against its base.
+
+    ``last_blocks`` are those that the run has begun for each treatment, by its id.
+    """
     # A trial that was left out because another one of its round failed did not fail itself.
     own = [failure for failure in failures if failure.step != ROUND_FAILED]
     first_failures = {failure.treatment_id: failure for failure in reversed(own)}
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
         by_held.setdefault(tuple(treatment.fixed_factors.items()), []).append(treatment)
-    compared = compare_with_bases(
-        [
-            (base, [treatment for treatment in members if not treatment.is_base])
-            for members in by_held.values()
-            for base in members
-            if base.is_base
-        ],
-        metrics,
-        rules,
-        factor=factor,
-        first_failures=first_failures,
-        earlier=earlier,
+    with_bases = [
+        (base, [treatment for treatment in members if not treatment.is_base])
+        for members in by_held.values()
+        for base in members
+        if base.is_base
+    ]
+
+    def compare_until(block: int) -> tuple[Comparison, ...]:
+        as_then = [
+            (base.until(block), [each.until(block) for each in candidates])
+            for base, candidates in with_bases
+        ]
+        compared = compare_with_bases(
+            as_then, metrics, rules,
+            factor=factor, first_failures=first_failures, earlier=earlier,
+        )  # fmt: skip
+        return with_adjusted_p(compared, rules.margin)
+
+    candidates = [each.id for each in treatments if not each.is_base]
+    compared = _at_their_ends(
+        compare_until, {each: last_blocks.get(each, 0) for each in candidates}
     )
     groups = []
     for held_items, members in by_held.items():
@@ -177,7 +194,22 @@ def _groups(
             for treatment in members
         ]
         groups.append(Group(held, label, tuple(adjusted), tuple(comparisons)))
-    return with_adjusted_p(groups, rules.margin)
+    return tuple(groups)
+
+
+def _at_their_ends(
+    compare_until: Callable[[int], Sequence[Comparison]], last_blocks: Mapping[str, int]
+) -> list[Comparison]:
+    """Return each comparison as it was after the last block of its candidate.
+
+    A candidate that was decided gets no more blocks, while the others go on: what these tell later
+    about the noise, and their p-values, would change a verdict without any data of its own. The
+    p-values hold for any number of looks, so that a difference which survived the correction at one
+    look also survives it at the last one with the smallest p-value that each comparison had.
+    """
+    by_end = {end: compare_until(end) for end in sorted(set(last_blocks.values()), reverse=True)}
+    every = next(iter(by_end.values()), ())
+    return [by_end[last_blocks[each.candidate_id]][number] for number, each in enumerate(every)]
 
 
 def _adjusted(

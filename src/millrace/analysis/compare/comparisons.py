@@ -70,6 +70,7 @@ def _compare(
 ) -> Comparison:
     base, candidate, names = pair.base, pair.candidate, pair.names
     refused = pair.refused if metric.needs_steady_state else pair.refused.without_steadiness()
+    skipped = refused.skipped if metric.shows_skipped else None
     pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
     own_failure = _failure(candidate, names[1], first_failures)
@@ -82,6 +83,10 @@ def _compare(
             verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
+            if skipped is not None:
+                is_worse = skipped.candidate > skipped.base
+                verdict = "regression" if is_worse else "improvement"
+    slower = _slower_at_least(base, first_failures.get(candidate.id)) if own_failure else None
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, rules.margin)
     return Comparison(
@@ -99,6 +104,8 @@ def _compare(
         candidate_failed=candidate.failed,
         lost=lost,
         unequal=refused.unequal,
+        skipped=skipped,
+        slower_at_least=slower,
         unsteady=refused.unsteady,
         permanently_incomparable=refused.permanently,
         only_base_failed=own_failure is None and base_failure is not None,
@@ -130,6 +137,21 @@ def _failure(
     if treatment.finished or failure is None:
         return None
     return f"{name} failed at step {failure.step}: {failure.reason}"
+
+
+def _slower_at_least(base: TreatmentAnalysis, failure: Failure | None) -> float | None:
+    """Return how many times slower a candidate is at least that was given up; None if unknown.
+
+    Its transaction was under way for so many times as long as one of the base takes on average.
+    """
+    if failure is None or not failure.unanswered_s:
+        return None
+    took_s = failure.base_transaction_s
+    if took_s is None and base.latencies:
+        of_base = next((each for each in base.latencies if each.of == "transaction"), None)
+        took_s = None if of_base is None else of_base.mean_s
+    times = failure.unanswered_s / took_s if took_s else 0.0
+    return times if times > 1 else None
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:

@@ -4,8 +4,10 @@ The verdict is inconclusive in any metric where transactions failed, were begun 
 out at rates that are not shown to be equal (``millrace.stats.rates``), where a fixed number of
 transactions was another one, or where transactions read or changed another number of rows. Equal is
 within half of the margin, so that no difference of speed that matters can be made of work that was
-not done, and within 1 percentage point at most. Nor are two treatments compared where most
-transactions of one ended in an error (``MOST_ERRORS``).
+not done, and within 1 percentage point at most. Where an open loop's clients skipped another share
+of the schedule, and nothing else differs, that share is the verdict on latencies and rates: the
+server that leaves more undone is the slower one, whatever the others took. Nor are two treatments
+compared where most transactions of one ended in an error (``MOST_ERRORS``).
 
 Chance makes work of like with like unequal with a probability of ``_ALPHA`` at most, over all that
 is compared together; in a run that is looked at after every block, over all looks as well.
@@ -102,12 +104,15 @@ class _By:
 
 _Pair = tuple[TrialWork, TrialWork]  # the base's and the candidate's trial of a block
 
+_SKIPPED = _Kind(
+    lambda w: w.skipped, lambda w: w.scheduled, "of the scheduled transactions were skipped"
+)
 _RATES = (
     _Kind(lambda w: w.errors, lambda w: w.tried, "of the transactions ended in an error"),
     _Kind(
         lambda w: w.retries, lambda w: w.tried + w.retries, "of the transactions begun were retries"
     ),
-    _Kind(lambda w: w.skipped, lambda w: w.scheduled, "of the scheduled transactions were skipped"),
+    _SKIPPED,
 )
 
 _ROWS: tuple[tuple[str, Callable[[TrialWork], int]], ...] = (
@@ -147,11 +152,26 @@ def asks_the_same(factor: str) -> bool:
 
 
 @dataclass(frozen=True)
+class SkippedShares:
+    """The shares of the scheduled transactions of an open loop that were skipped.
+
+    They are of both sides, and shown to be different.
+    """
+
+    base: float
+    candidate: float
+
+
+@dataclass(frozen=True)
 class Unequal:
-    """The reasons why work was not shown to be equal, or was shown to be different, if any."""
+    """The reasons why work was not shown to be equal, or was shown to be different, if any.
+
+    ``skipped`` is set where the skipped shares alone are different: then they are the answer.
+    """
 
     reason: str = ""
     shows_difference: bool = False
+    skipped: SkippedShares | None = None
 
 
 def unequal_work(
@@ -174,10 +194,15 @@ def unequal_work(
     alpha = _ALPHA / max(len(rates) + len(rows), 1)
     by = _By(tolerance, alpha, rules.looks)
     different, unknown = _compared_rates(rates, pairs, names, by)
+    skipped = _skipped_shares(different, pairs, unknown)
     different += _different_counts(pairs, names, rules.operations)
     different += _different_rows(rows, pairs, names, by)
     if different:
-        return Unequal(f"unequal work: {'; '.join([*different, *unknown])}", shows_difference=True)
+        return Unequal(
+            f"unequal work: {'; '.join([*different, *unknown])}",
+            shows_difference=True,
+            skipped=skipped if len(different) == 1 else None,
+        )
     if unknown:
         points = f"{tolerance * 100:.2g} percentage point{'' if tolerance == 0.01 else 's'}"
         return Unequal(
@@ -226,6 +251,19 @@ def _compared_rates(
                 f"{_percent(compared.base)} with {names[0]}"
             )
     return different, unknown
+
+
+def _skipped_shares(
+    different: Sequence[str], pairs: Sequence[_Pair], unknown: Sequence[str]
+) -> SkippedShares | None:
+    """Return the skipped shares where they, and no other rates, are different."""
+    if len(different) != 1 or unknown or _SKIPPED.said not in different[0]:
+        return None
+    base, candidate = (
+        sum(map(_SKIPPED.hits, side)) / sum(map(_SKIPPED.tries, side))
+        for side in zip(*pairs, strict=True)
+    )
+    return SkippedShares(base, candidate)
 
 
 def _different_counts(

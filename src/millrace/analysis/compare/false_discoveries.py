@@ -13,7 +13,7 @@ where work was unequal, or where trials were not steady.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from millrace.analysis.compare.model import Comparison, Group
+from millrace.analysis.compare.model import Comparison
 from millrace.stats.multiple_tests import benjamini_yekutieli, surviving_p
 from millrace.stats.power import blocks_to_decide
 from millrace.stats.ratio import RatioEstimate
@@ -26,22 +26,18 @@ def adjusted_p_values(estimates: Sequence[RatioEstimate | None]) -> tuple[float 
     return tuple(None if p is None else next(adjusted) for p in asked)
 
 
-def with_adjusted_p(groups: Sequence[Group], margin: float) -> tuple[Group, ...]:
-    """Return the groups, each comparison with its p-value among all of its metric.
+def with_adjusted_p(every: Sequence[Comparison], margin: float) -> tuple[Comparison, ...]:
+    """Return the comparisons of a run, each with its p-value among all of its metric.
 
     Those that are undecided also have the number of blocks that would settle them.
     """
     found: dict[tuple[str, str, str], Comparison] = {}
-    every = [comparison for group in groups for comparison in group.comparisons]
     for metric in {comparison.metric.name for comparison in every}:
         family = [each for each in every if each.metric.name == metric and _claims(each)]
         adjusted = adjusted_p_values([each.estimate for each in family])
         corrected = [replace(each, adjusted_p=p) for each, p in zip(family, adjusted, strict=True)]
         found |= {_key(each): _with_more_blocks(each, corrected, margin) for each in corrected}
-    return tuple(
-        replace(group, comparisons=tuple(found.get(_key(each), each) for each in group.comparisons))
-        for group in groups
-    )
+    return tuple(found.get(_key(each), each) for each in every)
 
 
 def _with_more_blocks(

@@ -19,6 +19,14 @@ class Metric(MetricDefinition):
             (*self.numerator, *self.denominator)
         )
 
+    @property
+    def shows_skipped(self) -> bool:
+        """Return whether the skipped transactions of an open loop would have changed the value.
+
+        That holds for response times and for rates.
+        """
+        return self.time == "response" or self.unit.endswith("/s")
+
     def value(self, attempt: StoredAttempt) -> float | None:
         """Return the value in ``unit``; None where a measurement is missing or not positive.
 

@@ -7,6 +7,7 @@ from typing import Literal
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.comparability import Incomparability
 from millrace.analysis.compare.conditions import DisturbedBlocks
+from millrace.analysis.compare.equal_work import SkippedShares
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.stalls import UnequalStalls
 from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
@@ -39,8 +40,11 @@ class Comparison:
     failed that is the base's alone. ``unequal`` says in which way the two did not do the same work,
     or are not shown to have done, in any metric, ``unsteady`` that trials were not in a steady
     state; both are empty where nothing speaks against the verdict; ``permanently_incomparable`` is
-    the one which more blocks would not change. ``adjusted_p`` is the p-value among all comparisons
-    of the metric, None for one that makes no claim (``false_discoveries``).
+    the one which more blocks would not change. ``skipped`` are the skipped shares of an open loop's
+    schedule where these are the verdict, although work was unequal. ``adjusted_p`` is the p-value
+    among all comparisons of the metric, None for one that makes no claim (``false_discoveries``).
+    ``slower_at_least`` is how many times slower a candidate is at least that has no result because
+    a transaction did not end in time; None for all others.
     """
 
     base_id: str
@@ -66,6 +70,8 @@ class Comparison:
     agreeing_blocks: int = 0
     adjusted_p: float | None = None
     more_blocks: int | None = None
+    skipped: SkippedShares | None = None
+    slower_at_least: float | None = None
 
     @property
     def not_significant(self) -> bool:

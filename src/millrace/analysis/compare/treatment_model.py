@@ -1,7 +1,7 @@
 """The measurements of a treatment's trials, and the settings of its servers: plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
@@ -47,7 +47,11 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class Failure:
-    """A trial that failed: in which step, why, and the end of the server's own log."""
+    """A trial that failed: in which step, why, and the end of the server's own log.
+
+    ``unanswered_s`` is how long a transaction was under way when the trial was given up, and
+    ``base_transaction_s`` how long those of the base took in the same round; None where unknown.
+    """
 
     treatment_id: str
     treatment: str
@@ -56,6 +60,8 @@ class Failure:
     step: str
     reason: str
     log_tail: str | None
+    unanswered_s: float | None = None
+    base_transaction_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,20 @@ class TreatmentAnalysis:
     def unsteady_trials(self) -> tuple[TrialSteadiness, ...]:
         """Return the trials that were not steady while they were measured."""
         return tuple(trial for trial in self.steadiness if trial.state == "unsteady")
+
+    def until(self, block: int) -> "TreatmentAnalysis":
+        """Return the treatment with what comparisons use of its trials, up to this block."""
+        metrics = {
+            name: replace(found, trials=kept)
+            for name, found in self.metrics.items()
+            if (kept := tuple(trial for trial in found.trials if trial.block <= block))
+        }
+        return replace(
+            self,
+            metrics=metrics,
+            work=tuple(work for work in self.work if work.block <= block),
+            steadiness=tuple(trial for trial in self.steadiness if trial.block <= block),
+        )
 
     def by_block(self, metric: str) -> dict[int, float]:
         """Return the values of the finished trials in the metric of this name, by block."""

@@ -79,6 +79,8 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
             step=attempt.failed_step or "unknown",
             reason=attempt.reason or "no reason was recorded",
             log_tail=attempt.log_tail,
+            unanswered_s=attempt.measured.get(measurements.UNANSWERED_S),
+            base_transaction_s=attempt.measured.get(measurements.BASE_TRANSACTION_S),
         )
         for trial in sorted(stored.trials, key=lambda trial: trial.position)
         if (attempt := last.get(trial.id)) is not None and attempt.outcome == "failed"

@@ -9,6 +9,9 @@ from millrace.analysis.compare.metrics import Metric
 MISSING = "–"
 _NEXT_TO_NOTHING = 1e-6
 _FEWEST_TIMES = 3.0  # nobody reads a larger ratio as a percentage
+_MOST_DECIMALS = 9
+_HARDLY_VISIBLE = 1.0  # a change that is only seen where something doubles
+_FAR_APART = 5.0  # times: comparisons of which one figure says little of another
 _WITHOUT_EXPONENT = 1e15  # what is larger has more digits than anybody counts
 
 # A verdict has a sign as well as a colour.
@@ -40,9 +43,9 @@ def grouped_text(value: float, decimals: int = 0) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Return text such as ``0.902``, ``1.010``, ``12.30``; ``0.00031`` where that is small."""
-    if 0 < ratio < 0.0005:
-        return f"{ratio:.2g}"
+    """Return text such as ``0.902``, ``1.010``, ``12.30``; ``0.000311`` where that is small."""
+    if 0 < ratio < 0.1:
+        return _three_digits(ratio)
     return grouped_text(ratio, 3 if ratio < 10 else 2 if ratio < 100 else 0)
 
 
@@ -54,7 +57,9 @@ def interval_text(low: float | None, high: float | None) -> str:
 
 
 def change_text(ratio: float) -> str:
-    """Return text such as ``9.8 % lower``, ``0.3 % higher``, ``as high``."""
+    """Return text such as ``9.8 % lower``, ``0.3 % higher``, ``as high``, ``4.5 times lower``."""
+    if is_multiple(ratio):
+        return f"{amount_text(ratio)} {'as high' if ratio > 1 else 'lower'}"
     size = percent_text(abs(ratio - 1))
     if size == percent_text(0.0):
         return "as high"
@@ -70,19 +75,60 @@ def percent_text(fraction: float, *, signed: bool = False) -> str:
 
 def size_text(ratio: float) -> str:
     """Return the size of a difference: ``9.8 %``; from three times on ``a factor of 33.6``."""
-    return (
-        f"a factor of {count_text(ratio)}" if is_multiple(ratio) else percent_text(abs(ratio - 1))
-    )
+    return f"a factor of {times_text(ratio)}" if is_multiple(ratio) else amount_text(ratio)
+
+
+def amount_text(ratio: float) -> str:
+    """Return a difference without its direction: ``9.8 %``; from three times on ``33.6 times``."""
+    return f"{times_text(ratio)} times" if is_multiple(ratio) else percent_text(abs(ratio - 1))
+
+
+def difference_text(ratio: float) -> str:
+    """Return a difference with a sign: ``+9.8 %``, ``−9.8 %``, ``×33.6``, ``÷4,500``."""
+    if is_multiple(ratio):
+        return f"{'×' if ratio > 1 else '÷'}{times_text(ratio)}"
+    return percent_text(ratio - 1, signed=True)
+
+
+def times_text(ratio: float) -> str:
+    """Return how many times one value is the other, ``33.6``, in whichever direction.
+
+    Three digits are more than a multiple is known to.
+    """
+    times = max(ratio, 1 / ratio) if ratio > 0 else math.inf
+    return count_text(float(f"{times:.3g}")) if math.isfinite(times) else "∞"
+
+
+def times_interval_text(low: float, high: float) -> str:
+    """Return the interval of a multiple: ``4,300 to 4,700 times``, in whichever direction."""
+    ends = (low, high) if low > 1 else (high, low)
+    return f"{' to '.join(map(times_text, ends))} times"
 
 
 def is_multiple(ratio: float) -> bool:
-    """Return whether a difference is shown as a multiple."""
-    return ratio >= _FEWEST_TIMES
+    """Return whether a difference, upwards or downwards, is shown as a multiple."""
+    return ratio >= _FEWEST_TIMES or ratio <= 1 / _FEWEST_TIMES
 
 
 def changes_text(smallest: float, largest: float) -> str:
-    """Return ``changes of 0.8 % or more``, with ``(at worst 1.2 %)`` where comparisons differ."""
+    """Return ``changes of 0.8 % or more``, with ``(at worst 1.2 %)`` where comparisons differ.
+
+    Where the least and the most noise are far apart, or a comparison would show nothing but
+    multiples, words say so: a range of that width is no forecast.
+    """
     least, worst = percent_text(smallest), percent_text(largest)
+    if smallest >= _HARDLY_VISIBLE:
+        return "no changes, or only those of twice as much and more, for there is too much noise"
+    if largest >= _HARDLY_VISIBLE:
+        return (
+            f"changes of {least} or more in the comparison with the least noise, and in the "
+            "noisiest not even twice as much"
+        )
+    if largest > _FAR_APART * smallest:
+        return (
+            f"changes of {least} or more in the comparison with the least noise, and of {worst} "
+            "or more in the noisiest"
+        )
     of_each = "" if least == worst else f" (at worst {worst})"
     return f"changes of {least}{of_each} or more"
 
@@ -95,8 +141,19 @@ def whole_percent_text(fraction: float) -> str:
 
 
 def percent_of_base_text(ratio: float) -> str:
-    """Return text such as ``90.2``: without the sign, for a column that is headed with it."""
+    """Return text such as ``90.2``: without the sign, for a column that is headed with it.
+
+    Three digits where that is small, such as ``0.0222``.
+    """
+    if 0 < ratio < 0.1:
+        return _three_digits(100 * ratio)
     return grouped_text(ratio * 100, 1)
+
+
+def _three_digits(value: float) -> str:
+    """Return text such as ``0.0123``, ``0.000222``; ``1.23e-09`` for a long row of zeros."""
+    decimals = 2 - math.floor(math.log10(value))
+    return f"{value:.{decimals}f}" if decimals <= _MOST_DECIMALS else f"{value:.3g}"
 
 
 def value_text(value: float, metric: Metric) -> str:

@@ -4,7 +4,12 @@ from collections.abc import Iterator
 
 from millrace.analysis.counts.model import CountComparison, CountGroup, TreatmentCount
 from millrace.quantities import counted
-from millrace.report.common.formatting import grouped_text
+from millrace.report.common.formatting import (
+    amount_text,
+    grouped_text,
+    is_multiple,
+    times_interval_text,
+)
 from millrace.stats.ratio import RatioEstimate
 from millrace.stats.unpaired_ratio import UnpairedRatio
 
@@ -41,7 +46,7 @@ def counts_sentence(
     """Say how the instructions of B differ from A's; ``evidence`` is what a value is of."""
     if ratio.low is None or ratio.high is None:
         return (
-            f"{b} executed {_change(ratio.ratio)} instructions than {a} in a single {evidence} "
+            f"{b} executed {_change(ratio.ratio, a)} in a single {evidence} "
             f"({means}), which does not show how much {evidence}s differ"
         )
     if ratio.low == ratio.high == 1:
@@ -51,29 +56,39 @@ def counts_sentence(
         return (
             f"{b} executes as many instructions as {a}, to within {fraction_text(widest)} ({means})"
         )
-    change, between = _interval(ratio.ratio, ratio.low, ratio.high)
-    return f"{b} executes {change} instructions than {a} ({between}; {means})"
+    change, between = _interval(ratio.ratio, ratio.low, ratio.high, a)
+    return f"{b} executes {change} ({between}; {means})"
 
 
 def change_sentence(ratio: float, low: float, high: float) -> str:
     """Say how many more instructions a new level has than the one before."""
-    change, between = _interval(ratio, low, high)
-    return f"{change} instructions than before ({between})"
+    change, between = _interval(ratio, low, high, "before")
+    return f"{change} ({between})"
 
 
-def _interval(ratio: float, low: float, high: float) -> tuple[str, str]:
-    """Return ``6.5 % more``, and the interval, as ``6.4 % to 6.6 %`` or ``−0.1 % to 13.1 %``."""
+def _interval(ratio: float, low: float, high: float, base: str) -> tuple[str, str]:
+    """Return ``6.5 % more instructions than A``, and the interval.
+
+    That is text such as ``6.4 % to 6.6 %``, ``−0.1 % to 13.1 %``, ``4,300 to 4,700 times``.
+    """
     is_exact = high - low < _NARROW
     if low == high:
-        return _change(ratio, is_exact=is_exact), "all counts alike"
+        return _change(ratio, base, is_exact=is_exact), "all counts alike"
+    if all(map(is_multiple, (low, ratio, high))):
+        return _change(ratio, base), times_interval_text(low, high)
     sign = 1 if ratio > 1 else -1
     ends = sorted((sign * (low - 1), sign * (high - 1)))
     texts = (f"{'−' if end < 0 else ''}{fraction_text(end, is_exact=is_exact)}" for end in ends)
-    return _change(ratio, is_exact=is_exact), " to ".join(texts)
+    return _change(ratio, base, is_exact=is_exact), " to ".join(texts)
 
 
-def _change(ratio: float, *, is_exact: bool = False) -> str:
-    return f"{fraction_text(ratio - 1, is_exact=is_exact)} {'more' if ratio > 1 else 'fewer'}"
+def _change(ratio: float, base: str, *, is_exact: bool = False) -> str:
+    """Return text such as ``6.5 % more instructions than A``."""
+    if is_multiple(ratio):
+        how, than = ("as many", "as") if ratio > 1 else ("fewer", "than")
+        return f"{amount_text(ratio)} {how} instructions {than} {base}"
+    size = fraction_text(ratio - 1, is_exact=is_exact)
+    return f"{size} {'more' if ratio > 1 else 'fewer'} instructions than {base}"
 
 
 def comparison_notes(comparison: CountComparison) -> Iterator[str]:

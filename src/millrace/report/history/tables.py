@@ -11,8 +11,8 @@ from millrace.report.common.formatting import (
     GLYPHS,
     MISSING,
     change_text,
+    difference_text,
     interval_text,
-    percent_text,
     ratio_text,
 )
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
@@ -132,7 +132,7 @@ def _row(seen: ChangeView) -> Row:
 
 def group_text(group: ChangeGroup) -> str:
     """Return text such as ``mysql-8.0.30: 7 of 12 series, −4.0 % to −19.0 % (6 candidates)``."""
-    sizes = dict.fromkeys(percent_text(each, signed=True) for each in (group.least, group.most))
+    sizes = dict.fromkeys(difference_text(1 + each) for each in (group.least, group.most))
     facts = sum(each.change.state == "confirmed" for each in group.changes)
     known = sum(each.change.note is not None for each in group.changes)
     candidates = len(group.changes) - facts

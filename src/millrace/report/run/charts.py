@@ -8,7 +8,7 @@ from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
 from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.charts import LogAxis, Tick, linear_ticks
-from millrace.report.common.formatting import MISSING, count_text, percent_text, value_text
+from millrace.report.common.formatting import MISSING, count_text, difference_text, value_text
 from millrace.report.run.matrix import is_large, sections
 from millrace.report.run.sentences import verdict_text
 
@@ -174,10 +174,10 @@ def _ratio(comparison: Comparison, axis: LogAxis, factor: str) -> Ratio:
     if estimate is None:
         return Ratio(label, MISSING, f"{label}: {verdict}", verdict, None, None, None, False, False)
     low, high = estimate.low, estimate.high
-    value = percent_text(estimate.ratio - 1, signed=True)
+    value = difference_text(estimate.ratio)
     description = f"{label}: {value}, {verdict}"
     if low is not None and high is not None:
-        interval = (percent_text(low - 1, signed=True), percent_text(high - 1, signed=True))
+        interval = (difference_text(low), difference_text(high))
         description = f"{label}: {value}, interval {interval[0]} to {interval[1]}, {verdict}"
     return Ratio(
         label=label,

@@ -154,7 +154,7 @@ def _size(effect: Effect) -> str:
 
 
 def _change(effect: Effect) -> str:
-    return formatting.percent_text(effect.ratio - 1, signed=True)
+    return formatting.difference_text(effect.ratio)
 
 
 def _listed_factors(factors: Sequence[str]) -> str:

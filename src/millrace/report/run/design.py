@@ -78,13 +78,28 @@ def _closed(comparisons: Sequence[ComparisonStatus]) -> str:
 
 
 def _undecided(found: RunStatus) -> str:
-    """Return text such as ``1 of 3 undecided: about 14 more blocks``."""
+    """Return text such as ``1 of 3 undecided: about 14 more blocks``.
+
+    Where blocks are within reach for some comparisons alone, both kinds are counted: ``3 of 8
+    undecided: 1 to 52 more blocks for 2 of them, more than 100 for the other``.
+    """
     text = f"{len(found.open)} of {len(found.comparisons)} undecided"
-    more = found.more_blocks
-    if more is None or more > MANY_BLOCKS:
-        too_few = any(each.comparison.n_blocks < FEWEST_BLOCKS for each in found.open)
-        return text if too_few else f"{text}: more than {MANY_BLOCKS} more blocks"
-    return f"{text}: about {counted(more, 'more block', 'more blocks')}"
+    if any(each.comparison.n_blocks < FEWEST_BLOCKS for each in found.open):
+        return text
+    near = sorted(
+        each.more_blocks
+        for each in found.open
+        if each.more_blocks is not None and each.more_blocks <= MANY_BLOCKS
+    )
+    far = len(found.open) - len(near)
+    if not near:
+        return f"{text}: more than {MANY_BLOCKS} more blocks"
+    if not far:
+        return f"{text}: about {counted(near[-1], 'more block')}"
+    least = "" if near[0] == near[-1] else f"{near[0]} to "
+    some = f"{least}{counted(near[-1], 'more block')} for {len(near)} of them"
+    others = "the other" if far == 1 else f"the other {far}"
+    return f"{text}: {some}, more than {MANY_BLOCKS} for {others}"
 
 
 def method(analysis: RunAnalysis) -> list[str]:

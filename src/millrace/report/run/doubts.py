@@ -7,7 +7,7 @@ from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import AaTrials, RunAnalysis
 from millrace.analysis.compare.stalls import UnequalStalls
 from millrace.quantities import counted
-from millrace.report.common.formatting import change_text, interval_text, percent_text, ratio_text
+from millrace.report.common.formatting import amount_text, change_text, interval_text, ratio_text
 from millrace.stats.ratio import RatioEstimate
 
 DOUBT = "doubtful"
@@ -97,7 +97,7 @@ def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:
 
 def _about_base(analysis: RunAnalysis) -> Iterator[str]:
     for where, pairs, estimate in _doubtful(analysis):
-        apart = percent_text(abs(estimate.ratio - 1))
+        apart = amount_text(estimate.ratio)
         figures = ratio_text(estimate.ratio)
         if estimate.excludes_1:
             interval = interval_text(estimate.low, estimate.high)

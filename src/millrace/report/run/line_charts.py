@@ -11,7 +11,7 @@ from millrace.analysis.compare.treatment_model import TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
 from millrace.model.roles import MEASURED
 from millrace.report.common.charts import MOST_LINES, WIDE, Line, LineChart, LogAxis, Mark, Tick
-from millrace.report.common.formatting import latency_text, percent_text
+from millrace.report.common.formatting import difference_text, latency_text
 from millrace.report.run.matrix import row_label, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.stats.ratio import RatioEstimate
@@ -202,7 +202,7 @@ def _relative_mark(
 def _in_words(estimate: RatioEstimate) -> str:
     """Return text such as ``−9.8 %, interval −11.3 % to −8.3 %``."""
     centre, low, high = (
-        None if ratio is None else percent_text(ratio - 1, signed=True)
+        None if ratio is None else difference_text(ratio)
         for ratio in (estimate.ratio, estimate.low, estimate.high)
     )
     return f"{centre}" if low is None else f"{centre}, interval {low} to {high}"

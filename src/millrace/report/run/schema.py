@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from millrace.analysis.compare import model
+from millrace.analysis.compare.equal_work import SkippedShares
 from millrace.levels import Level
 from millrace.model.measurements import Direction
 from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull
@@ -39,6 +40,9 @@ class ComparisonPart(Part):
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
     two did not do the same work, or are not shown to have done, and is null where they are;
     `unsteady` that too many trials were not steady, and what to do, null where they were.
+    `skipped` are the shares of an open loop's schedule that both sides skipped, where these are the
+    verdict. `slower_at_least` is how many times slower a candidate is at least that failed because
+    a transaction did not end in time.
     `adjusted_p` is the p-value among all comparisons of the metric, and `may_be_chance` says of a
     regression or improvement that it does not survive the correction for their number.
     `first_cause` is the first likely cause of a difference of the headline metric, in words.
@@ -69,6 +73,8 @@ class ComparisonPart(Part):
     agreeing_blocks: int
     more_blocks: int | None
     same: bool
+    skipped: SkippedShares | None
+    slower_at_least: float | None
     adjusted_p: float | None
     may_be_chance: Annotated[bool, From("not_significant")]
     first_cause: str | None

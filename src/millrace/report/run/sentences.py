@@ -7,7 +7,15 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.quantities import counted
-from millrace.report.common.formatting import count_text, is_multiple, percent_text, ratio_text
+from millrace.report.common.formatting import (
+    amount_text,
+    count_text,
+    interval_text,
+    is_multiple,
+    percent_text,
+    ratio_text,
+    times_interval_text,
+)
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
@@ -55,7 +63,7 @@ def answer(analysis: RunAnalysis) -> str:
             f"Nothing was compared: {analysis.base_text} is the only level of {factor}. For a "
             f"verdict, add another level of {factor} to the experiment."
         )
-    if all(comparison.estimate is None for comparison in comparisons):
+    if all(each.estimate is None and each.slower_at_least is None for each in comparisons):
         first = f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     elif len(comparisons) <= FEW:
         first = _few(comparisons, analysis)
@@ -151,13 +159,8 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     factor = analysis.factor
     base, candidate = (level_text(factor, each) for each in (comparison.base, comparison.candidate))
     estimate = comparison.estimate
-    if comparison.only_base_failed:
-        return (
-            f"{candidate} against {base}{held}: base failed, so there is nothing to compare with."
-        )
-    if estimate is None:
-        reason = first_line(comparison.reason)
-        return f"{candidate} against {base}{held}: {verdict_text(comparison)}: {reason}."
+    if comparison.only_base_failed or estimate is None:
+        return _without_result(comparison, candidate, f"{base}{held}")
     against = f"{candidate} against {base}{held}: "
     unit = undecided.unit_of_evidence(comparison, analysis)
     over = f" over {counted(comparison.n_blocks, unit)}"
@@ -169,7 +172,7 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     if comparison.lacks_verdict:
         verdict = f"{verdict_text(comparison)}, {first_line(comparison.reason)}"
         return f"{against}{_same(comparison)}{verdict}. So far {measured}."
-    text = f"{candidate} {effect(estimate.ratio, comparison.metric, f'{base}{held}')}: "
+    text = f"{candidate} {_effect(comparison, estimate, f'{base}{held}')}: "
     if comparison.same:
         text = f"{candidate} is the same as {base}{held}, measured twice (A/A): "
     text += f"{measured}: {verdict_text(comparison)}"
@@ -178,12 +181,26 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
     return f"{text}, {comparison.reason}."
 
 
+def _without_result(comparison: Comparison, candidate: str, base: str) -> str:
+    if comparison.only_base_failed:
+        return f"{candidate} against {base}: base failed, so there is nothing to compare with."
+    reason = f"{verdict_text(comparison)}: {first_line(comparison.reason)}"
+    if comparison.slower_at_least is None:
+        return f"{candidate} against {base}: {reason}."
+    return f"{candidate} {_slower_at_least(comparison)} than {base}, {reason}."
+
+
 def _ratio_text(estimate: RatioEstimate) -> str:
-    """Return text such as ``ratio 0.901, 95 % interval 0.890 to 0.911``."""
+    """Return text such as ``ratio 0.901, 95 % interval 0.890 to 0.911``.
+
+    Of a multiple downwards, also the interval of the multiple: `` (4,300 to 4,700 times)``.
+    """
     text = f"ratio {ratio_text(estimate.ratio)}"
     if estimate.low is None or estimate.high is None:
         return text
-    interval = f"{ratio_text(estimate.low)} to {ratio_text(estimate.high)}"
+    interval = interval_text(estimate.low, estimate.high)
+    if estimate.high < 1 and is_multiple(estimate.high):
+        interval = f"{interval} ({times_interval_text(estimate.low, estimate.high)})"
     return f"{text}, {estimate.confidence * 100:g} % interval {interval}"
 
 
@@ -197,28 +214,44 @@ def _verdict_by_itself(comparison: Comparison) -> str:
     return f"{by_itself}{verdict_text(comparison)}"
 
 
+def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> str:
+    """Return the effect of a comparison; in an overloaded open loop, the work left undone."""
+    if (skipped := comparison.skipped) is None:
+        return effect(estimate.ratio, comparison.metric, base)
+    ours, theirs = percent_text(skipped.candidate), percent_text(skipped.base)
+    return f"skips {ours} of the scheduled transactions, {base or 'the base'} {theirs}"
+
+
+def _slower_at_least(comparison: Comparison) -> str:
+    """Return text such as ``is at least 270,000 times slower``: of two digits, not rounded up."""
+    times = comparison.slower_at_least or 1.0
+    unit = 10.0 ** (math.floor(math.log10(times)) - 1)
+    return f"is at least {count_text(math.floor(times / unit) * unit)} times slower"
+
+
 def effect(ratio: float, metric: Metric, base: str = "") -> str:
     """Return text such as ``gives 9.8 % fewer rows/s``, ``takes 10.9 % more time (SELECT ...)``.
 
     With a ``base``, ``... than mysql-5.6.24``; a multiple is ``takes 33.6 times as much time
-    (SELECT ...) as mysql-5.6.24``. Several metrics may have the same unit: only the primary one
-    goes without its title.
+    (SELECT ...) as mysql-5.6.24``, or ``is 4,500 times slower than mysql-5.6.24``. Several metrics
+    may have the same unit: only the primary one goes without its title.
     """
     is_rate, is_time = metric.unit.endswith("/s"), metric.unit == "s"
+    size, than = amount_text(ratio), f" than {base}" if base else ""
+    if not (is_rate or is_time):
+        if is_multiple(ratio) and ratio > 1:
+            return f"has {size} the {metric.title}{f' of {base}' if base else ''}"
+        return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
     unit = "time" if is_time else metric.unit
     title = "" if is_rate and metric.primary else f" ({metric.title})"
     verb = "gives" if is_rate else "takes"
-    if is_multiple(ratio):
-        times = f"{count_text(ratio)} times"
-        if is_rate or is_time:
-            how = "many" if is_rate else "much"
-            return f"{verb} {times} as {how} {unit}{title}{f' as {base}' if base else ''}"
-        return f"has {times} the {metric.title}{f' of {base}' if base else ''}"
-    size, than = percent_text(abs(ratio - 1)), f" than {base}" if base else ""
-    if is_rate or is_time:
-        how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
-        return f"{verb} {size} {how} {unit}{title}{than}"
-    return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
+    if is_multiple(ratio) and ratio > 1:
+        how = "many" if is_rate else "much"
+        return f"{verb} {size} as {how} {unit}{title}{f' as {base}' if base else ''}"
+    if is_multiple(ratio) and not title:
+        return f"is {size} slower{than}"
+    how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
+    return f"{verb} {size} {how} {unit}{title}{than}"
 
 
 def held_text(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -241,6 +274,8 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     name = _name(comparison, analysis)
     if comparison.only_base_failed:
         return f"{name} has nothing to be compared with (the base failed)"
+    if comparison.slower_at_least is not None:
+        return f"{name} {_slower_at_least(comparison)} ({first_line(comparison.reason)})"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     if comparison.undecided:
@@ -248,7 +283,7 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
     said = f"{verdict_text(comparison)}{_lost(comparison)}"
     if cause := causes.cause_name(comparison, analysis):
         said = f"{said}; {cause}"
-    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)} ({said})"
+    return f"{name} {_effect(comparison, comparison.estimate)} ({said})"
 
 
 def _lost(comparison: Comparison) -> str:
@@ -278,7 +313,11 @@ def _counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> list[s
         if not of_verdict:
             continue
         part = counted(len(of_verdict), *words)
-        if verdict in DIFFERENCES:
+        bounds = [each for each in of_verdict if each.slower_at_least is not None]
+        if bounds:
+            most = max(bounds, key=lambda each: each.slower_at_least or 0.0)
+            part += f" ({_name(most, analysis)} {_slower_at_least(most)})"
+        elif verdict in DIFFERENCES:
             part += f" (largest: {_largest(of_verdict, analysis)})"
         elif (nearest := undecided.clearest(of_verdict, analysis.margin)) is not None:
             part += f" (clearest: {_brief(nearest, analysis)})"
@@ -295,6 +334,7 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     ratio = max(ratios, key=lambda each: max(each, 1 / each))
     largest = comparisons[ratios.index(ratio)]
     cause = causes.cause_name(largest, analysis)
-    return (
-        f"{_name(largest, analysis)} {effect(ratio, largest.metric)}{f', {cause}' if cause else ''}"
-    )
+    size = effect(ratio, largest.metric)
+    if largest.estimate is not None:
+        size = _effect(largest, largest.estimate)
+    return f"{_name(largest, analysis)} {size}{f', {cause}' if cause else ''}"

@@ -10,7 +10,7 @@ from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
 from millrace.model.run_spec import BLOCKS_IN_TIME
 from millrace.quantities import counted
-from millrace.report.common.formatting import percent_text, size_text
+from millrace.report.common.formatting import amount_text, size_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
 from millrace.report.run.units import UNITS_OF_TIME
@@ -235,7 +235,7 @@ def _range(comparison: Comparison) -> str:
     if estimate is None or estimate.low is None or estimate.high is None:
         return ""
     ends = [
-        f"{percent_text(abs(end - 1))} {_direction(end, comparison.metric)}"
+        f"{amount_text(end)} {_direction(end, comparison.metric)}"
         for end in (estimate.low, estimate.high)
     ]
     return f": from {ends[0]} to {ends[1]}"

@@ -10,12 +10,14 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
+    SkippedShares,
     TrialWork,
     asks_the_same,
     unequal_work,
 )
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.report.run.sentences import answer, sentence
+from millrace.store.records import MeasurementRecord
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.query_runs import (
     TIME_S,
@@ -77,11 +79,75 @@ def test_unequal_work_is_inconclusive_in_every_metric(name: str, share: float, s
     assert f" has no verdict: unequal work, 2.83 % {said}, " in answer(analysis), "and no ratio"
 
 
-def test_skipped_requests_of_an_open_loop_are_unequal_work() -> None:
+def test_a_server_that_leaves_more_of_the_schedule_undone_is_the_slower_one() -> None:
     analysis = two_servers(of_candidate("skipped", 9_000), open_loop=True)
     (comparison,) = analysis.comparisons()
-    assert comparison.verdict == "inconclusive"
+    assert comparison.verdict == "regression"
+    assert comparison.skipped == SkippedShares(0.0, pytest.approx(0.06, rel=0.01))
     assert "6 % of the scheduled transactions were skipped with mysql-8.0.12" in comparison.reason
+    said = "mysql-8.0.12 skips 6.0 % of the scheduled transactions, "
+    assert answer(analysis).startswith(
+        f"Compared with mysql-5.6.24, {said}the base 0.0 % (regression"
+    )
+    assert sentence(comparison, analysis).startswith(f"{said}mysql-5.6.24 0.0 %: ")
+    # What those took that were served does not compare, nor does what each of them cost.
+    cpu = next(each for each in analysis.metrics if each.name == "server_cpu")
+    (of_cpu,) = analysis.comparisons(cpu)
+    assert (of_cpu.verdict, of_cpu.skipped) == ("inconclusive", None)
+
+
+def test_a_base_that_leaves_more_of_the_schedule_undone_makes_an_improvement() -> None:
+    def also(levels: Levels, _block: int) -> Values:
+        return {"skipped": 9_000} if levels["server"] == NAMES[0] else {}
+
+    (comparison,) = two_servers(also, open_loop=True).comparisons()
+    assert comparison.verdict == "improvement"
+
+
+def test_skipped_transactions_are_no_answer_where_others_failed() -> None:
+    def also(levels: Levels, _block: int) -> Values:
+        return {"skipped": 9_000, "errors": 9_000} if levels["server"] == NAMES[1] else {}
+
+    (comparison,) = two_servers(also, open_loop=True).comparisons()
+    assert (comparison.verdict, comparison.skipped) == ("inconclusive", None)
+
+
+def given_up(measured: Values, only: str = NAMES[1]) -> RunAnalysis:
+    """Return two servers, the trials of one of which were given up with these measurements."""
+    late = Fails("measure", "side 1: the time limit of 124 s is over")
+    stored = QueryRun(
+        NAMES, ("point-query",), (8,), 3,
+        fails=lambda levels, _block: late if levels["server"] == only else None,
+    ).build()  # fmt: skip
+    records = tuple(MeasurementRecord(name, value) for name, value in measured.items())
+    attempts = tuple(
+        replace(each, measurements=records) if each.outcome == "failed" else each
+        for each in stored.attempts
+    )
+    return compare_run(replace(stored, attempts=attempts))
+
+
+def test_what_did_not_end_in_time_is_at_least_so_much_slower() -> None:
+    # In a round, the base's own time is of the same round; of whole trials it is their mean.
+    analysis = given_up({"unanswered_s": 124.0, "base_transaction_s": 0.00044})
+    (comparison,) = analysis.comparisons()
+    assert comparison.verdict == "failed"
+    assert comparison.slower_at_least == pytest.approx(124 / 0.00044)
+    said = "mysql-8.0.12 is at least 280,000 times slower"
+    assert answer(analysis).startswith(f"Compared with mysql-5.6.24, {said} (mysql-8.0.12 failed")
+    assert sentence(comparison, analysis).startswith(f"{said} than mysql-5.6.24, failed: ")
+    (of_trials,) = given_up({"unanswered_s": 124.0}).comparisons()
+    base_s = 8 / usual_rate({"server": NAMES[0], "test": "point-query", "clients": 8})
+    assert of_trials.slower_at_least == pytest.approx(124 / base_s, rel=0.1)
+
+
+def test_other_failures_tell_nothing_of_speed() -> None:
+    assert given_up({}).comparisons()[0].slower_at_least is None
+    # A transaction that was under way for less than one of the base's shows nothing.
+    short = {"unanswered_s": 0.01, "base_transaction_s": 0.02}
+    assert given_up(short).comparisons()[0].slower_at_least is None
+    of_base = given_up({"unanswered_s": 124.0}, only=NAMES[0])
+    assert of_base.comparisons()[0].slower_at_least is None
 
 
 def test_equal_error_rates_leave_the_verdict() -> None:

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 from millrace.analysis.compare.verdict import margin_text
 from millrace.report.common.formatting import (
     MISSING,
+    amount_text,
     bytes_text,
     change_text,
+    changes_text,
     count_text,
+    difference_text,
     figure_text,
     fixed_text,
     grouped_text,
@@ -18,8 +21,45 @@ from millrace.report.common.formatting import (
     percent_text,
     ratio_text,
     seconds_text,
+    size_text,
+    times_interval_text,
+    times_text,
     whole_percent_text,
 )
+
+
+@pytest.mark.parametrize(
+    ("smallest", "largest", "expected"),
+    [
+        (0.008, 0.008, "changes of 0.8 % or more"),
+        (0.008, 0.012, "changes of 0.8 % (at worst 1.2 %) or more"),
+        (
+            0.014,
+            0.3,
+            (
+                "changes of 1.4 % or more in the comparison with the least noise, and of 30.0 % or "
+                "more in the noisiest"
+            ),
+        ),
+        (
+            0.014,
+            6.419,
+            (
+                "changes of 1.4 % or more in the comparison with the least noise, and in the "
+                "noisiest not even twice as much"
+            ),
+        ),
+        (
+            1.2,
+            6.419,
+            "no changes, or only those of twice as much and more, for there is too much noise",
+        ),
+    ],
+)
+def test_a_forecast_too_wide_to_be_one_is_in_words(
+    smallest: float, largest: float, expected: str
+) -> None:
+    assert changes_text(smallest, largest) == expected
 
 
 @pytest.mark.parametrize(
@@ -29,9 +69,29 @@ from millrace.report.common.formatting import (
         (ratio_text(1.01), "1.010"),
         (ratio_text(12.345), "12.35"),
         (ratio_text(1.234e300), "1.23e+300"),
-        (ratio_text(0.00031), "0.00031"),
+        (ratio_text(0.00031), "0.000310"),
+        (ratio_text(0.02468), "0.0247"),
+        (ratio_text(1 / 4508), "0.000222"),
+        (percent_of_base_text(1 / 4508), "0.0222"),
+        (percent_of_base_text(0.0123), "1.23"),
+        (percent_of_base_text(0.123), "12.3"),
+        (percent_of_base_text(0.0), "0.0"),
+        (interval_text(1 / 4712, 1 / 4308), "0.000212 to 0.000232"),
+        (change_text(1 / 4508), "4,510 times lower"),
+        (change_text(33.64), "33.6 times as high"),
+        (change_text(0.34), "66.0 % lower"),
+        (size_text(1 / 3), "a factor of 3"),
+        (size_text(0.4), "60.0 %"),
+        (amount_text(0.25), "4 times"),
+        (amount_text(0.75), "25.0 %"),
+        (difference_text(1 / 4508), "÷4,510"),
+        (difference_text(12.3), "×12.3"),
+        (difference_text(0.902), "−9.8 %"),
+        (times_text(0.0), "∞"),
+        (times_interval_text(1 / 4712, 1 / 4308), "4,310 to 4,710 times"),
+        (times_interval_text(3.1, 4.2), "3.1 to 4.2 times"),
         (ratio_text(1e-300), "1e-300"),
-        (change_text(1.234e300), "1.23e+302 % higher"),
+        (change_text(1.234e300), "1.23e+300 times as high"),
         (grouped_text(999_999_999_999_999), "999,999,999,999,999"),
         (grouped_text(-1e15), "-1e+15"),
         (whole_percent_text(-0.034), "−3 %"),

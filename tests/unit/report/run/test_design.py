@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import ComparisonStatus
 from millrace.levels import Level
 from millrace.model.run_spec import Design
 from millrace.report.calibration.sentences import head_line
@@ -57,6 +58,27 @@ def test_what_is_out_of_reach_has_no_number() -> None:
     noise = {BASE: noisy(4, 9, spread=0.5), LIKE: noisy(4, 9, spread=0.5, seed=3)}
     text = design_text(compare_run(run_of(noise, Design(kind="sequential", blocks=9))))
     assert text.endswith("1 of 1 undecided: more than 100 more blocks")
+
+
+def test_what_is_in_reach_is_told_apart_from_what_is_not() -> None:
+    found = compare_run(UNDECIDED)
+    one, other = found.status.comparisons
+    near = replace(one, state="open", more_blocks=1)
+    undecided = (
+        near,
+        replace(other, state="open", more_blocks=52),
+        replace(near, more_blocks=None),
+    )
+
+    def told(*comparisons: ComparisonStatus) -> str:
+        status = replace(found.status, comparisons=comparisons)
+        return design_text(replace(found, status=status)).partition(" undecided: ")[2]
+
+    assert told(*undecided) == "1 to 52 more blocks for 2 of them, more than 100 for the other"
+    assert told(near, undecided[2], undecided[2]) == (
+        "1 more block for 1 of them, more than 100 for the other 2"
+    )
+    assert told(*undecided[:2]) == "about 52 more blocks"
 
 
 def test_too_few_blocks_foretell_nothing() -> None:

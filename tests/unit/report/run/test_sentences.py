@@ -45,7 +45,8 @@ def test_a_regression_in_a_sentence() -> None:
 def test_a_large_difference_is_a_multiple() -> None:
     slow, fast = analysis(134.0, 141.0, 131.0), analysis(0.4, 0.42, 0.39)
     assert only_sentence(slow).startswith(
-        "mysql-5.7.22 gives 97.0 % fewer rows/s than mysql-5.6.24: "
+        "mysql-5.7.22 is 33.8 times slower than mysql-5.6.24: ratio 0.0296, 95 % interval 0.0285 "
+        "to 0.0306 (32.6 to 35.1 times) over 3 blocks: regression."
     )
     assert only_sentence(slow, "time").startswith(
         "mysql-5.7.22 takes 33.8 times as much time (time to load and finish) as mysql-5.6.24: "
@@ -57,6 +58,12 @@ def test_a_large_difference_is_a_multiple() -> None:
     higher = slow.headline.model_copy(update={"unit": "B", "title": "bytes per row"})
     assert effect(5.0, higher) == "has 5 times the bytes per row"
     assert effect(5.0, higher, "none") == "has 5 times the bytes per row of none"
+    assert effect(0.2, higher, "none") == "has 5 times lower bytes per row than none"
+    assert effect(1 / 4508, slow.headline, "10.11") == "is 4,510 times slower than 10.11"
+    rate = slow.headline.model_copy(update={"primary": False, "title": "rows"})
+    assert effect(0.25, rate, "none") == "gives 4 times fewer rows/s (rows) than none"
+    seconds = slow.metrics[1]
+    assert effect(0.25, seconds).startswith("takes 4 times less time (time to load")
     assert effect(2.9, higher, "none") == "has 190.0 % higher bytes per row than none"
 
 

@@ -11,7 +11,7 @@ fn good_slices() -> Json {
     spec["phases"] = json!([
         {"name": "measure", "kind": "drive", "test": "point", "clients": 3,
          "end": {"kind": "time", "seconds": 2.0},
-         "slices": {"at_least_s": 0.005, "transactions": 150}},
+         "slices": {"at_least_s": 0.005, "at_most_s": 0.2, "transactions": 150}},
     ]);
     spec
 }
@@ -23,7 +23,8 @@ fn several_servers_are_driven_in_slices() {
     let [against] = spec.against.as_slice() else { panic!("{:?}", spec.against) };
     assert_eq!(against.address, Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 });
     let Work::Drive(drive) = &spec.phases[0].work else { panic!("{:?}", spec.phases[0]) };
-    let slices = SliceSettings { sides: 2, at_least: Duration::from_millis(5), transactions: 150 };
+    let (at_least, at_most) = (Duration::from_millis(5), Duration::from_millis(200));
+    let slices = SliceSettings { sides: 2, at_least, at_most, transactions: 150 };
     assert_eq!(drive.settings.slices, Some(slices));
     assert_eq!((drive.settings.clients, drive.settings.connections()), (3, 6));
     assert_eq!(drive.settings.thread_count(), 1);
@@ -57,7 +58,7 @@ fn the_password_of_no_server_is_ever_shown() {
 
 #[test]
 fn every_mistake_with_several_servers_names_its_key() {
-    let cases: [(Change, &str); 21] = [
+    let cases: [(Change, &str); 22] = [
         (|s| s["against"] = json!([]), "against: has 0 servers, expected 1 to 7"),
         (
             |s| s["against"] = json!(vec![s["connection"].clone(); 8]),
@@ -87,6 +88,10 @@ fn every_mistake_with_several_servers_names_its_key() {
         (
             |s| s["phases"][0]["slices"]["at_least_s"] = json!(0),
             "phases[0].slices.at_least_s: 0 is no time",
+        ),
+        (
+            |s| s["phases"][0]["slices"]["at_most_s"] = json!(0.001),
+            "phases[0].slices.at_most_s: 0.001 is less than at_least_s, 0.005",
         ),
         (
             |s| s["phases"][0]["slices"]["transactions"] = json!(0),
