@@ -157,14 +157,24 @@ def all_added() -> list[Server | Damaged]:
 
 def _added_or_damaged(name: str) -> Server | Damaged | None:
     try:
-        return added(name)
-    except HostError as error:
+        server = added(name)
+        if isinstance(server, AttachedServer):
+            attached.parse_dsn(server)
+        elif server is not None:
+            databases.get(server.family)
+    except (HostError, UserError) as error:
         return Damaged(name, error.message)
+    return server
+
+
+def is_known(name: str) -> bool:
+    """Return whether there is a record of an added server, which may be damaged."""
+    return _NAME.fullmatch(name) is not None and _directory(name).is_dir()
 
 
 def forget(name: str) -> bool:
     """Forget an added server; return False if there is none. A directory used in place stays."""
-    if _NAME.fullmatch(name) is None or not _directory(name).is_dir():
+    if not is_known(name):
         return False
     with refusals_as_errors(f"removing {name}"), exclusive(_lock(name), f"adding {name}", ignore):
         shutil.rmtree(_directory(name))
