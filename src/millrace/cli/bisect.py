@@ -15,9 +15,9 @@ from millrace.cli.options import Percent, duration, margin_option, store_option
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
+from millrace.output_files import PAGE, write_text
 from millrace.report.bisection import json as report_json
 from millrace.report.bisection.html import as_html
-from millrace.report.common.output_files import PAGE, write_text
 from millrace.servers import install
 
 _NUMBER = re.compile(r"-?\d+")

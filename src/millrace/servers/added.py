@@ -28,6 +28,7 @@ from millrace.servers.sources.fetch import fetch_package, fetch_tarball, kept_fo
 from millrace.servers.sources.source import Part
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
+from millrace.shared_directories import refuse_file_of_others
 
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+~-]{0,63}")
@@ -116,6 +117,7 @@ def added(name: str) -> Server | None:
     if made is not None:
         return manifest.server(made, directory)
     try:
+        refuse_file_of_others(directory / _ATTACHED)
         document = safe_json.read(directory / _ATTACHED)
         if not all(isinstance(value, str) for value in dict(document).values()):
             raise TypeError

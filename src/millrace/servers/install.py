@@ -118,6 +118,7 @@ def remove(name: str) -> None:
 
 def list_servers() -> list[ServerListing]:
     """Return every known server: the catalogue in its order, then those that the user added."""
+    paths.cache_dir()  # an unsafe one is an error, and not a damage of each server
     from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
     from_user = []
     for server in added.all_added():
