@@ -24,6 +24,7 @@ from millrace.model.trials import kind_of_block
 from millrace.store import (
     archive_writer,
     database,
+    digests,
     histograms,
     importing,
     observations,
@@ -99,6 +100,7 @@ class Store(StoreReader):
             ).first()
             if known is None:
                 connection.execute(insert(runs).values(**rows.run_row(run)))
+                digests.sign_run(connection, run.id)
             elif known.digest != run.digest:
                 raise ValueError(
                     f"run {run.id} measures something else: {known.digest}, {run.digest}"
@@ -111,6 +113,7 @@ class Store(StoreReader):
                     spec = spec.replace(extensions=(*(spec.extensions or ()), added))
                     grown = grown.values(spec=spec.to_json())
                 connection.execute(grown)
+                digests.sign_run(connection, run.id)
             rows.insert_plan(connection, run.id, treatments, trials)
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
@@ -135,6 +138,7 @@ class Store(StoreReader):
                 connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
             left = max((block + 1 for kind, block in begun if kind == "measure"), default=0)
             connection.execute(update(runs).where(runs.c.id == run_id).values(blocks=left))
+            digests.sign_run(connection, run_id)
 
     def claim(
         self,
@@ -169,6 +173,7 @@ class Store(StoreReader):
                     return None
                 died = AttemptResult("interrupted", reason="its process ended before the trial did")
                 rows.end_attempt(connection, row.id, died, now_utc)
+                digests.sign_attempt(connection, row.id)
             number = max((row.number for row in earlier), default=0) + 1
             return rows.insert_open_attempt(
                 connection, trial_id=trial_id, number=number, owner=owner, started_utc=now_utc
@@ -213,6 +218,7 @@ class Store(StoreReader):
             )
         rows.end_attempt(connection, attempt_id, result, now_utc)
         rows.insert_results(connection, attempt_id, result, artefacts)
+        digests.sign_attempt(connection, attempt_id)
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
