@@ -239,29 +239,9 @@ class Store(StoreReader):
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
-        runs, trials, attempts = schema.runs, schema.trials, schema.attempts
-        kept = schema.attempt_artefacts
+        runs = schema.runs
         with self._writing() as connection:
-            self._require(connection, run_ids)
-            mine = trials.c.run_id.in_(run_ids)
-            for row in connection.execute(
-                select(trials.c.run_id, attempts)
-                .select_from(attempts.join(trials))
-                .where(mine, attempts.c.outcome.is_(None))
-            ):
-                if is_alive(rows.owner_record(row)):
-                    raise UserError(
-                        f"run {row.run_id} is being measured by process {row.owner_pid}",
-                        hint="stop it first (Ctrl-C), or wait for its end",
-                    )
-            names = set(
-                connection.scalars(
-                    select(kept.c.sha256)
-                    .select_from(kept.join(attempts).join(trials))
-                    .where(mine)
-                    .distinct()
-                )
-            )
+            names = self._removable(connection, run_ids, is_alive)
             connection.execute(delete(runs).where(runs.c.id.in_(run_ids)))
             used = schema.instances.c
             for shared, key in (
@@ -272,6 +252,45 @@ class Store(StoreReader):
         # Files go only after the rows are gone durably, and while nothing else can refer to them.
         with self._writing() as connection:
             self.artefacts.discard(names - importing.referred(connection, names))
+        self._remove_files(run_ids)
+
+    def free_space(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
+        """Remove the files of runs that are about to be removed, where the disk is full.
+
+        Their rows, which take space while they are removed, stay. Raises like ``remove_runs``.
+        """
+        with self._reading() as connection:
+            names = self._removable(connection, run_ids, is_alive)
+            kept, trials = schema.attempt_artefacts, schema.trials
+            of_others = kept.join(schema.attempts).join(trials)
+            shared = connection.scalars(
+                select(kept.c.sha256).select_from(of_others).where(trials.c.run_id.not_in(run_ids))
+            )
+            self.artefacts.discard(names - set(shared))
+        self._remove_files(run_ids)
+
+    def _removable(
+        self, connection: Connection, run_ids: Collection[str], is_alive: IsAlive
+    ) -> set[str]:
+        """Return the names of the files that runs refer to; UserError where one is measured now."""
+        trials, attempts, kept = schema.trials, schema.attempts, schema.attempt_artefacts
+        self._require(connection, run_ids)
+        mine = trials.c.run_id.in_(run_ids)
+        for row in connection.execute(
+            select(trials.c.run_id, attempts)
+            .select_from(attempts.join(trials))
+            .where(mine, attempts.c.outcome.is_(None))
+        ):
+            if is_alive(rows.owner_record(row)):
+                raise UserError(
+                    f"run {row.run_id} is being measured by process {row.owner_pid}",
+                    hint="stop it first (Ctrl-C), or wait for its end",
+                )
+        query = select(kept.c.sha256).select_from(kept.join(attempts).join(trials)).where(mine)
+        return set(connection.scalars(query.distinct()))
+
+    def _remove_files(self, run_ids: Collection[str]) -> None:
+        """Remove the event files and reports of runs."""
         for run_id in run_ids:
             for file in (self.events_path(run_id), self.report_path(run_id)):
                 try:
