@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,12 +44,16 @@ _CELL = safe_json.Limits(size_bytes=64 << 20, values=8_000_000, depth=80, text_c
 def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     """Return an engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
     try:
-        is_directory, exists = path.is_dir(), path.exists()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = None
     except OSError as error:
         raise write_problem(path, error) from error
-    if is_directory:
+    exists = mode is not None
+    if mode is not None and not stat.S_ISREG(mode):
+        noun = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
         raise UserError(
-            f"{path}: is a directory, not a results store", hint="name a file with --store PATH"
+            f"{path}: is {noun}, not a results store", hint="name a file with --store PATH"
         )
     private.refuse_open_directory(path)
     if not exists:

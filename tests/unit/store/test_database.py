@@ -84,8 +84,8 @@ def test_a_store_that_another_process_is_making_is_waited_for(
             other.execute("BEGIN IMMEDIATE")
             written.start()
 
-    def connect(uri: str) -> sqlite3.Connection:
-        connection = real(uri)
+    def connect(uri: str, *, exclusive: bool) -> sqlite3.Connection:
+        connection = real(uri, exclusive=exclusive)
         connection.set_trace_callback(write_meanwhile)
         return connection
 
@@ -161,6 +161,17 @@ def test_there_is_none_to_read(path: Path) -> None:
     with pytest.raises(UserError, match="there is no results store here"):
         Store.open(path, create=False)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe"])
+def test_a_device_or_a_pipe_is_not_a_store(tmp_path: Path, kind: str) -> None:
+    path = Path(kind)
+    if kind == "pipe":
+        path = tmp_path / "results.sqlite"
+        os.mkfifo(path)
+    for read_only in (True, False):
+        assert "is a device, a pipe or a socket" in refused(path, read_only=read_only).message
+    assert list(path.parent.glob("*-journal")) == []
 
 
 def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
