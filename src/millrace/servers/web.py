@@ -37,9 +37,7 @@ class RedirectRefused(Exception):
 class Answer:
     """An answer whose body is read piece by piece."""
 
-    def __init__(
-        self, response: http.client.HTTPResponse, refuse_slow: Callable[[], None]
-    ) -> None:
+    def __init__(self, response: http.client.HTTPResponse, refuse_slow: Callable[[], None]) -> None:
         self.status = response.status
         self.length = response.length  # of the body, None where the server does not say
         self.received_bytes = 0
