@@ -7,7 +7,8 @@
     │   └── UnusablePlace    2: a directory of millrace's that cannot be used
     ├── TrialFailed          3: a server or the load generator failed a step of a trial
     ├── DatabaseError        3: a server refused a statement, or a session with it was lost
-    ├── HostError          4: this host cannot do it now (disk full, no network)
+    ├── HostError          4: this host cannot do it now (no network)
+    │   ├── DiskFull         4: no space is left on a disk
     │   └── PermanentHostError   4: nor later (no such file, a program that cannot run here)
     │       └── NotServed    4: the source answers, and does not have it (any more)
     ├── Unavailable          an observation is impossible here; the trial continues without it
@@ -162,6 +163,10 @@ class HostError(MillraceError):
     """An error of this host that may pass or be repaired: no space, no network. Exit status 4."""
 
     exit_status = 4
+
+
+class DiskFull(HostError):
+    """An error for a disk without space."""
 
 
 class PermanentHostError(HostError):

@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 
 _SIZE_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 _SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
+_MOST_DIGITS = 20
+_LARGEST_BYTES = 1 << 64
+_TEN_YEARS_S = 10 * 366 * 24 * 3600
 _DURATION_UNITS_S = (3600, 60, 1)  # of an hour, a minute, a second
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
@@ -20,7 +23,10 @@ def parse_size(text: str) -> int:
     matched = _SIZE.fullmatch(text.strip())
     if matched is None:
         raise ValueError(f"{text!r} is not a size such as 128M or 12G")
-    return int(matched[1]) << _SIZE_UNITS[matched[2].upper()]
+    size_bytes = int(matched[1][:_MOST_DIGITS]) << _SIZE_UNITS[matched[2].upper()]
+    if len(matched[1]) > _MOST_DIGITS or size_bytes > _LARGEST_BYTES:
+        raise ValueError(f"{_short(text)} is a size beyond 16E")
+    return size_bytes
 
 
 def exact_size(size_bytes: int) -> str:
@@ -47,11 +53,19 @@ def readable_size(size_bytes: int) -> str:
 def parse_duration(text: str) -> float:
     """Return the seconds of ``90s``, ``45min`` or ``1h30min``; else, or for 0, raise ValueError."""
     matched = _DURATION.fullmatch("".join(text.split()))
-    numbers = () if matched is None else map(int, matched.groups(default="0"))
-    seconds = sum(map(operator.mul, numbers, _DURATION_UNITS_S))
+    numbers = () if matched is None else matched.groups(default="0")
+    if any(len(number) > _MOST_DIGITS for number in numbers):
+        raise ValueError(f"{_short(text)} is longer than ten years")
+    seconds = sum(map(operator.mul, map(int, numbers), _DURATION_UNITS_S))
     if seconds <= 0:
         raise ValueError(f"{text!r} is not a duration such as 45min or 1h30min")
+    if seconds > _TEN_YEARS_S:
+        raise ValueError(f"{_short(text)} is longer than ten years")
     return float(seconds)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 2 * _MOST_DIGITS else f"{text[:_MOST_DIGITS]}...")
 
 
 def duration_in_words(seconds: float) -> str:

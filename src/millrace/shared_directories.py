@@ -1,7 +1,9 @@
 """Refuse directories in which other users of the host could plant files."""
 
 import errno
+import grp
 import os
+import pwd
 import shlex
 import stat
 from collections.abc import Iterator
@@ -11,13 +13,15 @@ from millrace.errors import HostError
 
 _MOST_LINKS = 40  # in one path, the kernel's own limit
 _ROOT = 0
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False) -> None:
     """Raise HostError for a directory in which another user could plant or replace files.
 
-    Where millrace is root, this includes all parent directories: a user who can rename one of them
-    could make root write elsewhere. Where ``place`` does not exist yet, root must not create it
+    A group counts as another user, unless it is the user's private one. Where millrace is root,
+    this includes all parent directories: a user who can rename one of them could make root write
+    elsewhere. Where ``place`` does not exist yet, root must not create it
     where another user could be faster. No link on the way may be replaceable by another user.
 
     A sticky directory such as /tmp lets nobody replace files, but lets everybody plant one whose
@@ -37,7 +41,9 @@ def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False)
         if not _is_of_us(status):
             problem = f"the user with the number {status.st_uid}, who owns it,"
             mend = f"remove {directory}"  # what is in it cannot be trusted either
-        elif may_others_write(status) and not (may_be_sticky and status.st_mode & stat.S_ISVTX):
+        elif (may_others_write(status) or _has_access_list(directory, status)) and not (
+            may_be_sticky and status.st_mode & stat.S_ISVTX
+        ):
             problem = "every user of this host" if status.st_mode & stat.S_IWOTH else "its group"
             mend = f"close it with: chmod go-w {shlex.quote(str(directory))}"
             if status.st_mode & stat.S_ISVTX:  # others need /tmp as it is
@@ -88,31 +94,72 @@ def is_closed(status: os.stat_result) -> bool:
 
 
 def may_others_write(status: os.stat_result) -> bool:
-    """Return whether a mode lets others write; to root, a group counts as others."""
-    others = stat.S_IWOTH | (stat.S_IWGRP if os.geteuid() == 0 else 0)
-    return bool(status.st_mode & others)
+    """Return whether a mode lets others write: a group counts, unless it is this user's alone."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_private(status.st_gid)
+
+
+def refuse_file_of_others(path: Path) -> None:
+    """Raise HostError for a file that another user can have written or put in its place.
+
+    OSError where there is none. Its directory and the one above count, because who can write there
+    can exchange them.
+    """
+    for place in (path, path.parent, path.parent.parent):
+        status = place.lstat()
+        is_kind = stat.S_ISREG if place == path else stat.S_ISDIR
+        if is_kind(status.st_mode) and is_closed(status) and not _has_access_list(place, status):
+            continue
+        raise HostError(
+            f"{place}: another user can have written {path.name}, by which millrace runs programs",
+            hint=f"remove {path.parent} and add it again; close its directory with: chmod go-w "
+            f"{shlex.quote(str(path.parent.parent))}",
+        )
 
 
 def followed(path: Path) -> tuple[Path, tuple[Path, int] | None]:
     """Return where a path leads, and a link on the way that is another user's, with its owner.
 
     Both come from one look at each name, since another user may change a link between two looks.
-    Only links in directories open to others count. Where a name is missing, the place is that name.
+    Where a name is missing, the place is that name.
     """
     place, found = Path("/"), None
     try:
         for entry, status in on_the_way(path.absolute()):
             if not stat.S_ISLNK(status.st_mode):
                 place = entry
-            elif found is None and not _is_of_us(status) and _is_open(entry.parent):
+            elif found is None and not _is_of_us(status):
                 found = entry, status.st_uid
     except OSError as error:
         place = Path(error.filename)
     return place, found
 
 
-def _is_open(directory: Path) -> bool:
-    return may_others_write(directory.lstat())
+def _is_private(gid: int) -> bool:
+    """Return whether a group is the one that a user has alone, named like the user; not root's."""
+    if os.geteuid() == _ROOT:
+        return False
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return (
+        gid == user.pw_gid
+        and group.gr_name == user.pw_name
+        and set(group.gr_mem) <= {user.pw_name}
+        and all(each.pw_uid == user.pw_uid for each in pwd.getpwall() if each.pw_gid == gid)
+    )
+
+
+def _has_access_list(place: Path, status: os.stat_result) -> bool:
+    """Return whether the group's right to write may be that of users in an access list."""
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    try:
+        return bool(os.getxattr(place, _ACCESS_LIST, follow_symlinks=False))
+    except OSError:  # none, or a file system without
+        return False
 
 
 def _is_of_us(status: os.stat_result) -> bool:

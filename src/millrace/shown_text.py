@@ -4,7 +4,7 @@ A server's version, an error text, a name in a CSV file or an imported run may c
 sequences that a terminal obeys (OSC 52 sets the clipboard), or bidirectional and zero-width
 characters that make a line look like another one: these become visible escapes. Everything that
 millrace prints or writes as text passes through here; ``cli/console.py`` and
-``report/common/output_files.py`` are the boundaries that apply it. Cells of CSV files may also hold
+``output_files.py`` are the boundaries that apply it. Cells of CSV files may also hold
 text that a spreadsheet would take for a formula: that gets an apostrophe.
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from millrace.report.common.output_files import PAGE, write_text
+from millrace.output_files import PAGE, write_text
 from millrace.report.explanation import html as explain_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
 from tests.unit.report.explanation.explained import explained_study, unprofiled

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from millrace.analysis.history.overview import group_changes, series_view
-from millrace.report.common.output_files import PAGE, write_text
+from millrace.output_files import PAGE, write_text
 from millrace.report.history.html import as_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
 from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping

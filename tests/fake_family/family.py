@@ -33,6 +33,7 @@ from millrace.databases.base import (
     PoolStatus,
     Replacement,
     StorageState,
+    StoredSettings,
     TableSize,
 )
 from millrace.databases.client import DatabaseClient, Session
@@ -333,6 +334,7 @@ FAMILY = Family(
     title="Fake",
     identification=re.compile("fake"),
     host_variables=("socket",),
+    stored_settings=StoredSettings(),
     scheme="fake",
     port=1,
     account="root",

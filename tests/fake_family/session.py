@@ -163,8 +163,8 @@ class FakeMonitoring:
     def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         return Counters()
 
-    def engine_status(self, session: Session) -> Sequence[str]:
-        return ()
+    def engine_status(self, session: Session) -> Mapping[str, int | bool]:
+        return {}
 
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
         return []

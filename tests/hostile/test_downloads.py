@@ -6,6 +6,8 @@ import hashlib
 import shutil
 import ssl
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
@@ -15,6 +17,7 @@ import pytest
 
 from millrace.errors import HostError, NotServed
 from millrace.model.events import ignore
+from millrace.servers import web
 from millrace.servers.download import Refused, TooLarge, download, require_served
 from tests.unit.servers.small_origin import Origin, serving
 
@@ -202,3 +205,57 @@ def test_https_stays_https(
 def test_what_is_not_served_is_still_told(hostile: Hostile) -> None:
     with pytest.raises(NotServed):
         require_served(hostile.origin.address + "/none")
+
+
+@pytest.mark.parametrize("dripping", ["body", "body without a length", "chunk size", "header"])
+def test_a_server_that_sends_a_byte_now_and_then_is_left(
+    hostile: Hostile, target: Path, monkeypatch: pytest.MonkeyPatch, dripping: str
+) -> None:
+    monkeypatch.setattr(web, "WINDOW_S", 0.4)
+    gone = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler, _nth: int) -> bool:
+        request.protocol_version = "HTTP/1.1"
+        if dripping == "header":
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        else:
+            request.send_response(200)
+            if dripping == "chunk size":
+                request.send_header("Transfer-Encoding", "chunked")
+            elif dripping == "body":
+                request.send_header("Content-Length", str(len(CONTENT)))
+            request.end_headers()
+        with suppress(OSError):
+            while True:
+                request.wfile.write(b"0")
+                request.wfile.flush()
+                time.sleep(0.05)
+        gone.set()
+        return True
+
+    hostile.origin.behave = drip
+    with pytest.raises(HostError, match="could not be downloaded: the server sends fewer than"):
+        bring(hostile.origin.address + FILE, target)
+    assert gone.wait(60)
+    assert not target.exists()
+
+
+def test_a_server_that_is_fast_enough_is_not_left(
+    hostile: Hostile, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "WINDOW_S", 0.2)
+    monkeypatch.setattr(web, "LEAST_BYTES", 1)
+
+    def slowly(request: BaseHTTPRequestHandler, _nth: int) -> bool:
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(CONTENT)))
+        request.end_headers()
+        for begin in range(0, len(CONTENT), 1 << 17):
+            request.wfile.write(CONTENT[begin : begin + (1 << 17)])
+            request.wfile.flush()
+            time.sleep(0.05)
+        return True
+
+    hostile.origin.behave = slowly
+    bring(hostile.origin.address + FILE, target)
+    assert target.read_bytes() == CONTENT

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import grp
 import json
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -24,13 +26,15 @@ from millrace.errors import HostError, UserError
 from millrace.host import sockets
 from millrace.host.exclusive import host_lock
 from millrace.model.events import Emitted, Notice, ignore
-from millrace.servers import install
+from millrace.model.servers import Provenance
+from millrace.servers import added, install, manifest
 from millrace.servers.instances import ownership, processes
 from millrace.servers.locks import exclusive
 from millrace.servers.snapshots import repository
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
-from millrace.shared_directories import refuse_shared
+from millrace.shared_directories import may_others_write, refuse_shared
+from tests.unit.ordinary_user import NOBODY, as_ordinary_user
 
 OTHER_USER = 60_950
 ID = "mysql-8.0.33-0a1b2c3d"
@@ -156,6 +160,93 @@ def test_servers_that_another_user_added_are_none(state: Path) -> None:
         shown = CliRunner().invoke(cli, ["servers", *command])
         assert isinstance(shown.exception, HostError), shown.output
         assert "who owns it, could replace millrace's files" in shown.exception.message
+
+
+def planted_server(state: Path) -> Path:
+    """Add a server as a member of the group would, and return its record."""
+    place = state / "servers/theirs"
+    place.mkdir(parents=True)
+    layout = manifest.Layout(base_dir=".", program="mysqld", share_dir=".")
+    origin = Provenance(source="dir:.", artefacts=())
+    manifest.write(manifest.Manifest("theirs", "mysql", "8.0.33", layout, origin), place)
+    for each in (state, state / "servers", place):
+        each.chmod(0o755)
+    return place / manifest.FILE
+
+
+@only_root
+@pytest.mark.parametrize("as_user", [True, False], ids=["a user", "root"])
+@pytest.mark.parametrize("kind", [manifest.FILE, "attached.json"])
+@pytest.mark.parametrize(
+    "how", ["group state", "group servers", "group server", "group file", "owned", "link"]
+)
+def test_a_server_that_others_can_have_planted_is_not_run(
+    state: Path, how: str, kind: str, as_user: bool
+) -> None:
+    record = planted_server(state)
+    if kind != manifest.FILE:
+        record.unlink()
+        record = record.with_name(kind)
+        dsn = "mysql://me:x@127.0.0.1:1/"
+        record.write_text(json.dumps({"name": "theirs", "family": "mysql", "dsn": dsn}))
+    owner = NOBODY if as_user else 0
+    for each in (state, *state.rglob("*")):
+        os.chown(each, owner, OTHER_USER)
+    with as_ordinary_user() if as_user else contextlib.nullcontext():
+        assert added.added("theirs") is not None
+    match how:
+        case "group state":
+            state.chmod(0o770)
+        case "group servers":
+            record.parent.parent.chmod(0o770)
+        case "group server":
+            record.parent.chmod(0o770)
+        case "group file":
+            record.chmod(0o664)
+        case "owned":
+            os.chown(record, OTHER_USER, OTHER_USER)
+        case _:
+            record.symlink_to(record.rename(record.with_name("elsewhere")))
+            os.chown(record, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    with (
+        as_ordinary_user() if as_user else contextlib.nullcontext(),
+        pytest.raises(HostError, match=r"replace millrace's files|another user can have written"),
+    ):
+        added.added("theirs")
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "others", "is_private"),
+    [
+        ("alice", [], [], True),
+        ("alice", ["alice"], [], True),
+        ("alice", ["bob"], [], False),
+        ("alice", [], ["bob"], False),
+        ("users", [], [], False),
+    ],
+)
+def test_a_group_counts_as_others_unless_it_is_the_users_alone(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    name: str,
+    members: list[str],
+    others: list[str],
+    is_private: bool,
+) -> None:
+    def account(user: str, uid: int) -> pwd.struct_passwd:
+        return pwd.struct_passwd((user, "x", uid, 500, "", "/", "/bin/sh"))
+
+    group = grp.struct_group((name, "x", 500, members))
+    everybody = [account("alice", 4242), *(account(each, 4243) for each in others)]
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: everybody[0])
+    monkeypatch.setattr(pwd, "getpwall", lambda: everybody)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    fields = list(tmp_path.stat())
+    fields[:6] = [0o40775, 1, 1, 1, 4242, 500]
+    assert may_others_write(os.stat_result(fields)) is not is_private
+    fields[5] = 100  # another group
+    assert may_others_write(os.stat_result(fields))
 
 
 @only_root

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from millrace import atomic_file, paths
+from millrace import atomic_file, output_files, paths
 from millrace.campaign.preparation import work_directory
 from millrace.errors import HostError, UserError
-from millrace.report.common import output_files
 from millrace.servers.snapshots import kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.sources import clients, maven
 from millrace.store.store import Store
 from millrace.trial import slow_fsync
+from tests.unit.store.stored_records import begun
 
 OTHER_USER = 60_950
 
@@ -117,7 +117,7 @@ def test_a_work_directory_that_others_can_change_is_refused_before_it_is_used(
 
 def test_no_store_is_where_every_user_may_add_a_journal(shared: Path) -> None:
     for create in (True, False):
-        with pytest.raises(UserError, match="every user of this host could change") as caught:
+        with pytest.raises(UserError, match="every user of this host could replace") as caught:
             Store.open(shared / "results.sqlite", create=create)
         assert "chmod" not in (caught.value.hint or "")
     assert list(shared.iterdir()) == []
@@ -125,7 +125,7 @@ def test_no_store_is_where_every_user_may_add_a_journal(shared: Path) -> None:
     Store.open(shared / "mine/results.sqlite", create=True).close()
     link = shared.parent / "link.sqlite"
     link.symlink_to(shared / "results.sqlite")
-    with pytest.raises(UserError, match=f"in {shared}"):
+    with pytest.raises(UserError, match=f"{shared}: every user"):
         Store.open(link, create=True)
 
 
@@ -141,6 +141,82 @@ def test_no_file_is_written_through_a_link_of_another_user(shared: Path) -> None
     os.chown(link, 0, 0, follow_symlinks=False)
     output_files.write_text(link, "<html>", output_files.PAGE)
     assert elsewhere.read_text() == "<html>"
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """Return a store with a run."""
+    path = tmp_path / "own/results.sqlite"
+    path.parent.mkdir()
+    with Store.open(path) as store:
+        run = begun("study-1")
+        store.begin_run(run.run, run.treatments, run.trials)
+    return path
+
+
+@only_root
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("mode", [0o1777, 0o755])
+def test_no_export_follows_a_link_of_another_user(
+    shared: Path, tmp_path: Path, exported: Path, mode: int, force: bool
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    link = shared / "out"
+    link.symlink_to(precious)
+    os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    shared.chmod(mode)
+    files = [link / "runs.zip"]
+    if force:
+        (precious / "passwd").write_text("root:x:0:0")
+        file = shared / "runs.zip"
+        file.symlink_to(precious / "passwd")
+        os.chown(file, OTHER_USER, OTHER_USER, follow_symlinks=False)
+        files += [link / "passwd", file]
+    for file in files:
+        with Store.open(exported) as store, pytest.raises(UserError, match="is a link of the user"):
+            store.export_runs(["study-1"], file, replace=force)
+    assert not (precious / "runs.zip").exists()
+    assert not force or (precious / "passwd").read_text() == "root:x:0:0"
+
+
+@only_root
+@pytest.mark.parametrize("create", [False, True])
+def test_no_store_is_opened_or_made_over_a_link_of_another_user(
+    shared: Path, tmp_path: Path, exported: Path, create: bool
+) -> None:
+    directory, file = shared / "directory", shared / "results.sqlite"
+    directory.symlink_to(exported.parent)
+    file.symlink_to(exported)
+    shared.chmod(0o755)
+    for link in (directory, file):
+        os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    (exported.parent / "old.zip").touch()
+    for place in (directory / ("new.sqlite" if create else "results.sqlite"), file):
+        with pytest.raises(UserError, match="is a link of the user with the number"):
+            Store.open(place, create=create)
+    assert not (exported.parent / "new.sqlite").exists()
+    for link in (directory, file):
+        os.chown(link, 0, 0, follow_symlinks=False)
+    Store.open(directory / "results.sqlite").close()
+
+
+@only_root
+@pytest.mark.parametrize("how", ["owner", "group", "parent"])
+def test_no_store_is_where_another_user_can_replace_it(tmp_path: Path, how: str) -> None:
+    outer = tmp_path / "outer"
+    (outer / "inner").mkdir(parents=True)
+    for directory in (outer, outer / "inner"):
+        directory.chmod(0o755)
+    if how == "owner":
+        os.chown(outer / "inner", OTHER_USER, OTHER_USER)
+    else:
+        place = outer if how == "parent" else outer / "inner"
+        os.chown(place, 0, OTHER_USER)
+        place.chmod(0o775)
+    with pytest.raises(UserError, match="no results store can be there"):
+        Store.open(outer / "inner/results.sqlite")
+    assert list((outer / "inner").iterdir()) == []
 
 
 @only_root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from millrace.errors import MillraceError
 from millrace.host import elf
 from millrace.model.servers import FittedOptions
 from millrace.servers import added
-from millrace.servers.instances import lifecycle, processes, single_run, users
+from millrace.servers.instances import confinement, lifecycle, processes, single_run, users
 from tests.unit.servers import small_servers
 
 SPY = """
@@ -55,6 +56,23 @@ int main(void) {
     fcntl(1, F_SETFL, O_DIRECT);
     fprintf(stderr, "traced by %d\\n", child);
     return 1;
+}
+"""
+
+CALLER = """
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+#include <sys/socket.h>
+int main(int count, char **words) {
+    struct sockaddr_in there = { .sin_family = AF_INET, .sin_port = htons(atoi(words[1])) };
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int sock = socket(AF_INET, SOCK_STREAM, 0);
+    int done = connect(sock, (struct sockaddr *) &there, sizeof there);
+    printf("%s\\n", done == 0 ? "connected" : strerror(errno));
+    return 0;
 }
 """
 
@@ -153,3 +171,19 @@ def test_an_instance_that_is_traced_by_its_child_is_seen_to_end(
     with lifecycle.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
         status, _ = instance.program_output([], limit_s=3)
     assert status == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root confines programs")
+def test_a_program_that_is_run_for_its_answer_has_no_network(tmp_path: Path) -> None:
+    if any("network namespace" in each for each in confinement.lacking()):
+        pytest.skip("this host allows no network namespace")
+    program = small_servers.tree(tmp_path / "vendor") / "bin/mysqld"
+    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(compiler, input=CALLER, text=True, check=True)
+    tmp_path.chmod(0o755)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = str(listening.getsockname()[1])
+        answer = subprocess.run([str(program), port], capture_output=True, text=True, check=True)
+        assert answer.stdout == "connected\n"
+        done = single_run.run("caller", [str(program)], {}, [port], limit_s=30)
+    assert (done.status, done.output) == (0, "Network is unreachable\n")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_NOBODY = 65534
+NOBODY = 65534
 
 
 @contextmanager
@@ -14,7 +14,7 @@ def as_ordinary_user() -> Iterator[None]:
     """Drop root's rights for this block: root may write everywhere."""
     before = os.geteuid()
     if before == 0:
-        os.seteuid(_NOBODY)
+        os.seteuid(NOBODY)
     try:
         yield
     finally:

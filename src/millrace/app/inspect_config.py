@@ -110,11 +110,13 @@ def inspect_config(
             instance.start(_START_LIMIT_S)
             version, effective = instance.version(), instance.settings()
             instance.stop(_STOP_LIMIT_S)
+    family = databases.get(server.family)
+    own = {form for each in fitted.applied for form in family.options.forms(each.name)}
     return InspectedConfig(
         server=server.name,
         configuration=configuration.name,
         version_reported=version,
         fitted=fitted,
-        effective=effective,
-        host_variables=databases.get(server.family).host_variables,
+        effective=family.stored_settings.of(effective, own),
+        host_variables=family.host_variables,
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from millrace.analysis.compare.latencies import Latency, by_name
 from millrace.campaign.run_records import is_alive
-from millrace.errors import DamagedResult
+from millrace.errors import DamagedResult, DiskFull
 from millrace.servers.snapshots import kept_data
 from millrace.store.importing import Imported
 from millrace.store.records import RunSummary, StoredAttempt, StoredRun
@@ -64,16 +64,27 @@ def remove_runs(
 ) -> Removed:
     """Remove runs with all their results and reports.
 
-    ``confirm`` gets their ids, and raises an error to prevent the removal.
+    ``confirm`` gets their ids, and raises an error to prevent the removal. On a full disk, their
+    files go first: the database needs some space to remove rows.
     """
-    with Store.open(path, create=False) as store:
+    with Store.open(path, read_only=True) as store:
         ids = _ids(store, runs)
         confirm(ids)
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
         recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
-        store.remove_runs(ids, is_alive=is_alive)
+    try:
+        _remove(path, ids)
+    except DiskFull:
+        with Store.open(path, read_only=True) as store:
+            store.free_space(ids, is_alive=is_alive)
+        _remove(path, ids)
     kept_data.remove_of_runs(ids)
     return Removed(ids, reports, recorded)
+
+
+def _remove(path: Path, ids: Sequence[str]) -> None:
+    with Store.open(path, create=False) as store:
+        store.remove_runs(ids, is_alive=is_alive)
 
 
 def _ids(store: Store, wanted: Sequence[str]) -> list[str]:

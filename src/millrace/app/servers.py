@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.errors import UserError
+from millrace.errors import TrialFailed, UserError
 from millrace.host.exclusive import host_lock
 from millrace.model.events import Announcement, Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Server
@@ -19,6 +19,8 @@ from millrace.servers.instances.signals import signals_as_errors
 from millrace.servers.snapshots import SnapshotListing, kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.verify import VerifyResult, verify
+
+_ANSWER_LIMIT_S = 10.0
 
 
 @contextmanager
@@ -98,11 +100,30 @@ def add_server(
         return added.add_directory(name, family, directory, on_event=on_event)
 
 
+def remove_servers(names: Sequence[str]) -> Iterator[str]:
+    """Remove servers, none where one cannot be; yield each name when it is removed."""
+    wanted = dict.fromkeys(names)
+    for name in wanted:
+        install.require_removable(name)
+    for name in wanted:
+        install.remove(name)
+        yield name
+
+
 def attach_server(server: AttachedServer, ask_password: Callable[[], str]) -> AttachedInstance:
     """Add a running server, with the user's password where its address has none."""
     if attached.lacks_password(server):
         server = attached.with_password(server, ask_password())
     return AttachedInstance(added.add_attached(server.name, server.family, server.dsn))
+
+
+def refusal_of(instance: AttachedInstance) -> TrialFailed | None:
+    """Return why an attached server opens no session now; None where it does."""
+    try:
+        instance.connect(limit_s=_ANSWER_LIMIT_S).close()
+    except TrialFailed as error:
+        return error
+    return None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
 from millrace.model.roles import MEASURED
 from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
-from millrace.servers import attached, configurations, install, options
+from millrace.servers import attached, configurations, install, options, snapshots
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import launch, users
 from millrace.shared_directories import refuse_shared
@@ -134,6 +134,7 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
 def refuse_impossible(plan: Plan) -> None:
     """Raise MillraceError for what a plan's servers cannot do, before anything starts."""
     install.require_known(all_servers(plan))
+    snapshots.named_limit_bytes()
     replication.refuse_impossible(plan)
     full_disk.refuse_impossible(plan)
     refuse_attached(plan)

@@ -20,8 +20,8 @@ from millrace.importers import hyperfine, paired, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure, counts_instructions
 from millrace.model.measurements import Direction
+from millrace.output_files import PAIRS, write_text
 from millrace.quantities import counted
-from millrace.report.common.output_files import PAIRS, write_text
 from millrace.report.common.terminal_table import STYLES, show_table
 from millrace.report.counts.sentences import NOT_SPEED
 from millrace.report.external import paired as paired_report

@@ -15,11 +15,13 @@ from millrace.cli.options import Percent, duration, margin_option, store_option
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
+from millrace.output_files import PAGE, write_text
 from millrace.report.bisection import json as report_json
 from millrace.report.bisection.html import as_html
-from millrace.report.common.output_files import PAGE, write_text
 from millrace.servers import install
+from millrace.user_files import read_user_file
 
+_MOST_BYTES = 1 << 20
 _NUMBER = re.compile(r"-?\d+")
 _SWITCHES: Mapping[str, Level] = {"on": True, "true": True, "off": False, "false": False}
 
@@ -28,7 +30,7 @@ def servers(text: str) -> tuple[str, ...]:
     """Return names of servers in order, separated by commas or from a file with one a line."""
     if Path(text).is_file():
         try:
-            lines = Path(text).read_text(encoding="utf-8").splitlines()
+            lines = read_user_file(Path(text), _MOST_BYTES).decode().splitlines()
         except (OSError, UnicodeDecodeError) as problem:
             raise click.BadParameter(f"{text} cannot be read: {problem}") from None
         names = [line.partition("#")[0].strip() for line in lines]

@@ -5,10 +5,10 @@ from pathlib import Path
 from millrace.analysis.compare.bisection import Bisection
 from millrace.cli.console import err, out, print_json
 from millrace.errors import UserError
+from millrace.output_files import PAGE, write_text
 from millrace.report.bisection import json as report_json
 from millrace.report.bisection.html import as_html
 from millrace.report.bisection.sentences import answer, members_table, notes
-from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.terminal_table import show_table
 
 

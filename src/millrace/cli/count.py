@@ -14,8 +14,8 @@ from millrace.cli.options import store_option
 from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment
+from millrace.output_files import FLAME_GRAPH, refuse_place, write_text
 from millrace.report.common.flame_graph import as_svg
-from millrace.report.common.output_files import FLAME_GRAPH, refuse_place, write_text
 from millrace.report.counts import json as report_json
 from millrace.report.counts import terminal
 from millrace.report.counts.flame import count_graph

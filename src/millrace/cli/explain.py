@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from millrace import output_files
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.analysis.explain.model import Explanation
 from millrace.app.ablate import ablate
@@ -14,7 +15,6 @@ from millrace.cli.event_text import calling
 from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
-from millrace.report.common import output_files
 from millrace.report.common.flame_graph import FlameGraph, as_svg
 from millrace.report.counts.flame import count_graph
 from millrace.report.explanation import html as explain_html

@@ -16,8 +16,8 @@ from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
+from millrace.output_files import PAGE, write_text
 from millrace.quantities import counted
-from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.tables import Row
 from millrace.report.common.terminal_table import show_table
 from millrace.report.history import html, json, tables

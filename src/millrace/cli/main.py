@@ -9,6 +9,7 @@ import click
 
 from millrace import __version__, paths
 from millrace.cli.console import discard, err, show_error
+from millrace.cli.options import PASSWORD_VARIABLE
 from millrace.errors import Interrupted, MillraceError
 
 # In the order of a user's work. Each is a module of this package that exports `command`.
@@ -49,11 +50,14 @@ class LazyCommands(click.Group):
 
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="millrace")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Find out whether a database got slower, by how much, and why.
 
     Start with `millrace run experiments/load-data.toml --scale demo`.
     """
+    # No program that a command starts finds the password in its environment.
+    context.obj = os.environ.pop(PASSWORD_VARIABLE, None)
 
 
 def main() -> None:

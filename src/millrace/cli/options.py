@@ -12,6 +12,13 @@ from millrace.quantities import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PASSWORD_VARIABLE = "MILLRACE_PASSWORD"  # noqa: S105 - its name
+"""The environment variable with the password of a server to add.
+
+The command line takes it out of the environment before anything else: it is the root context's
+``obj``.
+"""
+
 
 class OrderedGroup(click.Group):
     """A group whose help lists the commands in the order of their definitions."""

@@ -14,7 +14,7 @@ from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import Percent, margin_option, store_option
 from millrace.errors import UserError
-from millrace.report.common.output_files import write_text
+from millrace.output_files import write_text
 from millrace.report.counts import json as counts_json
 from millrace.report.counts import terminal as counts_terminal
 from millrace.report.run import html, terminal

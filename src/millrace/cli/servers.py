@@ -1,6 +1,5 @@
 """Provide ``millrace servers``: list, install, show, verify, remove and add servers."""
 
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -17,10 +16,11 @@ from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
 from millrace.model.servers import AttachedServer, Server, build_facts
 from millrace.quantities import counted
-from millrace.servers import attached, catalogue, install
+from millrace.servers import attached, catalogue
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry
+from millrace.shown_text import shown_line
 
 
 @click.group("servers")
@@ -131,8 +131,7 @@ def verify_command(names: tuple[str, ...], every: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def remove_command(names: tuple[str, ...]) -> None:
     """Remove installed servers, or forget added ones (a directory used in place stays)."""
-    for name in dict.fromkeys(names):
-        install.remove(name)
+    for name in use_case.remove_servers(names):
         err.print(f"removed {name}")
 
 
@@ -171,6 +170,9 @@ def add_command(
         err.print(f"added {name}; it is measured, never started, stopped or reconfigured:")
         for limit in instance.limits:
             err.print(f"  {limit}")
+        if (refusal := use_case.refusal_of(instance)) is not None:
+            err.print(f"but it opens no session now: {shown_line(refusal.message)}")
+            err.print(f"  `millrace servers verify {name}` tries it again; {refusal.hint}")
         return
     place = None if directory is None else Path(directory)
     with Listener() as listener:
@@ -182,8 +184,8 @@ def add_command(
 
 def _password() -> str:
     """Return the password for a running server; empty for an account without one."""
-    password = os.environ.get("MILLRACE_PASSWORD")
-    if password is not None or not sys.stdin.isatty():
+    password = click.get_current_context().find_root().obj
+    if isinstance(password, str) or not sys.stdin.isatty():
         return password or ""
     text = "Password (empty if there is none)"
     typed: str = click.prompt(text, default="", show_default=False, hide_input=True, err=True)

@@ -28,6 +28,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(as_json: bool) -> None:
     """List snapshots, the least recently used first: millrace removes them in this order."""
+    snapshots.named_limit_bytes()
     kept = use_case.list_snapshots()
     if as_json:
         print_json([_as_data(each) for each in kept])

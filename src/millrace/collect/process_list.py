@@ -7,7 +7,7 @@ two and a half minutes.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace.databases.client import Row, Session
@@ -22,10 +22,10 @@ _GAP_SHARE = 0.25
 
 @dataclass(frozen=True)
 class EngineStatus:
-    """A report of the storage engine, ``t_s`` after the begin."""
+    """The figures in a report of the storage engine, ``t_s`` after the begin."""
 
     t_s: float
-    text: str
+    figures: Mapping[str, int | bool]
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class ProcessListPoller:
 
     def _query_engine(self, at_s: float) -> None:
         try:
-            texts = self._monitoring.engine_status(self._session)
+            figures = self._monitoring.engine_status(self._session)
         except Unavailable as lack:
             self._miss(lack)
             return
-        for text in texts:
-            self._found.engine_status.append(EngineStatus(at_s, text))
+        if figures:
+            self._found.engine_status.append(EngineStatus(at_s, figures))
 
     def _query_process_list(self) -> bool:
         at_s = time.monotonic() - self._began_at

@@ -6,9 +6,10 @@ caller decides how long a call may take and what to do when it fails.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +27,12 @@ from millrace.model.servers import Configuration, KnownOptions, Option, Server
 from millrace.model.steady_limits import SteadyLimits
 from millrace.shown_text import shown_line
 from millrace.workloads.tables import Volume
+
+WITHHELD = "(not recorded)"
+"""The value of a setting that may be a secret of the server's owner."""
+
+_SWITCHES = frozenset({"", "on", "off", "yes", "no", "true", "false", "auto", "none", "disabled"})
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
 @dataclass(frozen=True)
@@ -324,6 +331,35 @@ class SnapshotRules(Protocol):
 
 
 @dataclass(frozen=True)
+class StoredSettings:
+    """The settings of a server that may be stored and exported; another may be its owner's secret.
+
+    ``texts`` are names or patterns of settings whose text is known to be harmless, ``secret`` those
+    of settings in which even a number may be a password.
+    """
+
+    texts: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+
+    def of(self, effective: Mapping[str, str], own: Collection[str] = ()) -> dict[str, str]:
+        """Return the settings with ``WITHHELD`` in the place of values that may be secret.
+
+        Kept are switches, other numbers, the known texts, and the settings that are the user's
+        ``own``.
+        """
+        return {
+            name: value if name in own or self._is_harmless(name, value) else WITHHELD
+            for name, value in effective.items()
+        }
+
+    def _is_harmless(self, name: str, value: str) -> bool:
+        if value.lower() in _SWITCHES or any(fnmatchcase(name, each) for each in self.texts):
+            return True
+        is_number = _NUMBER.fullmatch(value) is not None
+        return is_number and not any(fnmatchcase(name, each) for each in self.secret)
+
+
+@dataclass(frozen=True)
 class Family:
     """A line of servers, with the capabilities by which millrace handles them."""
 
@@ -331,6 +367,7 @@ class Family:
     title: str
     identification: re.Pattern[str]  # the text by which a server identifies itself
     host_variables: tuple[str, ...]  # names or patterns; they differ on every start
+    stored_settings: StoredSettings
     scheme: str  # begins the address of an external server
     port: int  # of an external server, unless its address names one
     account: str  # that initialisation leaves
@@ -372,5 +409,8 @@ class ServerClient(DatabaseClient):
         return shown_line(self.family.administration.version(self))
 
     def settings(self) -> dict[str, str]:
-        """Return every setting in force with its value, as the server shows them."""
+        """Return every setting in force with its value, as the server shows them.
+
+        Store or print only what ``Family.stored_settings`` lets through.
+        """
         return self.family.administration.settings(self)

@@ -157,8 +157,11 @@ class Monitoring(Protocol):
     def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         """Name the growth of status variables and metrics as all families do."""
 
-    def engine_status(self, session: Session) -> Sequence[str]:
-        """Return the storage engine's report on itself: one text or none."""
+    def engine_status(self, session: Session) -> Mapping[str, int | bool]:
+        """Return the figures in the storage engine's report on itself, empty for none.
+
+        Its text has statements of other sessions, with their values: never return any of it.
+        """
 
     def process_list(self, session: Session, database: str) -> Sequence[Row]:
         """Return at most 100 sessions, working ones first.

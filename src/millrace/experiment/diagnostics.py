@@ -12,6 +12,8 @@ from millrace.experiment.toml_positions import joined
 Table = Mapping[str, Any]
 """A table of a TOML file as it was parsed: a user can have written any value."""
 
+_MOST_DIAGNOSTICS = 100  # which nobody reads; further ones are left out
+
 # The command whose `list` shows all names of a kind.
 _LISTED = {"server": "servers", "configuration": "config"}
 
@@ -41,6 +43,8 @@ class Diagnostics:
 
     def include(self, diagnostic: Diagnostic) -> None:
         """Add a diagnostic that was found elsewhere."""
+        if len(self.diagnostics) >= _MOST_DIAGNOSTICS:
+            return
         placed = replace(diagnostic, where=self._as_written(diagnostic.where))
         if placed not in self.diagnostics:
             self.diagnostics.append(placed)
@@ -63,12 +67,16 @@ class Diagnostics:
 
     def unknown(self, where: str, noun: str, name: object, known: Iterable[str]) -> None:
         """Report an unknown name, with the known ones."""
+        if len(self.diagnostics) >= _MOST_DIAGNOSTICS:
+            return  # finding the nearest name takes time
         names = sorted(set(known))
         expected = f"one of {', '.join(names)}" if 0 < len(names) <= 12 else None
         self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
         """Report an unknown server or configuration, the nearest names, and where all are."""
+        if len(self.diagnostics) >= _MOST_DIAGNOSTICS:
+            return
         near = nearest_names(name, known)
         others = f", such as {', '.join(near)}" if near else ""
         expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
@@ -85,7 +93,7 @@ class Diagnostics:
         names = sorted(known)
         meant = {key: value for key, value in table.items() if key in names}
         for key, value in table.items():
-            if key in names:
+            if key in names or len(self.diagnostics) >= _MOST_DIAGNOSTICS:
                 continue
             near = nearest(key, names)
             self.add(joined(where, key), "unknown key", f"one of {', '.join(names)}", near)

@@ -18,6 +18,8 @@ SERVER, CONFIGURATION, TEST = "server", "configuration", "test"
 OPTION = "options."
 _OPTIONS = OPTION.removesuffix(".")
 
+MOST_LEVELS = 500
+
 LevelCheck = Callable[[str, object], None]
 OptionCheck = Callable[[str, str, object], Iterable[Diagnostic]]
 
@@ -134,6 +136,9 @@ def _factor(
     if not isinstance(levels, list) or not levels:
         what = "has no levels" if levels == [] else f"{shown(levels)} is not a list"
         errors.add(place_of_levels, what, 'a list such as ["one", "another"]')
+        return None
+    if len(levels) > MOST_LEVELS:
+        errors.add(place_of_levels, f"has {len(levels):,} levels", f"at most {MOST_LEVELS}")
         return None
     if not isinstance(aliases, dict):
         errors.add(f"{place}.aliases", "is not a table", '{ again = "a level" }')

@@ -35,6 +35,8 @@ COUNTED_STARTS = 4
 FEWEST_BLOCKS = 3
 
 MAX_NAME_LENGTH = 64
+MOST_TREATMENTS = 10_000
+MOST_TRIALS = 200_000
 
 
 def short_name(name: str, suffix: str = "") -> str:

@@ -1,5 +1,6 @@
 """Read and check an experiment file: TOML in, ``Experiment`` out."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,15 @@ from pathlib import Path
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
 from millrace.experiment.diagnostics import Diagnostics, Table
 from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
-from millrace.experiment.model import COUNTED_STARTS, MOST_FIXED_BLOCKS, Compare, Experiment, Factor
+from millrace.experiment.model import (
+    COUNTED_STARTS,
+    MOST_FIXED_BLOCKS,
+    MOST_TREATMENTS,
+    MOST_TRIALS,
+    Compare,
+    Experiment,
+    Factor,
+)
 from millrace.experiment.plan import is_in_open_loop, with_slices
 from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_files import parse_toml, read_text
@@ -149,6 +158,7 @@ def parse(
         requires_slices=requires_slices,
         counted_starts=COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
     )
+    _refuse_endless_plan(experiment)
     _refuse_counts(experiment)
     _refuse_unfit_levels(experiment, context)
     if is_in_open_loop(experiment):
@@ -205,6 +215,25 @@ def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> 
                 found.append(Diagnostic(f"factors.{factor.name}", message, hint, line=line))
     if found:
         raise ValidationError(experiment.source, found)
+
+
+def _refuse_endless_plan(experiment: Experiment) -> None:
+    """Raise ValidationError for more treatments or trials than anybody measures, unexpanded."""
+    treatments = math.prod(len(factor.levels) for factor in experiment.factors)
+    blocks = experiment.blocks + experiment.profile_blocks + experiment.counted_starts
+    found = None
+    if treatments > MOST_TREATMENTS:
+        sizes = " x ".join(f"{len(each.levels)} of {each.name}" for each in experiment.factors)
+        message = f"the levels make {treatments:,} treatments: {sizes}"
+        found = Diagnostic("factors", message, f"at most {MOST_TREATMENTS:,}")
+    elif treatments * blocks > MOST_TRIALS:
+        message = (
+            f"{treatments:,} treatments in {blocks:,} blocks are {treatments * blocks:,} trials"
+        )
+        found = Diagnostic("blocks", message, f"at most {MOST_TRIALS:,}: fewer levels or blocks")
+    if found is not None:
+        line = line_of(found.where, key_lines(experiment.text))
+        raise ValidationError(experiment.source, [replace(found, line=line)], hint=_REFERENCE)
 
 
 def _refuse_counts(experiment: Experiment) -> None:

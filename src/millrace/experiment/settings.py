@@ -20,6 +20,8 @@ from millrace.quantities import parse_duration
 from millrace.workloads import Workload
 
 MAX_BLOCKS = 1000
+_SECONDS = "_s"  # ends the names of times
+_MOST_S = 30 * 24 * 3600
 MAX_MARGIN_PERCENT = 50.0
 
 _SCALE_KEYS = ("blocks", "max_time", "profile_blocks", "margin_percent", "base", "factors")
@@ -111,9 +113,11 @@ def _duration(errors: Diagnostics, where: str, value: object) -> float | None:
 def _parameters(errors: Diagnostics, where: str, raw: Table, workload: Workload | None) -> Table:
     if workload is not None:
         for name, value in raw.items():
+            place = f"{where or 'parameters'}.{name}"
             if (expected := workload.parameters[name].diagnose(value)) is not None:
-                place = f"{where or 'parameters'}.{name}"
                 errors.wrong_value(place, value, expected)
+            elif name.endswith(_SECONDS) and isinstance(value, int | float) and value > _MOST_S:
+                errors.wrong_value(place, value, f"at most {_MOST_S} seconds, which are 30 days")
     return raw
 
 

@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import Diagnostic, UserError, ValidationError
+from millrace.user_files import read_user_file
+
+MOST_BYTES = 4 << 20
 
 
 def read_text(path: Path, noun: str, *, example: str) -> str:
@@ -14,7 +17,7 @@ def read_text(path: Path, noun: str, *, example: str) -> str:
     ``noun`` names the kind of file in errors; ``example`` is the hint where there is none.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_user_file(path, MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise UserError(f"there is no {noun} {path}", hint=example) from None
     except UnicodeDecodeError as error:

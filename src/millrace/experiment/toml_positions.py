@@ -4,6 +4,7 @@ The text is valid, so only its outline is read: strings, brackets, comments.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 
 _GAP = re.compile(r"(?:[\s,]|#[^\n]*)*")
@@ -39,6 +40,7 @@ class _Reader:
         self.text = text
         self.position = 0
         self.lines: dict[str, int] = {}
+        self._line_ends = [found.start() for found in re.finditer("\n", text)]
 
     def document(self) -> None:
         table = ""
@@ -117,7 +119,7 @@ class _Reader:
 
     def _note(self, place: str, position: int | None = None) -> None:
         at = self.position if position is None else position
-        self.lines.setdefault(place, self.text.count("\n", 0, at) + 1)
+        self.lines.setdefault(place, bisect_left(self._line_ends, at) + 1)
 
 
 def joined(place: str, key: str) -> str:

@@ -28,6 +28,7 @@ from millrace.servers.sources.fetch import fetch_package, fetch_tarball, kept_fo
 from millrace.servers.sources.source import Part
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
+from millrace.shared_directories import refuse_file_of_others
 
 _ATTACHED = "attached.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+~-]{0,63}")
@@ -116,6 +117,7 @@ def added(name: str) -> Server | None:
     if made is not None:
         return manifest.server(made, directory)
     try:
+        refuse_file_of_others(directory / _ATTACHED)
         document = safe_json.read(directory / _ATTACHED)
         if not all(isinstance(value, str) for value in dict(document).values()):
             raise TypeError
@@ -157,14 +159,24 @@ def all_added() -> list[Server | Damaged]:
 
 def _added_or_damaged(name: str) -> Server | Damaged | None:
     try:
-        return added(name)
-    except HostError as error:
+        server = added(name)
+        if isinstance(server, AttachedServer):
+            attached.parse_dsn(server)
+        elif server is not None:
+            databases.get(server.family)
+    except (HostError, UserError) as error:
         return Damaged(name, error.message)
+    return server
+
+
+def is_known(name: str) -> bool:
+    """Return whether there is a record of an added server, which may be damaged."""
+    return _NAME.fullmatch(name) is not None and _directory(name).is_dir()
 
 
 def forget(name: str) -> bool:
     """Forget an added server; return False if there is none. A directory used in place stays."""
-    if _NAME.fullmatch(name) is None or not _directory(name).is_dir():
+    if not is_known(name):
         return False
     with refusals_as_errors(f"removing {name}"), exclusive(_lock(name), f"adding {name}", ignore):
         shutil.rmtree(_directory(name))

@@ -18,9 +18,8 @@ from millrace.errors import HostError, NotServed, PermanentHostError, UserError
 from millrace.model.events import DownloadMoved, Notice, OnEvent
 from millrace.servers import disk
 from millrace.servers.provenance import file_sha256
-from millrace.servers.web import RedirectRefused, open_address, without_secrets
+from millrace.servers.web import Answer, RedirectRefused, open_address, without_secrets
 
-_CHUNK_BYTES = 1 << 18
 _TIMEOUT_S = 60
 MOST_BYTES = 8 << 30
 """The limit for a file of unknown size: several times a server's largest archive."""
@@ -165,7 +164,7 @@ def _transfer(
 
 
 def _receive(
-    answer: http.client.HTTPResponse,
+    answer: Answer,
     part: Path,
     begin: int,
     on_event: OnEvent,
@@ -181,7 +180,7 @@ def _receive(
         file.seek(begin)
         file.truncate()
         _require_space(part, 0 if total is None else total - done)
-        while chunk := answer.read(_CHUNK_BYTES):
+        while chunk := answer.read():
             done += len(chunk)
             if done > most_bytes:
                 raise _too_large(url, f"more than {most_bytes:,}", most_bytes)

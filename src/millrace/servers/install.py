@@ -91,16 +91,23 @@ def find(name: str) -> Server:
     raise _unknown([name])
 
 
+def require_removable(name: str) -> None:
+    """Raise UserError for a server that is neither installed nor added."""
+    if added.is_known(name):
+        return
+    if name not in catalogue.entries():
+        raise _unknown([name])
+    if not (_servers_dir() / name).exists():
+        raise UserError(f"{name} is not installed", hint="millrace servers list shows what is")
+
+
 def remove(name: str) -> None:
     """Remove an installed server, or forget an added or attached one. Raise UserError."""
     if added.forget(name):
         return
-    if name not in catalogue.entries():
-        raise _unknown([name])
+    require_removable(name)
     directory = _servers_dir() / name
     with refusals_as_errors(f"removing {name}"), _lock(name, ignore):
-        if not directory.exists():
-            raise UserError(f"{name} is not installed")
         # Renamed first, so that an interrupted removal leaves no partial server behind.
         leaving = directory.with_name(f".{name}.leaving")
         shutil.rmtree(leaving, ignore_errors=True)
@@ -111,11 +118,12 @@ def remove(name: str) -> None:
 
 def list_servers() -> list[ServerListing]:
     """Return every known server: the catalogue in its order, then those that the user added."""
+    paths.cache_dir()  # an unsafe one is an error, and not a damage of each server
     from_catalogue = [_listing(entry) for entry in catalogue.entries().values()]
     from_user = []
     for server in added.all_added():
         if isinstance(server, added.Damaged):
-            row = ServerListing(server.name, "", None, "damaged", None, server.reason)
+            row = _damaged(server.name, "", server.reason)
         elif isinstance(server, InstalledServer):
             source = server.provenance.source
             row = ServerListing(server.name, server.family, server.version, "added", None, source)
@@ -135,8 +143,11 @@ def list_suites() -> list[ServerListing]:
 
 
 def _listing(entry: Entry) -> ServerListing:
-    here = installed(entry.name)
     first = entry.sources[0]
+    try:
+        here = installed(entry.name)
+    except HostError as error:
+        return _damaged(entry.name, entry.family, error.message)
     missing = "available" if entry.gone is None else "gone"
     return ServerListing(
         name=entry.name,
@@ -147,6 +158,10 @@ def _listing(entry: Entry) -> ServerListing:
         source=here.provenance.source if here is not None else str(first.coordinate),
         gone_since=entry.gone.isoformat() if entry.gone is not None else None,
     )
+
+
+def _damaged(name: str, family: str, reason: str) -> ServerListing:
+    return ServerListing(name, family, None, "damaged", None, reason)
 
 
 def _install(entry: Entry, on_event: OnEvent) -> InstalledServer:

@@ -11,6 +11,7 @@ from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
 from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import builds
+from millrace.shared_directories import refuse_file_of_others
 
 FILE = "server.json"
 _VERSION = 1
@@ -87,8 +88,12 @@ def write(manifest: Manifest, directory: Path) -> None:
 
 
 def read(directory: Path) -> Manifest | None:
-    """Return the manifest in a directory, None if there is none. Raise HostError when damaged."""
+    """Return the manifest in a directory, None if there is none.
+
+    Raise HostError when it is damaged, or another user can have written it.
+    """
     try:
+        refuse_file_of_others(directory / FILE)
         document = safe_json.read(directory / FILE)
         if document["manifest_version"] != _VERSION:
             raise ValueError(f"manifest version {document['manifest_version']}, not {_VERSION}")

@@ -1,20 +1,29 @@
-"""Open HTTP(S) addresses, and follow only safe redirects.
+"""Open HTTP(S) addresses, follow only safe redirects, and leave servers that are too slow.
 
 urllib alone follows redirects from HTTPS to HTTP and FTP, and to services that only this host or
-its network reaches, and reads the whole body of a redirect, whatever its length.
+its network reaches, and reads the whole body of a redirect, whatever its length. Its time limit is
+one of each wait, so that a server which sends a byte a second is never left.
 """
 
+import contextlib
 import http.client
 import ipaddress
+import socket
+import threading
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, Any
+from typing import IO, Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from millrace.tls import is_this_host
 
 MOST_REDIRECTS = 5
+WINDOW_S = 60.0
+LEAST_BYTES = 256 << 10  # in a window
+_MOST_WINDOWS = 24 * 60
+_PIECE_BYTES = 1 << 18
 
 # The closeness of an address. A redirect may not lead closer than its first address.
 _PUBLIC, _PRIVATE, _THIS_HOST = range(3)
@@ -25,18 +34,45 @@ class RedirectRefused(Exception):
     """An unsafe redirect; the message says where it leads, and why it is refused."""
 
 
+class Answer:
+    """An answer whose body is read piece by piece."""
+
+    def __init__(self, response: http.client.HTTPResponse, refuse_slow: Callable[[], None]) -> None:
+        self.status = response.status
+        self.length = response.length  # of the body, None where the server does not say
+        self.received_bytes = 0
+        self._response = response
+        self._refuse_slow = refuse_slow
+
+    def read(self) -> bytes:
+        """Return the bytes that have come next, none at the end. Raise the errors of urllib."""
+        piece = self._response.read1(_PIECE_BYTES)
+        self.received_bytes += len(piece)
+        if not piece:
+            self._refuse_slow()
+        return piece
+
+
+@contextlib.contextmanager
 def open_address(
     request: urllib.request.Request, *, timeout_s: float, is_verified: bool
-) -> http.client.HTTPResponse:
-    """Send ``request`` to an HTTP or HTTPS address, and return the answer.
+) -> Iterator[Answer]:
+    """Send ``request`` to an HTTP or HTTPS address, and provide the answer.
 
     ``is_verified`` says that a checksum verifies the content, so that plain HTTP may transfer it
-    from another host. Raise RedirectRefused, and the errors of urllib.
+    from another host. Raise RedirectRefused, and the errors of urllib; TimeoutError also for a
+    server that sends too little in a minute.
     """
     journey = _Journey(_closeness_by_name(request.full_url), is_verified)
     opener = urllib.request.build_opener(_Redirects(journey), _Checked(journey))
-    answer: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
-    return answer
+    with _Watch(journey) as watch:
+        try:
+            with opener.open(request, timeout=timeout_s) as response:
+                watch.answer = Answer(response, watch.refuse_slow)
+                yield watch.answer
+        except (OSError, http.client.HTTPException):
+            watch.refuse_slow()
+            raise
 
 
 def without_secrets(url: str) -> str:
@@ -52,6 +88,11 @@ class _Journey:
     closeness: int
     is_verified: bool
     n_redirects: int = 0
+    connections: list[socket.socket] = field(default_factory=list)
+
+    def hold(self, connection: socket.socket) -> None:
+        """Keep a descriptor of a connection, by which another thread can end it."""
+        self.connections.append(connection.dup())
 
     def check(self, url: str, closeness: int) -> None:
         if closeness > self.closeness:
@@ -67,6 +108,52 @@ class _Journey:
             self.closeness = closeness
         else:
             self.check(url, closeness)
+
+
+class _Watch(threading.Thread):
+    """A thread that ends the connections of a journey whose server sends too little.
+
+    Until the answer has begun, that is anything but the answer's beginning.
+    """
+
+    def __init__(self, journey: _Journey) -> None:
+        super().__init__(name="watch", daemon=True)
+        self.answer: Answer | None = None
+        self._journey = journey
+        self._is_slow = False
+        self._over = threading.Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+        for connection in self._journey.connections:
+            connection.close()
+
+    def run(self) -> None:
+        before = 0
+        windows = 0
+        while not self._over.wait(WINDOW_S):
+            windows += 1
+            received = 0 if self.answer is None else self.answer.received_bytes
+            if received - before < LEAST_BYTES or windows > _MOST_WINDOWS:
+                self._is_slow = True
+                for connection in self._journey.connections:
+                    with contextlib.suppress(OSError):  # it has ended
+                        connection.shutdown(socket.SHUT_RDWR)
+                return
+            before = received
+
+    def refuse_slow(self) -> None:
+        """Raise TimeoutError where the connections were ended."""
+        if self._is_slow:
+            raise TimeoutError(
+                f"the server sends fewer than {LEAST_BYTES >> 10} KiB in {WINDOW_S:g} s, or longer "
+                "than a day"
+            )
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -117,11 +204,30 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
+        self.journey.hold(self.sock)
         self.journey.arrive(self.url, self.sock.getpeername()[0])
 
 
 class _TlsConnection(http.client.HTTPSConnection, _Connection):
     pass
+
+
+class _ProxyConnection(http.client.HTTPConnection):
+    """A connection with a proxy, which connects to the peer."""
+
+    journey: _Journey
+    url: str
+
+    def connect(self) -> None:
+        super().connect()
+        self.journey.hold(self.sock)
+
+
+class _TlsProxyConnection(http.client.HTTPSConnection, _ProxyConnection):
+    pass
+
+
+_Kind = _Connection | _ProxyConnection
 
 
 class _Checked(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -132,25 +238,22 @@ class _Checked(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._journey = journey
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(req, http.client.HTTPConnection, _Connection)
+        return self._open(req, _ProxyConnection, _Connection)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(req, http.client.HTTPSConnection, _TlsConnection)
+        return self._open(req, _TlsProxyConnection, _TlsConnection)
 
     def _open(
-        self,
-        req: urllib.request.Request,
-        to_proxy: type[http.client.HTTPConnection],
-        checked: type[_Connection],
+        self, req: urllib.request.Request, to_proxy: type[_Kind], checked: type[_Kind]
     ) -> http.client.HTTPResponse:
-        if req.host != urlsplit(req.full_url).netloc:  # a proxy connects
-            return self.do_open(to_proxy, req)
-        return self.do_open(partial(_connection, checked, self._journey, req.full_url), req)
+        by_proxy = req.host != urlsplit(req.full_url).netloc
+        kind = to_proxy if by_proxy else checked
+        return self.do_open(partial(_connection, kind, self._journey, req.full_url), req)
 
 
 def _connection(
-    kind: type[_Connection], journey: _Journey, url: str, /, host: str, **options: Any
-) -> _Connection:
+    kind: type[_Kind], journey: _Journey, url: str, /, host: str, **options: Any
+) -> _Kind:
     made = kind(host, **options)
     made.journey, made.url = journey, url
     return made

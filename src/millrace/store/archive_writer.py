@@ -19,12 +19,11 @@ content. An archive is checked completely before its first row is written (``run
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from millrace.errors import UserError
+from millrace.output_files import ARCHIVE, refuse_replacing
 from millrace.store.artefacts import Artefacts, written_atomically
 from millrace.store.checked import adapter
 from millrace.store.history_records import HistoryPart
@@ -47,16 +46,16 @@ def write(
     *,
     replace: bool = False,
 ) -> None:
-    """Write runs, files and histories atomically; UserError for a file, unless ``replace``."""
-    if not replace and os.path.lexists(path):
-        raise UserError(
-            f"{path}: is there already; nothing was exported",
-            hint="name another file with --output, or replace it with --force",
-        )
+    """Write runs, files and histories atomically.
+
+    Raise UserError where a file is already, unless ``replace`` and it is an archive of millrace;
+    and where the path leads over another user's link.
+    """
+    target = refuse_replacing(path, ARCHIVE, "--output", force=replace)
     artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
     sizes = {sha256: a.size_bytes for sha256, a in sorted(artefacts_of_runs.items())}
     with (
-        written_atomically(path, option="--output") as draft,
+        written_atomically(target, option="--output") as draft,
         zipfile.ZipFile(draft, "w") as archive,
     ):
         entries = []

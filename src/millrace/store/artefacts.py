@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from millrace import atomic_file
-from millrace.errors import DamagedResult, HostError, MillraceError, UserError
+from millrace.errors import DamagedResult, DiskFull, HostError, MillraceError, UserError
 from millrace.store import private
 
 
@@ -31,11 +31,12 @@ def write_problem(path: Path, error: OSError, *, option: str = "--store") -> Mil
     return HostError(f"{path}: cannot be written ({error.strerror or error})")
 
 
-def disk_full(path: Path) -> HostError:
+def disk_full(path: Path) -> DiskFull:
     """Return the error for a full disk below ``path``."""
-    return HostError(
+    return DiskFull(
         f"{path}: the disk is full",
-        hint="free some space and give the same command again; what was stored is intact",
+        hint="free some space and give the same command again; what was stored is intact, and "
+        "`millrace results remove RUN` frees the space of a run",
     )
 
 

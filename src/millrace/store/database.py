@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
-from millrace.errors import HostError, MillraceError, UserError
+from millrace.errors import DiskFull, HostError, MillraceError, UserError
 from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
@@ -43,12 +44,16 @@ _CELL = safe_json.Limits(size_bytes=64 << 20, values=8_000_000, depth=80, text_c
 def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     """Return an engine on the up-to-date store at ``path``; see ``Store.open`` for the errors."""
     try:
-        is_directory, exists = path.is_dir(), path.exists()
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = None
     except OSError as error:
         raise write_problem(path, error) from error
-    if is_directory:
+    exists = mode is not None
+    if mode is not None and not stat.S_ISREG(mode):
+        noun = "a directory" if stat.S_ISDIR(mode) else "a device, a pipe or a socket"
         raise UserError(
-            f"{path}: is a directory, not a results store", hint="name a file with --store PATH"
+            f"{path}: is {noun}, not a results store", hint="name a file with --store PATH"
         )
     private.refuse_open_directory(path)
     if not exists:
@@ -65,9 +70,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     private.close_store(path)
     with user_errors(path):
         if read_only:
-            uri = _readable_uri(path)
-            _bring_up_to_date(path, uri, read_only=True)
-            return _engine(uri, read_only=True)
+            return _readable(path)
         _require_writable(path)
         _bring_up_to_date(path, _uri(path, "mode=rwc"), read_only=False)
         return _engine(_uri(path, "mode=rw"))
@@ -112,6 +115,32 @@ def _uri(path: Path, parameters: str) -> str:
     return f"file:{quote(str(path.absolute()))}?{parameters}"
 
 
+def _readable(path: Path) -> Engine:
+    """Return an engine for reading, which needs no space on the disk where there is none."""
+    uri = _readable_uri(path)
+    try:
+        _bring_up_to_date(path, uri, read_only=True)
+    except sqlite3.OperationalError as error:
+        if not isinstance(_problem(path, error), DiskFull):
+            raise
+        uri, exclusive = _uri_without_index(path)
+        _bring_up_to_date(path, uri, read_only=True, exclusive=exclusive)
+        return _engine(uri, read_only=True, exclusive=exclusive)
+    return _engine(uri, read_only=True)
+
+
+def _uri_without_index(path: Path) -> tuple[str, bool]:
+    """Return the URI for reading without a file for the log's index, and whether to lock the store.
+
+    SQLite keeps the index in its own memory while no other process may open the store. Without a
+    log, none is needed.
+    """
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size > 0:
+        return _uri(path, "mode=rw"), True
+    return _uri(path, "mode=ro&immutable=1"), False
+
+
 def _readable_uri(path: Path) -> str:
     """Return the URI for opening a store read-only, from the rights of the file and its directory.
 
@@ -131,16 +160,21 @@ def _may_write(place: Path) -> bool:
     return os.access(place, os.W_OK, effective_ids=True)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(uri: str, *, exclusive: bool = False) -> sqlite3.Connection:
     # isolation_level None: the driver starts no transactions; the engine's event does.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
+    if exclusive:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
 
 
-def _engine(uri: str, *, foreign_keys: bool = True, read_only: bool = False) -> Engine:
+def _engine(
+    uri: str, *, foreign_keys: bool = True, read_only: bool = False, exclusive: bool = False
+) -> Engine:
     def connect() -> sqlite3.Connection:
-        connection = _connect(uri)
+        connection = _connect(uri, exclusive=exclusive)
         connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
         connection.execute(f"PRAGMA query_only = {'ON' if read_only else 'OFF'}")
         connection.execute("PRAGMA synchronous = FULL")  # a stored result survives a power failure
@@ -200,8 +234,8 @@ def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
     return str(found[0]) if found else None
 
 
-def _bring_up_to_date(path: Path, uri: str, *, read_only: bool) -> None:
-    with contextlib.closing(_connect(uri)) as connection:
+def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool = False) -> None:
+    with contextlib.closing(_connect(uri, exclusive=exclusive)) as connection:
         revision = _revision(path, connection)
         if revision == HEAD:
             return

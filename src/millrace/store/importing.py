@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
 
 from millrace.errors import UserError
 from millrace.quantities import utc_now
-from millrace.store import rows, run_archive, schema
+from millrace.store import digests, rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_part
 
@@ -81,6 +81,7 @@ def _add(
         stored = found.run(entry)
         imported = {**rows.run_row(stored.run), "imported_utc": utc_now()}
         connection.execute(insert(schema.runs).values(**imported))
+        digests.sign_run(connection, stored.run.id)
         rows.insert_plan(connection, stored.run.id, stored.treatments, stored.trials)
         for attempt in stored.attempts:
             rows.insert_attempt(connection, attempt)

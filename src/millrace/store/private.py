@@ -9,7 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from millrace.errors import UserError
+from millrace.errors import HostError, UserError
+from millrace.shared_directories import followed, refuse_shared
 
 _OF_SQLITE = ("", "-wal", "-shm", "-journal")
 _DIRECTORIES = (".artefacts", ".events")
@@ -17,18 +18,25 @@ _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def refuse_open_directory(path: Path) -> None:
-    """Raise UserError where every user may add files to the directory of a store.
+    """Raise UserError where another user could change a store, or put another one in its place.
 
     SQLite takes a journal beside the file for its own, and replaces the content by the journal's.
     """
-    for directory in {path.parent, Path(os.path.realpath(path)).parent}:
-        with contextlib.suppress(OSError):  # it is made later, or refused
-            if directory.stat().st_mode & stat.S_IWOTH:
-                raise UserError(
-                    f"{path}: every user of this host could change a results store in {directory}",
-                    hint="name one in a directory of your own (mkdir -m 700) with --store, and "
-                    "move there what is here already",
-                )
+    target, found = followed(path)
+    if found is not None:
+        link, owner = found
+        raise UserError(
+            f"{path}: {link} is a link of the user with the number {owner}, who could have "
+            "millrace write any file",
+            hint="remove the link, or name a store in a directory of your own with --store",
+        )
+    for directory in {path.parent, target.parent}:
+        try:
+            refuse_shared(directory, "--store")
+        except HostError as error:
+            raise UserError(
+                f"{path}: no results store can be there: {error.message}", hint=error.hint
+            ) from None
 
 
 def make_file(path: Path) -> None:

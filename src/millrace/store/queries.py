@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, func, select, true
 
 from millrace.errors import UserError
 from millrace.store import checked, database, importing, rows
@@ -52,8 +52,8 @@ class StoreReader:
                 matching = list(known[:1])
             if len(matching) != 1:
                 raise _no_single_run(self.path, wanted, matching, known)
-            found = select(runs).where(runs.c.id == matching[0].id)
-            return rows.run_record(connection.execute(found).one())
+            (found,) = rows.run_records(connection, runs.c.id == matching[0].id)
+            return found
 
     def runs_of(
         self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
@@ -105,9 +105,8 @@ class StoreReader:
         )
 
     def _runs_where(self, *conditions: ColumnElement[bool]) -> list[RunRecord]:
-        query = select(runs).where(*conditions).order_by(*_NEWEST_FIRST)
         with self._reading() as connection:
-            return [rows.run_record(row) for row in connection.execute(query)]
+            return rows.run_records(connection, and_(true(), *conditions), *_NEWEST_FIRST)
 
     def list_runs(self) -> list[RunSummary]:
         """Return every run in one line, the newest first."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Result, Row, Table, and_, insert, select
 
 from millrace.model import measurements
-from millrace.store import checked, observations, schema
+from millrace.store import checked, digests, observations, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
     ROUND_FAILED,
@@ -33,6 +33,10 @@ from millrace.store.records import (
 T = TypeVar("T")
 AnyRow = Row[Any]
 
+CHANGED = "read"
+"""The step of an attempt whose stored rows have another digest, so that it counts as failed."""
+
+_OF_AN_END = ("outcome", "reason", "log_tail")
 _RENAMED_STEPS = {"beside": ROUND_FAILED}
 """Steps that earlier versions stored under other names."""
 
@@ -48,8 +52,17 @@ def run_row(run: RunRecord) -> dict[str, Any]:
     }
 
 
-def run_record(row: AnyRow) -> RunRecord:
-    """Return the checked run in a row."""
+def run_records(
+    connection: Connection, condition: ColumnElement[bool], *order: ColumnElement[Any]
+) -> list[RunRecord]:
+    """Return the checked runs under a condition. Raise NotARecord for a row that was changed."""
+    for run_id in sorted(digests.changed_runs(connection, condition)):
+        raise NotARecord(f"run {run_id!r}: its row was changed after it was written")
+    query = select(schema.runs).where(condition).order_by(*order)
+    return [_run_record(row) for row in connection.execute(query)]
+
+
+def _run_record(row: AnyRow) -> RunRecord:
     return checked.valid_run(
         checked.record(
             RunRecord,
@@ -101,6 +114,8 @@ def insert_attempt(connection: Connection, attempt: StoredAttempt) -> int:
     if attempt.outcome is not None:
         end_attempt(connection, attempt_id, attempt, attempt.ended_utc)
     insert_results(connection, attempt_id, attempt, attempt.artefacts)
+    if attempt.outcome is not None:
+        digests.sign_attempt(connection, attempt_id)
     return attempt_id
 
 
@@ -205,15 +220,15 @@ def _shared_row(connection: Connection, table: Table, row: dict[str, Any]) -> st
 
 def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> StoredRun:
     """Return a run with the rows of its blocks from ``from_block`` on."""
-    runs, treatments, trials = schema.runs, schema.treatments, schema.trials
+    treatments, trials = schema.treatments, schema.trials
     mine = and_(trials.c.run_id == run_id, trials.c.block >= from_block)
-    run = connection.execute(select(runs).where(runs.c.id == run_id)).one()
+    (run,) = run_records(connection, schema.runs.c.id == run_id)
     planned = {
         table: connection.execute(select(table).where(which).order_by(table.c.position, table.c.id))
         for table, which in ((treatments, treatments.c.run_id == run_id), (trials, mine))
     }
     stored = StoredRun(
-        run=run_record(run),
+        run=run,
         treatments=tuple(_of_columns(TreatmentRecord, row) for row in planned[treatments]),
         trials=tuple(_of_columns(TrialRecord, row) for row in planned[trials]),
         attempts=_stored_attempts(connection, mine),
@@ -226,6 +241,8 @@ def _stored_attempts(
     connection: Connection, mine: ColumnElement[bool]
 ) -> tuple[StoredAttempt, ...]:
     attempts, trials = schema.attempts, schema.trials
+    changed = digests.changed_attempts(connection, mine)
+    everything, mine = mine, and_(mine, attempts.c.id.not_in(changed))
     steps = _by_attempt(connection, mine, schema.steps, partial(_of_columns, StepRecord))
     measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
     of_artefact = partial(_of_columns, ArtefactRecord)
@@ -234,11 +251,13 @@ def _stored_attempts(
     query = (
         select(attempts)
         .select_from(attempts.join(trials))
-        .where(mine)
+        .where(everything)
         .order_by(trials.c.position, attempts.c.trial_id, attempts.c.number)
     )
     return tuple(
-        checked.record(
+        _changed_attempt(row)
+        if row.id in changed
+        else checked.record(
             StoredAttempt,
             **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS},
             failed_step=_RENAMED_STEPS.get(row.failed_step, row.failed_step),
@@ -250,6 +269,24 @@ def _stored_attempts(
             limits=observations.limits_of(instances.get(row.id, ())),
         )
         for row in connection.execute(query)
+    )
+
+
+def _changed_attempt(row: AnyRow) -> StoredAttempt:
+    """Return an attempt whose rows are not what was written: its trial has failed."""
+    return checked.record(
+        StoredAttempt,
+        **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS if name not in _OF_AN_END},
+        outcome="failed",
+        failed_step=CHANGED,
+        reason="its rows in the results store were changed after they were written: restore a copy "
+        "of the store, or measure again with --new",
+        log_tail=None,
+        owner=owner_record(row),
+        steps=(),
+        instances=(),
+        measurements=(),
+        artefacts=(),
     )
 
 

@@ -19,6 +19,9 @@ their hash.
 A run that came from a file has ``imported_utc``. Its statements about this host are unverified:
 millrace does not resume it, and does not use it as evidence about runs measured here.
 
+Runs and ended attempts have a digest of their rows, ``sha256``, by which damage is noticed (see
+``digests``); those of earlier versions have none.
+
 The points of histories are many, and outlive their runs. They are stored in the order of reading,
 series by series (the table is its primary key), and are small: the data that a run or a series
 shares is in rows of its own.
@@ -41,7 +44,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0004"
+HEAD = "0005"
 """The revision of these tables, the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -71,6 +74,7 @@ runs = Table(
     Column("experiment_text", Text, nullable=False),
     Column("millrace_command", Text, nullable=False),
     Column("imported_utc", String(32)),
+    Column("sha256", String(64)),
     Index(None, "digest", "host_id"),
 )
 
@@ -115,6 +119,7 @@ attempts = Table(
     Column("failed_step", Text),
     Column("reason", Text),
     Column("log_tail", Text),
+    Column("sha256", String(64)),
     UniqueConstraint("trial_id", "number"),
     sqlite_autoincrement=True,  # an id is never reused, not even after a removal
 )

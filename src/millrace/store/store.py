@@ -24,6 +24,7 @@ from millrace.model.trials import kind_of_block
 from millrace.store import (
     archive_writer,
     database,
+    digests,
     histograms,
     importing,
     observations,
@@ -99,6 +100,7 @@ class Store(StoreReader):
             ).first()
             if known is None:
                 connection.execute(insert(runs).values(**rows.run_row(run)))
+                digests.sign_run(connection, run.id)
             elif known.digest != run.digest:
                 raise ValueError(
                     f"run {run.id} measures something else: {known.digest}, {run.digest}"
@@ -111,6 +113,7 @@ class Store(StoreReader):
                     spec = spec.replace(extensions=(*(spec.extensions or ()), added))
                     grown = grown.values(spec=spec.to_json())
                 connection.execute(grown)
+                digests.sign_run(connection, run.id)
             rows.insert_plan(connection, run.id, treatments, trials)
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
@@ -135,6 +138,7 @@ class Store(StoreReader):
                 connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
             left = max((block + 1 for kind, block in begun if kind == "measure"), default=0)
             connection.execute(update(runs).where(runs.c.id == run_id).values(blocks=left))
+            digests.sign_run(connection, run_id)
 
     def claim(
         self,
@@ -169,6 +173,7 @@ class Store(StoreReader):
                     return None
                 died = AttemptResult("interrupted", reason="its process ended before the trial did")
                 rows.end_attempt(connection, row.id, died, now_utc)
+                digests.sign_attempt(connection, row.id)
             number = max((row.number for row in earlier), default=0) + 1
             return rows.insert_open_attempt(
                 connection, trial_id=trial_id, number=number, owner=owner, started_utc=now_utc
@@ -213,6 +218,7 @@ class Store(StoreReader):
             )
         rows.end_attempt(connection, attempt_id, result, now_utc)
         rows.insert_results(connection, attempt_id, result, artefacts)
+        digests.sign_attempt(connection, attempt_id)
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
@@ -233,29 +239,9 @@ class Store(StoreReader):
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
-        runs, trials, attempts = schema.runs, schema.trials, schema.attempts
-        kept = schema.attempt_artefacts
+        runs = schema.runs
         with self._writing() as connection:
-            self._require(connection, run_ids)
-            mine = trials.c.run_id.in_(run_ids)
-            for row in connection.execute(
-                select(trials.c.run_id, attempts)
-                .select_from(attempts.join(trials))
-                .where(mine, attempts.c.outcome.is_(None))
-            ):
-                if is_alive(rows.owner_record(row)):
-                    raise UserError(
-                        f"run {row.run_id} is being measured by process {row.owner_pid}",
-                        hint="stop it first (Ctrl-C), or wait for its end",
-                    )
-            names = set(
-                connection.scalars(
-                    select(kept.c.sha256)
-                    .select_from(kept.join(attempts).join(trials))
-                    .where(mine)
-                    .distinct()
-                )
-            )
+            names = self._removable(connection, run_ids, is_alive)
             connection.execute(delete(runs).where(runs.c.id.in_(run_ids)))
             used = schema.instances.c
             for shared, key in (
@@ -266,6 +252,45 @@ class Store(StoreReader):
         # Files go only after the rows are gone durably, and while nothing else can refer to them.
         with self._writing() as connection:
             self.artefacts.discard(names - importing.referred(connection, names))
+        self._remove_files(run_ids)
+
+    def free_space(self, run_ids: Collection[str], *, is_alive: IsAlive) -> None:
+        """Remove the files of runs that are about to be removed, where the disk is full.
+
+        Their rows, which take space while they are removed, stay. Raises like ``remove_runs``.
+        """
+        with self._reading() as connection:
+            names = self._removable(connection, run_ids, is_alive)
+            kept, trials = schema.attempt_artefacts, schema.trials
+            of_others = kept.join(schema.attempts).join(trials)
+            shared = connection.scalars(
+                select(kept.c.sha256).select_from(of_others).where(trials.c.run_id.not_in(run_ids))
+            )
+            self.artefacts.discard(names - set(shared))
+        self._remove_files(run_ids)
+
+    def _removable(
+        self, connection: Connection, run_ids: Collection[str], is_alive: IsAlive
+    ) -> set[str]:
+        """Return the names of the files that runs refer to; UserError where one is measured now."""
+        trials, attempts, kept = schema.trials, schema.attempts, schema.attempt_artefacts
+        self._require(connection, run_ids)
+        mine = trials.c.run_id.in_(run_ids)
+        for row in connection.execute(
+            select(trials.c.run_id, attempts)
+            .select_from(attempts.join(trials))
+            .where(mine, attempts.c.outcome.is_(None))
+        ):
+            if is_alive(rows.owner_record(row)):
+                raise UserError(
+                    f"run {row.run_id} is being measured by process {row.owner_pid}",
+                    hint="stop it first (Ctrl-C), or wait for its end",
+                )
+        query = select(kept.c.sha256).select_from(kept.join(attempts).join(trials)).where(mine)
+        return set(connection.scalars(query.distinct()))
+
+    def _remove_files(self, run_ids: Collection[str]) -> None:
+        """Remove the event files and reports of runs."""
         for run_id in run_ids:
             for file in (self.events_path(run_id), self.report_path(run_id)):
                 try:

@@ -67,6 +67,8 @@ def instance_record(
 ) -> InstanceRecord:
     """Return the record of a server, whose ``version`` and ``effective`` options it reports."""
     server, options = spec.server, spec.options
+    family = databases.get(server.family)
+    own = {form for each in options.applied for form in family.options.forms(each.name)}
     # An attached server reports its version as 10.11.19-MariaDB-0+deb12u1, and no build.
     known = getattr(server, "version", None) or version.split("-", 1)[0]
     return InstanceRecord(
@@ -77,14 +79,14 @@ def instance_record(
             version=known,
             version_reported=version,
             build=build_facts(server),
-            host_variables=tuple(sorted(databases.get(server.family).host_variables)),
+            host_variables=tuple(sorted(family.host_variables)),
         ),
         configuration=options.configuration,
         options=(
             *map(_option_record, options.applied),
             *(_option_record(each.option, each.reason) for each in options.left_out),
         ),
-        effective=effective,
+        effective=family.stored_settings.of(effective, own),
         facts=InstanceFacts.model_validate({**facts, "load_average_1min": os.getloadavg()[0]}),
     )
 

@@ -19,6 +19,8 @@ _FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _CPUS = 'numbers of CPUs such as "0" or "1-3,5", or "" for any'
 _CPU_RANGES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
 
+_LARGEST = 2**63 - 1  # of any number, as in TOML
+
 FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
 
 _KINDS: dict[type, Kind] = {str: "text", bool: "boolean", int: "integer", float: "number"}
@@ -91,7 +93,7 @@ class WorkloadFactor(Part):
         if isinstance(level, str):
             return None if _FREE_LEVEL.fullmatch(level) else FREE_LEVEL
         if _is_outside(level, self.minimum, self.maximum):
-            return _IN_WORDS[kind] + _between(self.minimum, self.maximum)
+            return _IN_WORDS[kind] + _between(self.minimum, _limit(level, self.maximum))
         return None
 
     def canonical(self, level: Level) -> Level:
@@ -125,7 +127,7 @@ class Parameter(Part):
         """Describe the acceptable values where ``value`` is not one; return None where it is."""
         if self.kind == "cpus":
             return None if _names_cpus(value) else _CPUS
-        wanted = _IN_WORDS[self.kind] + _between(self.minimum, self.maximum)
+        wanted = _IN_WORDS[self.kind] + _between(self.minimum, _limit(value, self.maximum))
         if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
             return wanted
         if self.choices and value not in self.choices:
@@ -171,9 +173,16 @@ def _is_of(kind: Kind, value: object) -> bool:
 
 
 def _is_outside(value: object, minimum: float | None, maximum: float | None) -> bool:
+    limit = _limit(value, maximum)
     return isinstance(value, int | float) and (
-        (minimum is not None and value < minimum) or (maximum is not None and value > maximum)
+        (minimum is not None and value < minimum) or (limit is not None and value > limit)
     )
+
+
+def _limit(value: object, maximum: float | None) -> float | None:
+    """Return the largest value: also where none is set, there is one for a number beyond it."""
+    is_huge = isinstance(value, int | float) and value > _LARGEST
+    return _LARGEST if maximum is None and is_huge else maximum
 
 
 def _between(minimum: float | None, maximum: float | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,9 +126,36 @@ def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> N
     file.write_text("precious")
     _, err = results("export", "latest", "--output", file, store=store, status=2)
     assert "is there already" in err
+    _, err = results("export", "latest", "--output", file, "--force", store=store, status=2)
+    assert "which is no results file that millrace wrote" in err
     assert file.read_text() == "precious"
-    results("export", "latest", "--output", file, "--force", store=store)
+    file.unlink()
+    results("export", "study-a", "--output", file, store=store)
+    first = file.read_bytes()
+    _, err = results("export", "study-b", "--output", file, store=store, status=2)
+    assert "is there already" in err
+    results("export", "study-b", "--output", file, "--force", store=store)
+    assert file.read_bytes() != first
     results("import", file, store=tmp_path / "other.sqlite")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "zip of others", "missing directory"])
+def test_an_export_goes_into_a_file_of_its_own(store: Path, tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "runs.zip"
+    match kind:
+        case "pipe":
+            os.mkfifo(place)
+        case "directory":
+            place.mkdir()
+        case "zip of others":
+            with zipfile.ZipFile(place, "w") as archive:
+                archive.writestr("salaries.csv", "precious")
+        case _:
+            place = tmp_path / "missing" / "runs.zip"
+    results("export", "latest", "--output", place, "--force", store=store, status=2)
+    if kind == "zip of others":
+        with zipfile.ZipFile(place) as archive:
+            assert archive.namelist() == ["salaries.csv"]
 
 
 def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:

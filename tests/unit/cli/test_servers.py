@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import socket
 import sys
 from pathlib import Path
 
@@ -68,6 +69,74 @@ def test_a_password_in_the_address_goes_before(environment: Environment) -> None
 def test_where_nobody_can_be_asked_there_is_none(environment: Environment) -> None:
     servers(environment, *attach("mysql://me@/?socket=/run/my.sock"))
     assert kept_dsn(environment) == "mysql://me:@/?socket=/run/my.sock"
+
+
+def test_no_program_that_a_command_starts_has_the_password(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("millrace.servers.install.list_servers", lambda: seen.append("") or [])
+    monkeypatch.setattr(
+        "millrace.servers.install.list_suites", lambda: seen.append(repr(dict(os.environ))) or []
+    )
+    servers({**environment, "MILLRACE_PASSWORD": SECRET}, "list")
+    assert "PATH" in seen[-1]
+    assert SECRET not in seen[-1]
+
+
+def test_a_server_that_does_not_answer_is_added_with_a_word(environment: Environment) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        _, err = servers(environment, *attach(f"mysql://me:x@127.0.0.1:{port}/?tls=disabled"))
+    assert "added cloud" in err
+    assert "it opens no session now" in err
+    assert f"127.0.0.1:{port}" in err
+    assert "millrace servers verify cloud" in err
+
+
+def test_nothing_is_removed_where_one_of_the_names_is_unknown(environment: Environment) -> None:
+    servers(environment, *attach("mysql://me:x@127.0.0.1:1/"))
+    _, err = servers(environment, "remove", "cloud", "cluod", status=2)
+    assert "there is no server 'cluod'" in err
+    assert kept_dsn(environment) == "mysql://me:x@127.0.0.1:1/"
+    _, err = servers(environment, "remove", "cloud", "mysql-5.6.24", status=2)
+    assert "mysql-5.6.24 is not installed" in err
+    assert kept_dsn(environment) == "mysql://me:x@127.0.0.1:1/"
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"manifest_version": 7}', '{"manifest_version": 1}']
+)
+def test_a_damaged_manifest_concerns_its_server_alone(
+    environment: Environment, tmp_path: Path, content: str
+) -> None:
+    servers(environment, *attach("mysql://me:x@127.0.0.1:1/"))
+    for place in ("cache/servers/mysql-5.6.24", "state/servers/mine"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "server.json").write_text(content)
+    out, _ = servers(environment, "list", "--json")
+    states = {row["name"]: row["state"] for row in json.loads(out)}
+    assert (states["mysql-5.6.24"], states["mine"]) == ("damaged", "damaged")
+    assert (states["mysql-5.7.22"], states["cloud"]) == ("available", "attached")
+    servers(environment, "show", "cloud")
+    _, err = servers(environment, "show", "mysql-5.6.24", status=4)
+    assert "server.json cannot be read" in err
+    _, err = servers(environment, "install", "mysql-5.7", status=2)
+    assert "there is no server 'mysql-5.7'" in err
+    servers(environment, "remove", "mysql-5.6.24", "mine")
+
+
+@pytest.mark.parametrize("dsn", ["nothing", "mysql://x@[/"])
+def test_a_damaged_address_concerns_its_server_alone(
+    environment: Environment, tmp_path: Path, dsn: str
+) -> None:
+    place = tmp_path / "state/servers/theirs"
+    place.mkdir(parents=True)
+    record = {"name": "theirs", "family": "mysql", "dsn": dsn}
+    (place / "attached.json").write_text(json.dumps(record))
+    out, _ = servers(environment, "list", "--json")
+    assert {row["name"]: row["state"] for row in json.loads(out)}["theirs"] == "damaged"
 
 
 def on_a_terminal(environment: Environment, command: list[str], typed: str) -> tuple[str, int]:

@@ -117,3 +117,12 @@ def test_snapshots_are_removed_by_name_or_all() -> None:
     assert other.name in err
     assert third.name in err
     assert call("list")[0] == ""
+
+
+def test_a_limit_that_is_not_a_size_is_refused_though_there_is_no_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS_LIMIT", "lots")
+    _, err = call("list", status=2)
+    assert "MILLRACE_SNAPSHOTS_LIMIT" in err
+    assert "write a size such as 50G" in err

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +147,107 @@ def test_a_single_level_is_planned_with_a_note(tmp_path: Path) -> None:
     assert f"add levels to server in [factors] of {path}" in note
     path.write_text(SMALL, "utf-8")
     assert millrace("plan", path).stderr == ""
+
+
+def factors_of(sizes: tuple[int, ...]) -> str:
+    """Return an experiment whose options have these numbers of levels."""
+    options = ("innodb_io_capacity", "innodb_lru_scan_depth", "sync_binlog", "back_log")
+    lines = "".join(
+        f"options.{name} = {list(range(1, size + 1))}\n"
+        for name, size in zip(options, sizes, strict=False)
+    )
+    return SMALL.replace("[compare]", f"{lines}[compare]", 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((500, 500, 500, 4), "the levels make 1,000,000,000 treatments"),
+        ((100_000,), "has 100,000 levels; expected at most 500"),
+        ((400, 10), "8,000 treatments in 1,000 blocks are 8,000,000 trials"),
+    ],
+)
+def test_a_plan_that_nobody_measures_is_refused_before_it_is_expanded(
+    tmp_path: Path, sizes: tuple[int, ...], said: str
+) -> None:
+    path = tmp_path / "endless.toml"
+    path.write_text(factors_of(sizes), "utf-8")
+    done = millrace("plan", path, "--blocks", "1000")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "endless.toml" in done.stderr
+
+
+def test_a_file_with_very_many_mistakes_names_the_first_ones(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.toml"
+    more = "".join(f"k{number} = 1\n" for number in range(20_000))
+    path.write_text(f"{SMALL}\n[parameterss]\n{more}", "utf-8")
+    done = millrace("plan", path)
+    assert done.returncode == 2
+    assert "parameterss" in done.stderr
+    assert done.stderr.count("\n") <= 110
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("time_s", "1e99"), ("time_s", "3e6"), ("settle_s", "1e300"), ("table_size", "1" + 30 * "0")],
+)
+def test_a_parameter_that_no_trial_can_have_is_refused(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    path = tmp_path / "long.toml"
+    text = f"""
+name = "long"
+workload = "updates"
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+test = ["read-select"]
+[compare]
+factor = "server"
+base = "mysql-5.6.24"
+[parameters]
+{name} = {value}
+"""
+    path.write_text(text, "utf-8")
+    done = millrace("plan", path)
+    assert done.returncode == 2
+    assert f"parameters.{name}" in done.stderr
+    assert "expected" in done.stderr
+
+
+@pytest.mark.parametrize("limit", ["9" * 30 + "h", "99999999h"])
+def test_a_limit_of_time_beyond_all_patience_is_refused(limit: str) -> None:
+    done = millrace("plan", SHIPPED, "--max-time", limit)
+    assert done.returncode == 2
+    assert "is longer than ten years" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe", "directory", "huge"])
+def test_a_file_whose_reading_may_never_end_is_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "experiment.toml"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "directory":
+            path.mkdir()
+        case "huge":
+            with path.open("wb") as file:
+                file.truncate(1 << 33)
+        case _:
+            path = Path(kind)
+    for command in ("plan", "run"):
+        done = millrace(command, path)
+        assert done.returncode == 2
+        assert str(path) in done.stderr
+
+
+def test_an_experiment_comes_through_a_pipe_of_the_shell(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL, "utf-8")
+    program = f"{sys.executable} -m millrace.cli.main plan"
+    script = f"cat {path} | {program} /dev/stdin && {program} <(cat {path})"
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("2 treatments") == 2

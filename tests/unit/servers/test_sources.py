@@ -120,6 +120,19 @@ def test_a_missing_package_client_is_named(tmp_path: Path, monkeypatch: pytest.M
         assert "apt install" in str(caught.value.hint)
 
 
+def test_a_client_gets_no_password_of_millrace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "client"
+    script.write_text("#!/bin/sh\nenv\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("MILLRACE_PASSWORD", "hunter2")
+    monkeypatch.setenv("A_SETTING_OF_NPM", "kept")
+    environment = clients.run([str(script)], purpose="to test")
+    assert "A_SETTING_OF_NPM=kept" in environment
+    assert "hunter2" not in environment
+
+
 def test_a_failing_client_is_quoted(tmp_path: Path) -> None:
     script = tmp_path / "client"
     script.write_text("#!/bin/sh\necho talk >&2\necho '\033[1mE: no such package'\nexit 100\n")

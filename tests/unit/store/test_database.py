@@ -21,6 +21,8 @@ from sqlalchemy import create_engine
 from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
+from tests.unit.cli.called import millrace
+from tests.unit.experiment.files import SHIPPED
 from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
@@ -82,8 +84,8 @@ def test_a_store_that_another_process_is_making_is_waited_for(
             other.execute("BEGIN IMMEDIATE")
             written.start()
 
-    def connect(uri: str) -> sqlite3.Connection:
-        connection = real(uri)
+    def connect(uri: str, *, exclusive: bool) -> sqlite3.Connection:
+        connection = real(uri, exclusive=exclusive)
         connection.set_trace_callback(write_meanwhile)
         return connection
 
@@ -159,6 +161,17 @@ def test_there_is_none_to_read(path: Path) -> None:
     with pytest.raises(UserError, match="there is no results store here"):
         Store.open(path, create=False)
     assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe"])
+def test_a_device_or_a_pipe_is_not_a_store(tmp_path: Path, kind: str) -> None:
+    path = Path(kind)
+    if kind == "pipe":
+        path = tmp_path / "results.sqlite"
+        os.mkfifo(path)
+    for read_only in (True, False):
+        assert "is a device, a pipe or a socket" in refused(path, read_only=read_only).message
+    assert list(path.parent.glob("*-journal")) == []
 
 
 def test_a_directory_is_not_a_store(tmp_path: Path) -> None:
@@ -280,3 +293,56 @@ def test_a_full_disk_is_told_and_loses_nothing(small_disk: Path) -> None:
         store.finish(attempt, result(), LATER)  # once there is space again, the result is stored
     with Store.open(path) as store:
         assert store.list_runs()[0].finished == 2
+
+
+def fill_up(disk: Path) -> None:
+    """Leave no byte of space."""
+    with contextlib.suppress(OSError), (disk / "ballast").open("ab", buffering=0) as ballast:
+        for piece in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while ballast.write(b"\0" * piece) == piece:
+                    pass
+    assert shutil.disk_usage(disk).free == 0
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
+    small_disk: Path, with_log: bool
+) -> None:
+    path = small_disk / "results.sqlite"
+    fill(path)
+    with Store.open(path) as store:
+        more = begun("study-2", blocks=1)
+        store.begin_run(more.run, more.treatments, more.trials)
+        attempt = store.claim(more.trials[0].id, OWNER, NOW, is_alive=alive)
+        assert attempt is not None
+        store.finish(attempt, result(log=os.urandom(300_000)), LATER)
+    if with_log:  # as a killed process leaves it
+        left = path.with_name("left")
+        left.mkdir()
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("UPDATE trials SET position = position + 4")
+            connection.commit()
+            for name in ("results.sqlite", "results.sqlite-wal"):
+                shutil.copy(small_disk / name, left / name)
+        for name in ("results.sqlite", "results.sqlite-wal"):
+            (left / name).replace(small_disk / name)
+    fill_up(small_disk)
+    with Store.open(path, read_only=True) as store:
+        assert {run.id for run in store.list_runs()} == {"study-1", "study-2"}
+        stored = store.load_run("study-2", observations_too=True)
+    assert stored.trials[0].position == (4 if with_log else 0)
+    assert stored.attempts[0].outcome == "finished"
+    shown = millrace("results", "list", "--store", path)
+    assert shown.returncode == 0, shown.stderr
+    assert "study-2" in shown.stdout
+    refused = millrace("run", SHIPPED, "--scale", "smoke", "--store", path)
+    assert refused.returncode == 4
+    assert "the disk is full" in refused.stderr
+    removed = millrace("results", "remove", "study-2", "--yes", "--store", path)
+    assert removed.returncode == 0, removed.stderr
+    assert shutil.disk_usage(small_disk).free > 200_000
+    with Store.open(path) as store:
+        assert [run.id for run in store.list_runs()] == ["study-1"]
+        assert store.load_run("study-1").attempts[0].outcome == "finished"

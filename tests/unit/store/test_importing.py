@@ -32,7 +32,7 @@ def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Pat
     (tmp_path / "dangling.zip").symlink_to(tmp_path / "nothing")
     with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
         for path in (there, tmp_path / "dangling.zip"):
-            with pytest.raises(UserError, match="is there already; nothing was exported") as caught:
+            with pytest.raises(UserError, match="is there already; nothing was written") as caught:
                 store.export_runs(["one"], path)
             assert "--force" in (caught.value.hint or "")
         assert there.read_text() == "precious"

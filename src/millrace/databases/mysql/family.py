@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.base import Family, LogPatterns, Replacement, version_key
+from millrace.databases.base import Family, LogPatterns, Replacement, StoredSettings, version_key
 from millrace.databases.mysql.administration import (
     MysqlAdministration,
     MysqlLoadDialect,
@@ -40,11 +40,15 @@ def read_family(source: Path) -> Family:
     def listed(key: str) -> tuple[str, ...]:
         return (*common[key], *data[key])
 
+    storage = _storage(common["storage"], data["storage"])
     return Family(
         name=data["name"],
         title=data["title"],
         identification=re.compile(data["identification"]),
         host_variables=listed("host_variables"),
+        stored_settings=StoredSettings(
+            tuple(common["stored_texts"]), tuple(common["secret_numbers"])
+        ),
         scheme="mysql",
         port=3306,
         account="root",
@@ -74,13 +78,13 @@ def read_family(source: Path) -> Family:
         administration=MysqlAdministration(),
         load_dialect=MysqlLoadDialect(),
         self_test=MysqlSelfTest(),
-        storage=_storage(common["storage"], data["storage"]),
+        storage=storage,
         table_formats=_table_formats(data, common["compression"]["levels"]),
         snapshots=MysqlSnapshotRules(tuple(data["forget_binary_log"].items())),
         replication=MysqlReplication(
             ReplicationWords.model_validate(data["replication"]), data["forget_binary_log"]
         ),
-        monitoring=MysqlMonitoring(observable(common["observable"], data["observable"])),
+        monitoring=MysqlMonitoring(observable(common["observable"], data["observable"]), storage),
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import PurePosixPath
 
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Row, Session
@@ -10,6 +11,7 @@ from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import MysqlStatusCounters, neutral_counters
+from millrace.databases.mysql.storage import InnodbStorage
 from millrace.databases.mysql.thread_roles import MysqlThreadRoleQuery
 from millrace.databases.mysql.wait_statistics import MysqlWaitStatistics
 from millrace.errors import DatabaseError, TrialFailed
@@ -17,14 +19,16 @@ from millrace.model.observations import Counters
 
 _BINARY_LOG = "binary log"
 _MOST_ROWS = 100
-_SHOWN = ("id", "db", "command", "time", "state")
+_SHOWN = ("id", "command", "time", "state")
+_OWN = ("db", "info")
 
 
 class MysqlMonitoring:
     """The monitoring of MySQL and MariaDB: see ``databases.monitoring.Monitoring``."""
 
-    def __init__(self, observable: Observable) -> None:
+    def __init__(self, observable: Observable, storage: InnodbStorage) -> None:
         self._observable = observable
+        self._storage = storage
         self.threads = ThreadNames(
             own=tuple((each.pattern, each.kind) for each in observable.own_thread_names),
             functions={
@@ -47,12 +51,14 @@ class MysqlMonitoring:
     def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
         return neutral_counters(grown)
 
-    def engine_status(self, session: Session) -> Sequence[str]:
-        sql = self._observable.engine_status
+    def engine_status(self, session: Session) -> Mapping[str, int | bool]:
+        sql = self._storage.query
         try:
             with query.understood(sql):
                 answer = session.rows(sql)
-                return [str(query.plain(list(row.values())[-1])) for row in answer[:1]]
+                text = str(query.plain(list(answer[0].values())[-1])) if answer else ""
+                found = asdict(self._storage.parse(text))
+                return {name: value for name, value in found.items() if value is not None}
         except (OSError, DatabaseError) as error:
             raise query.unavailable(sql, error) from error
 
@@ -93,14 +99,14 @@ def _logs(client: DatabaseClient) -> set[str]:
 def rows_of(answer: Sequence[Row], own_id: int, database: str) -> Sequence[Row]:
     """Return at most 100 rows of a process list, working sessions first.
 
-    A row has the server's columns without the account and the address. Statements of sessions
-    outside the observed database are private and left out. Sessions that sleep in no database, as
-    those of collectors do, are left out altogether.
+    A row has the server's columns without the account and the address. Statements and databases of
+    sessions outside the observed database are private and left out. Sessions that sleep in no
+    database, as those of collectors do, are left out altogether.
     """
     kept = [
         {
             **{name: query.plain(row[name]) for name in _SHOWN},
-            "info": query.plain(row["info"]) if row["db"] == database else None,
+            **{name: query.plain(row[name]) if row["db"] == database else None for name in _OWN},
         }
         for row in answer
         if row["id"] != own_id and not (row["command"] == "Sleep" and row["db"] is None)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.report.common.output_files import PAGE, Kind
+from millrace.output_files import PAGE, Kind
 from millrace.report.run.csv import COLUMNS, as_csv
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json

@@ -12,10 +12,10 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.analysis.explain.model import Explanation
 from millrace.levels import level_text
 from millrace.model.host_facts import Finding
+from millrace.output_files import PAGE, write_text
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.charts import LineChart
 from millrace.report.common.formatting import GLYPHS, bytes_text
-from millrace.report.common.output_files import PAGE, write_text
 from millrace.report.common.pages import environment
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating

@@ -4,12 +4,14 @@ Problem. User ids of instances are reused. A server could leave a program with t
 behind. A user who runs that program later, from a place such as /tmp, gets the id of another
 instance's server.
 
-Solution. Three layers, each of which the kernel removes with the last process:
+Solution. Four layers, each of which the kernel removes with the last process:
 
 mounts    The process has its own mounts (a mount namespace). All are read-only and ``nosuid``
           except binds of its own directories, which are only ``nosuid``. Paths, file systems and
           descriptors are the host's. The kernel ignores the set-user-ID bit of a file that another
           process reaches through a descriptor from these mounts.
+network   A program that is run only for its answer has no network (a network namespace): a server
+          has the host's, because clients and replicas reach it by TCP.
 IPC       The process has its own shared memory, semaphores and message queues (an IPC namespace).
 Landlock  The process creates and writes files only below its own directories, even if another
           user of the host passes it a descriptor of a directory.
@@ -36,6 +38,7 @@ _T = TypeVar("_T")
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
 _CLONE_NEWIPC = 0x8000000
+_CLONE_NEWNET = 0x40000000
 _PR_SET_NO_NEW_PRIVS = 38
 
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
@@ -58,12 +61,13 @@ def popen(
     stdin: int,
     stdout: IO[bytes],
     stderr: IO[bytes],
+    network: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session, as the user ``uid`` and confined to ``writable``.
 
-    ``writable`` are directories. Where ``uid`` is None, the program runs as this user and
-    unconfined. Leave out a layer that this host does not allow (``lacking``). Raise the errors of
-    Popen.
+    ``writable`` are directories. Without ``network`` it reaches no other process by TCP or UDP.
+    Where ``uid`` is None, the program runs as this user and unconfined. Leave out a layer that this
+    host does not allow (``lacking``). Raise the errors of Popen.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -82,15 +86,15 @@ def popen(
 
     if uid is None:
         return start()
-    return _confined(writable, lambda _: start())
+    return _confined(writable, lambda _: start(), network=network)
 
 
 def lacking() -> list[str]:
     """Return the layers that this host does not allow, and why; for root."""
-    return _confined((), lambda left_out: left_out)
+    return _confined((), lambda left_out: left_out, network=False)
 
 
-def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
+def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T], *, network: bool) -> _T:
     """Call ``work`` in a confined thread, with the layers that it lacks, and return the result."""
 
     def confine_and_work() -> _T:
@@ -101,6 +105,7 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T]) -> _T:
         for name, confine in (
             ("mount namespace", _own_mounts),
             ("IPC namespace", _own_ipc),
+            *(() if network else (("network namespace", _own_network),)),
             ("Landlock", _landlock),
         ):
             try:
@@ -124,6 +129,10 @@ def _own_mounts(writable: Sequence[Path]) -> None:
 
 def _own_ipc(_writable: Sequence[Path]) -> None:
     checked(libc.unshare(_CLONE_NEWIPC))
+
+
+def _own_network(_writable: Sequence[Path]) -> None:
+    checked(libc.unshare(_CLONE_NEWNET))
 
 
 def _landlock(writable: Sequence[Path]) -> None:

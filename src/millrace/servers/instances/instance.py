@@ -259,10 +259,12 @@ class Instance(ServerClient):
             raise self._failure(None, f"{argv[0]} {ending(process.returncode)}")
 
     def program_output(self, arguments: list[str], limit_s: float) -> tuple[int, str]:
-        """Run the program; return its exit status and standard output. Its errors are logged."""
+        """Run the program, without a network; return its exit status and output; log its errors."""
         with tempfile.TemporaryFile(dir=self.directory) as file:
             process = self._spawn(
-                [*self.family.lifecycle.program_arguments(self._site), *arguments], output=file
+                [*self.family.lifecycle.program_arguments(self._site), *arguments],
+                output=file,
+                network=False,
             )
             try:
                 process.wait(limit_s)
@@ -281,6 +283,7 @@ class Instance(ServerClient):
         output: IO[bytes] | None = None,
         stdin: int = subprocess.DEVNULL,
         tool: launch.Tool | None = None,
+        network: bool = True,
     ) -> subprocess.Popen[bytes]:
         self._error_log.begin_phase()
         with signals_held():
@@ -295,6 +298,7 @@ class Instance(ServerClient):
                 output=output,
                 stdin=stdin,
                 tool=tool,
+                network=network,
             )
             self._add_process(self._process.pid)
         return self._process

@@ -109,6 +109,7 @@ def spawn(
     output: IO[bytes] | None = None,
     stdin: int = subprocess.DEVNULL,
     tool: Tool | None = None,
+    network: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start the server program in its own session, which Ctrl-C of the terminal does not reach.
 
@@ -133,6 +134,7 @@ def spawn(
             stdin=stdin,
             stdout=output or log,
             stderr=log,
+            network=network,
         )
 
 

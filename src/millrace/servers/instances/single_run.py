@@ -1,8 +1,8 @@
 """Run an unknown server program once, and return its output.
 
 The program of an archive may be anything. Where millrace is root, the program therefore runs as a
-user of its own, which can create files nowhere. It has none of millrace's environment, a limited
-time, and a limit on its output.
+user of its own, which can create files nowhere and has no network. It has none of millrace's
+environment, a limited time, and a limit on its output.
 """
 
 import contextlib
@@ -55,6 +55,7 @@ def run(
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
+                network=False,
             )
         try:
             status = process.wait(limit_s)

@@ -48,12 +48,13 @@ from millrace.servers.snapshots.repository import (
     find,
     limit_bytes,
     listing,
+    named_limit_bytes,
     reap,
     remove,
 )
 
 __all__ = [
     "LIMIT_VARIABLE", "KeptTable", "NotSaved", "PageCache", "Restored", "Snapshot", "SnapshotKey",
-    "SnapshotListing", "Unusable", "evict", "find", "key", "limit_bytes", "listing", "prepare",
-    "reap", "remove", "restore", "save", "verify_tables",
+    "SnapshotListing", "Unusable", "evict", "find", "key", "limit_bytes", "listing",
+    "named_limit_bytes", "prepare", "reap", "remove", "restore", "save", "verify_tables",
 ]  # fmt: skip

@@ -108,6 +108,19 @@ def listing() -> list[SnapshotListing]:
     return sorted(_kept(), key=lambda kept: (kept.used_s, kept.name))
 
 
+def named_limit_bytes() -> int | None:
+    """Return the limit that ``MILLRACE_SNAPSHOTS_LIMIT`` names, if any. Raise UserError."""
+    named = os.environ.get(LIMIT_VARIABLE)
+    if not named:
+        return None
+    try:
+        return parse_size(named)
+    except ValueError as error:
+        raise UserError(
+            f"{LIMIT_VARIABLE}: {error}", hint="write a size such as 50G, or 0 to keep no more"
+        ) from error
+
+
 def limit_bytes() -> int:
     """Return the maximum size of all snapshots on the disk, in bytes.
 
@@ -115,14 +128,8 @@ def limit_bytes() -> int:
     sum of their size and the free space, at most 100 GB. It is half because a snapshot is of use
     only if its copy fits on the disk too. Raise UserError for a limit that is not a size.
     """
-    named = os.environ.get(LIMIT_VARIABLE)
-    if named:
-        try:
-            return parse_size(named)
-        except ValueError as error:
-            raise UserError(
-                f"{LIMIT_VARIABLE}: {error}", hint="write a size such as 50G, or 0 to keep no more"
-            ) from error
+    if (limit := named_limit_bytes()) is not None:
+        return limit
     held = sum(kept.allocated_bytes for kept in _kept())
     return min(_DEFAULT_LIMIT_BYTES, (free_bytes(paths.snapshots_dir()) + held) // 2)
 

@@ -25,6 +25,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _MARK = re.compile(r"\[ERROR\] \S|npm (ERR!|error) |E: ")
 # The messages of npm, mvn and apt for a package that the registry does not have.
 _NOT_THERE = re.compile(r"E404|404 +Not Found|Could not find artifact|was not found in http", re.I)
+_OURS = "MILLRACE_"
 _POLL_S = 0.2
 _GRACE_S = 10
 
@@ -78,7 +79,7 @@ def run(
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=stderr,
-                    env={**os.environ, "LC_ALL": "C.UTF-8"},
+                    env=_environment(),
                     cwd=directory or directory_of_settings(),
                 )
             _wait(client, watch)
@@ -121,6 +122,12 @@ def tree_bytes(directory: Path) -> int:
             except OSError:
                 continue
     return total
+
+
+def _environment() -> dict[str, str]:
+    """Return the user's environment without millrace's variables, which may hold a password."""
+    of_user = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    return {**of_user, "LC_ALL": "C.UTF-8"}
 
 
 def _wait(client: subprocess.Popen[bytes], watch: Callable[[], None]) -> None:

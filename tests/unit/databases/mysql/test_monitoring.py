@@ -44,6 +44,7 @@ def test_observers_are_left_out_and_what_others_say_too() -> None:
         (6, None),
         (3, None),
     ]
+    assert [each["db"] for each in seen] == ["d", None, None, "d"]
     assert set(seen[0]) == {"id", "db", "command", "time", "state", "info"}
 
 
@@ -74,3 +75,29 @@ def test_sessions_in_a_database_count_while_they_end() -> None:
     session: Any = _Session([*listed, row(5, "d", "Quit", None)])
     assert monitoring.sessions_in(session, "d") == 2
     assert monitoring.sessions_in(session, "nothing") == 0
+
+
+REPORT = """
+LATEST DETECTED DEADLOCK
+UPDATE accounts SET pin = '4711-swordfish' WHERE owner = 'alice'
+TRANSACTIONS
+Trx id counter 1820
+Purge done for trx's n:o < 1819 undo n:o < 0 state: running but idle
+History list length 7
+---TRANSACTION 1819, ACTIVE 3 sec
+INSERT INTO cards VALUES ('swordfish')
+LOG
+Log sequence number          18249
+Last checkpoint at           18000
+Modified db pages  12
+"""
+
+
+def test_a_report_of_the_engine_is_read_for_its_figures_alone() -> None:
+    session: Any = _Session([{"type": "InnoDB", "name": "", "status": REPORT}])
+    found = databases.get("mysql").monitoring.engine_status(session)
+    assert found["history"] == 7
+    assert found["log_position"] == 18249
+    assert found["dirty_pages"] == 12
+    assert all(isinstance(value, int) for value in found.values())
+    assert databases.get("mysql").monitoring.engine_status(_Session([])) == {}  # type: ignore[arg-type]

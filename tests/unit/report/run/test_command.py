@@ -154,7 +154,7 @@ def test_a_device_stays_a_device(store: Path, tmp_path: Path) -> None:
 def test_standard_output_in_a_file_is_added_to(tmp_path: Path) -> None:
     log = tmp_path / "log"
     code = "from pathlib import Path;"
-    code += "from millrace.report.common.output_files import PAGE, write_text as w;"
+    code += "from millrace.output_files import PAGE, write_text as w;"
     code += "w(Path('/dev/stdout'), 'report', PAGE)"
     log.write_text("before\n", "utf-8")
     with log.open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all; into a device or a pipe as it comes.
+"""Check and write files that commands write: whole or not at all; into a pipe as it comes.
 
 A command replaces an existing file only where it recognises the file as one that it wrote. A kind
 without a mark is never recognised: nothing in it tells millrace's file from the user's own.
@@ -27,7 +27,7 @@ class Kind:
     """A kind of file: its name in errors, and what the head of each such file matches."""
 
     name: str
-    mark: re.Pattern[str] | None = None
+    mark: re.Pattern[bytes] | None = None
 
     def is_kind_of(self, path: Path) -> bool:
         """Return True where the file at ``path`` can be read, and is empty or has this mark."""
@@ -38,14 +38,15 @@ class Kind:
             return False
         if not head or self.mark is None:
             return not head
-        return self.mark.search(head.decode("utf-8", "replace")) is not None
+        return self.mark.search(head) is not None
 
 
-PAGE = Kind("page", re.compile(r'<meta name="generator" content="millrace '))
-FLAME_GRAPH = Kind("flame graph", re.compile(r'<svg [^>]*class="flame-graph file"'))
-SPEEDSCOPE = Kind("speedscope profile", re.compile(r'"exporter": "millrace '))
+PAGE = Kind("page", re.compile(rb'<meta name="generator" content="millrace '))
+FLAME_GRAPH = Kind("flame graph", re.compile(rb'<svg [^>]*class="flame-graph file"'))
+SPEEDSCOPE = Kind("speedscope profile", re.compile(rb'"exporter": "millrace '))
 FOLDED = Kind("list of call paths")
 PAIRS = Kind("file of pairs")
+ARCHIVE = Kind("results file", re.compile(rb"\APK\x03\x04.{26}runs/[0-9]{4}\.json", re.DOTALL))
 
 
 def write_text(
@@ -72,7 +73,7 @@ def write_text(
     except OSError as cause:
         problem = HostError if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(
-            f"cannot write {_asked(option)} {path}: {cause.strerror or cause}",
+            f"cannot write {_asked(kind, option)} {path}: {cause.strerror or cause}",
             hint=f"name another place with {option}",
         ) from cause
     return path
@@ -84,35 +85,62 @@ def refuse_place(path: Path, kind: Kind, option: str) -> Path:
     Raise UserError where it lacks a directory, is another file, or is behind another user's link.
     Such a link may appear at any time, so what is returned is not looked up by ``path`` again.
     """
-    target, found = followed(path)
-    if found is not None:
-        link, owner = found
-        raise UserError(
-            f"cannot write {_asked(option)} {path}: {link} is a link of the user with the number "
-            f"{owner}, who could have it replace any file",
-            hint=f"remove the link, or name a file in a directory of your own with {option}",
-        )
+    target = _not_behind_a_link_of_others(path, kind, option)
     if _is_stream(path):
         return target
     expected = Path(os.path.realpath(path))
     if expected != target or not target.parent.is_dir():
         missing = expected.parent if expected.parent != target.parent else target
         raise UserError(
-            f"cannot write {_asked(option)} {path}: there is no directory {missing}",
+            f"cannot write {_asked(kind, option)} {path}: there is no directory {missing}",
             hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not kind.is_kind_of(target):
         other = "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
         raise UserError(
-            f"cannot write {_asked(option)} {path}: there is a file already{other}; it was left as "
-            f"it is",
+            f"cannot write {_asked(kind, option)} {path}: there is a file already{other}; it was "
+            "left as it is",
             hint=f"name another file with {option}, or move that one away first",
         )
     return target
 
 
-def _asked(option: str) -> str:
-    return "the report" if option == "--output" else f"what {option} asks for to"
+def refuse_replacing(path: Path, kind: Kind, option: str, *, force: bool) -> Path:
+    """Return the file like ``refuse_place``; what is there is replaced with ``force`` alone.
+
+    Raise UserError also for a device or a pipe.
+    """
+    _not_behind_a_link_of_others(path, kind, option)
+    if os.path.lexists(path) and not force:
+        raise UserError(
+            f"{path}: is there already; nothing was written",
+            hint=f"name another file with {option}, or replace it with --force",
+        )
+    if _is_stream(path):
+        raise UserError(
+            f"cannot write {_asked(kind, option)} {path}: it is no regular file",
+            hint=f"name a file with {option}",
+        )
+    return refuse_place(path, kind, option)
+
+
+def _not_behind_a_link_of_others(path: Path, kind: Kind, option: str) -> Path:
+    """Return the file that ``path`` leads to. Raise UserError where a link can change under us."""
+    target, found = followed(path)
+    if found is not None:
+        link, owner = found
+        raise UserError(
+            f"cannot write {_asked(kind, option)} {path}: {link} is a link of the user with the "
+            f"number {owner}, who could have it replace any file",
+            hint=f"remove the link, or name a file in a directory of your own with {option}",
+        )
+    return target
+
+
+def _asked(kind: Kind, option: str) -> str:
+    if option != "--output":
+        return f"what {option} asks for to"
+    return "the results file" if kind is ARCHIVE else "the report"
 
 
 def _is_stream(path: Path) -> bool:
