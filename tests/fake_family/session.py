@@ -13,7 +13,6 @@ from millrace.databases.client import Address, DatabaseClient, Row, Session
 from millrace.databases.monitoring import (
     CounterDeltas,
     FileKinds,
-    OwnQueries,
     ServerTotals,
     StatusDifference,
     ThreadNames,
@@ -128,12 +127,10 @@ class _StatusCounters:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def read(self) -> Mapping[str, float]:
+    def read(self, others: Sequence[Session], *, at_end: bool = False) -> Mapping[str, float]:
         return dict(ask_in(self._session, "counters")["counts"])
 
-    def between(
-        self, before: Mapping[str, float], after: Mapping[str, float], own: OwnQueries
-    ) -> StatusDifference:
+    def between(self, before: Mapping[str, float], after: Mapping[str, float]) -> StatusDifference:
         deltas = {name: value - before[name] for name, value in after.items()}
         return StatusDifference(CounterDeltas(deltas, {}, {}, {}))
 

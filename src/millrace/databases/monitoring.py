@@ -78,22 +78,17 @@ class StatusDifference:
     missing: Sequence[Unavailable] = ()
 
 
-@dataclass
-class OwnQueries:
-    """The number of millrace's own queries between two readings of the counters."""
-
-    engine_status: int = 0
-    process_list: int = 0
-
-
 class StatusCounters(Protocol):
     """The server's status variables and metrics."""
 
-    def read(self) -> object:
-        """Read the counters now, within milliseconds."""
+    def read(self, others: Sequence[Session], *, at_end: bool = False) -> object:
+        """Read the counters now, within milliseconds; ``others`` are millrace's other sessions.
 
-    def between(self, before: Any, after: Any, own: OwnQueries) -> StatusDifference:
-        """Return the increases between two readings, without those of millrace's own queries."""
+        ``at_end`` is true for the second of two readings that are compared.
+        """
+
+    def between(self, before: Any, after: Any) -> StatusDifference:
+        """Return the increases between two readings, without what millrace's sessions caused."""
 
 
 class Explainer(Protocol):
