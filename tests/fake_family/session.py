@@ -19,7 +19,14 @@ from millrace.databases.monitoring import (
 )
 from millrace.errors import DatabaseError
 from millrace.host import listener
-from millrace.model.observations import Counters, QueryPlan, TimedEvent, Waits
+from millrace.model.observations import (
+    Counters,
+    PlanRow,
+    PlanStep,
+    QueryPlan,
+    TimedEvent,
+    Waits,
+)
 
 _LIMIT_S = 5
 
@@ -171,6 +178,9 @@ class FakeMonitoring:
 
     def explainer(self, version: str) -> _Explainer:
         return _Explainer()
+
+    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+        return [PlanStep(role="query", table=str(row["table"]), access="ALL") for row in rows]
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
         return FileKinds()

@@ -14,7 +14,15 @@ from typing import Any, Protocol
 from millrace.databases.client import DatabaseClient, Row, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
-from millrace.model.observations import Counters, Digest, QueryPlan, TimedEvent, Waits
+from millrace.model.observations import (
+    Counters,
+    Digest,
+    PlanRow,
+    PlanStep,
+    QueryPlan,
+    TimedEvent,
+    Waits,
+)
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -166,6 +174,9 @@ class Monitoring(Protocol):
 
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
+
+    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+        """Return the steps of a plan's rows, in words that all versions share."""
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
         """Return the kinds of the server's files, with the names that it has for its logs."""
