@@ -6,14 +6,16 @@ the likely causes. The output has, for each cause and server, the rank at which 
 and the first likely causes; then the score, with the goal where all causes were measured. An A/A
 comparison, in which nothing differs, must name nothing.
 
+With ``--cases``, comparisons of servers and options whose cause is known are measured instead: the
+output has the first-named cause of each and the headline of its report, then the score.
+
     benchmarks/attribution [--quick] [--server NAME ...] [--cause NAME ...] [--json FILE]
+    benchmarks/attribution --cases [--quick] [--case NAME ...] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 import tempfile
 import time
@@ -25,12 +27,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks import injections
+from benchmarks import injections, json_file
+from benchmarks.case_results import case_score, line, measure_case
+from benchmarks.cases import CASES, CaseSize
 from benchmarks.causes import CAUSES, CHANGED, NOTHING, Cause, Size
 from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
-from millrace import __version__
 from millrace.analysis.explain.causes.model import LikelyCause, us_text
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation
@@ -41,7 +44,6 @@ from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.read import Overrides
-from millrace.loadgen import datasets
 from millrace.model.events import ignore
 from millrace.store.records import RunRecord
 from millrace.store.store import Store
@@ -70,7 +72,10 @@ class Named:
 def main() -> None:
     arguments = _arguments()
     try:
-        _attribute(arguments)
+        if arguments.cases or arguments.case:
+            _attribute_cases(arguments)
+        else:
+            _attribute(arguments)
     except MillraceError as error:
         print(error.message, error.hint or "", sep="; ", file=sys.stderr)
         sys.exit(2)
@@ -96,15 +101,34 @@ def _attribute(arguments: argparse.Namespace) -> None:
                 print(_line(found[-1]), flush=True)
     for server in dict.fromkeys(each.server for each in found):
         print(score(server, [each for each in found if each.server == server]))
-    if arguments.json is not None:
-        result = {
-            "benchmark": "attribution",
-            "versions": {"millrace": __version__, **datasets.versions()},
-            "processors": len(os.sched_getaffinity(0)),
-            "size": asdict(size),
-            "causes": [asdict(each) for each in found],
-        }
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    json_file.write(
+        arguments.json,
+        "attribution",
+        size=asdict(size),
+        causes=[asdict(each) for each in found],
+    )
+
+
+def _attribute_cases(arguments: argparse.Namespace) -> None:
+    cases = [case for case in CASES if not arguments.case or case.name in arguments.case]
+    size = CaseSize(3, 1.0, 0.5) if arguments.quick else CaseSize(5, 2.0, 1.0)
+    results = []
+    with ExitStack() as opened:
+        opened.enter_context(exclusive_host("attribution of known cases", ignore))
+        place = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="millrace-")))
+        store = opened.enter_context(Store.open(arguments.store or place / "results.sqlite"))
+        for case in cases:
+            for server in {case.server} if case.server else {case.a, case.b}:
+                installed(server)
+            results.append(measure_case(case, size, place, store))
+            print(line(results[-1]), flush=True)
+    print(case_score(results))
+    json_file.write(
+        arguments.json,
+        "attribution",
+        size=asdict(size),
+        cases=[each.figures() for each in results],
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -118,7 +142,11 @@ def _arguments() -> argparse.Namespace:
         choices=[cause.name for cause in (*CAUSES, NOTHING)],
         help="may be repeated [all of them]",
     )
-    parser.add_argument("--quick", action="store_true", help="5 blocks of 2 s instead of 8 s")
+    parser.add_argument("--cases", action="store_true", help="servers and options of known effect")
+    parser.add_argument(
+        "--case", action="append", choices=[case.name for case in CASES], help="may be repeated"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer blocks, of shorter trials")
     parser.add_argument("--store", type=Path, metavar="FILE", help="keep what was measured there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
     return parser.parse_args()

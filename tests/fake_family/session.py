@@ -13,14 +13,20 @@ from millrace.databases.client import Address, DatabaseClient, Row, Session
 from millrace.databases.monitoring import (
     CounterDeltas,
     FileKinds,
-    OwnQueries,
     ServerTotals,
     StatusDifference,
     ThreadNames,
 )
 from millrace.errors import DatabaseError
 from millrace.host import listener
-from millrace.model.observations import Counters, QueryPlan, TimedEvent, Waits
+from millrace.model.observations import (
+    Counters,
+    PlanRow,
+    PlanStep,
+    QueryPlan,
+    TimedEvent,
+    Waits,
+)
 
 _LIMIT_S = 5
 
@@ -128,12 +134,10 @@ class _StatusCounters:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def read(self) -> Mapping[str, float]:
+    def read(self, others: Sequence[Session], *, at_end: bool = False) -> Mapping[str, float]:
         return dict(ask_in(self._session, "counters")["counts"])
 
-    def between(
-        self, before: Mapping[str, float], after: Mapping[str, float], own: OwnQueries
-    ) -> StatusDifference:
+    def between(self, before: Mapping[str, float], after: Mapping[str, float]) -> StatusDifference:
         deltas = {name: value - before[name] for name, value in after.items()}
         return StatusDifference(CounterDeltas(deltas, {}, {}, {}))
 
@@ -174,6 +178,9 @@ class FakeMonitoring:
 
     def explainer(self, version: str) -> _Explainer:
         return _Explainer()
+
+    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+        return [PlanStep(role="query", table=str(row["table"]), access="ALL") for row in rows]
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
         return FileKinds()

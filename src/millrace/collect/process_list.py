@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millrace.databases.client import Row, Session
-from millrace.databases.monitoring import Monitoring, OwnQueries
+from millrace.databases.monitoring import Monitoring
 from millrace.errors import Unavailable
 
 MOST_QUERIES = 20
@@ -38,12 +38,11 @@ class ProcessList:
 
 @dataclass(frozen=True)
 class Polled:
-    """The observations; ``own_queries`` are those before the end."""
+    """The observations, and the parts that could not be observed."""
 
     engine_status: list[EngineStatus] = field(default_factory=list)
     process_list: list[ProcessList] = field(default_factory=list)
     missing: list[Unavailable] = field(default_factory=list)
-    own_queries: OwnQueries = field(default_factory=OwnQueries)
 
 
 class ProcessListPoller:
@@ -82,7 +81,6 @@ class ProcessListPoller:
 
     def _poll(self) -> None:
         self._query_engine(0.0)
-        self._found.own_queries.engine_status += 1
         queries = 0
         while not self._ended.wait(gap_s(time.monotonic() - self._began_at)):
             if queries < MOST_QUERIES and self._query_process_list():
@@ -108,7 +106,6 @@ class ProcessListPoller:
         except Unavailable as lack:
             self._miss(lack)
             return False
-        self._found.own_queries.process_list += 1
         self._found.process_list.append(ProcessList(at_s, rows))
         return True
 

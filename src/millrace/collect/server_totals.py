@@ -4,15 +4,20 @@
 totals of waits, statements and stages. Reading takes time, so the totals miss the first
 milliseconds: a time for one statement divides a row's total by its own count, not by the clients'.
 
-Cost: up to eight short queries at each mark, a few milliseconds in all; the engine's status at each
-end; the process list, for which sessions wait some microseconds, 20 times at most. Three sessions
-stay open. No instrument of the server is switched on.
+The counters are those of the workload: what millrace's own sessions caused is subtracted.
+
+Cost: up to eight short queries at each mark, and one in each session of millrace, a few
+milliseconds in all; the engine's status at each end; the process list, for which sessions wait some
+microseconds, 20 times at most. Three sessions stay open. No instrument of the server is switched
+on.
 """
 
 import contextlib
+from collections.abc import Sequence
 
 from millrace.collect.model import CollectorResult, MarkCollector, Target
 from millrace.collect.process_list import ProcessListPoller
+from millrace.databases.client import Session
 
 STATUS, WAITS = "status", "waits"
 
@@ -42,10 +47,18 @@ class StatusCollector(MarkCollector[object]):
             session = opened.enter_context(contextlib.closing(target.session()))
             polling = opened.enter_context(contextlib.closing(target.session()))
             self._counters = monitoring.status_counters(session, target.database)
+            self._session, self._client = session, target.client
             self._poller = ProcessListPoller(polling, monitoring, target.database)
             opened.callback(self._poller.abandon)
-            self._counters.read()  # the first reading would take too long at the mark
-            super().__init__(self._counters.read, self._observations, opened.pop_all().close)
+            # The first reading would take too long at the mark.
+            self._counters.read(self._other_sessions())
+            super().__init__(self._read_counters, self._observations, opened.pop_all().close)
+
+    def _other_sessions(self) -> Sequence[Session]:
+        return [each for each in self._client.open_sessions() if each is not self._session]
+
+    def _read_counters(self) -> object:
+        return self._counters.read(self._other_sessions(), at_end=bool(self._readings))
 
     def begin(self) -> None:
         super().begin()
@@ -57,7 +70,7 @@ class StatusCollector(MarkCollector[object]):
 
     def _observations(self, before: object, after: object) -> CollectorResult:
         polled = self._poller.polled()
-        counted = self._counters.between(before, after, polled.own_queries)
+        counted = self._counters.between(before, after)
         sections = {
             STATUS: counted.deltas,
             "engine_status": polled.engine_status,

@@ -22,7 +22,10 @@ Row = Mapping[str, Any]
 
 
 class Session(Protocol):
-    """A session with a server. Errors of the server or the network raise DatabaseError."""
+    """A session with a server, which several threads may use, one statement at a time.
+
+    Errors of the server or the network raise DatabaseError.
+    """
 
     @property
     def is_open(self) -> bool:
@@ -123,6 +126,7 @@ class DatabaseClient:
         self._server = server
         self._connect = connect
         self._address = address
+        self._sessions: tuple[Session, ...] = ()
 
     @property
     def server(self) -> Server:
@@ -139,7 +143,13 @@ class DatabaseClient:
 
         ``limit_s`` bounds answers. Raise DatabaseError.
         """
-        return self._connect(self._address, database, limit_s)
+        session = self._connect(self._address, database, limit_s)
+        self._sessions = (*self.open_sessions(), session)
+        return session
+
+    def open_sessions(self) -> tuple[Session, ...]:
+        """Return the sessions that were opened by ``connect`` and are not closed."""
+        return tuple(session for session in self._sessions if session.is_open)
 
     def query(self, sql: str, *, limit_s: float | None = None) -> list[tuple[str | None, ...]]:
         """Return a statement's rows, as text, in a session of its own. Raise TrialFailed."""

@@ -14,7 +14,15 @@ from typing import Any, Protocol
 from millrace.databases.client import DatabaseClient, Row, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
-from millrace.model.observations import Counters, Digest, QueryPlan, TimedEvent, Waits
+from millrace.model.observations import (
+    Counters,
+    Digest,
+    PlanRow,
+    PlanStep,
+    QueryPlan,
+    TimedEvent,
+    Waits,
+)
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -78,22 +86,17 @@ class StatusDifference:
     missing: Sequence[Unavailable] = ()
 
 
-@dataclass
-class OwnQueries:
-    """The number of millrace's own queries between two readings of the counters."""
-
-    engine_status: int = 0
-    process_list: int = 0
-
-
 class StatusCounters(Protocol):
     """The server's status variables and metrics."""
 
-    def read(self) -> object:
-        """Read the counters now, within milliseconds."""
+    def read(self, others: Sequence[Session], *, at_end: bool = False) -> object:
+        """Read the counters now, within milliseconds; ``others`` are millrace's other sessions.
 
-    def between(self, before: Any, after: Any, own: OwnQueries) -> StatusDifference:
-        """Return the increases between two readings, without those of millrace's own queries."""
+        ``at_end`` is true for the second of two readings that are compared.
+        """
+
+    def between(self, before: Any, after: Any) -> StatusDifference:
+        """Return the increases between two readings, without what millrace's sessions caused."""
 
 
 class Explainer(Protocol):
@@ -174,6 +177,9 @@ class Monitoring(Protocol):
 
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
+
+    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+        """Return the steps of a plan's rows, in words that all versions share."""
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
         """Return the kinds of the server's files, with the names that it has for its logs."""

@@ -184,12 +184,34 @@ class Digest(Document):
     errors: AmountOrNone = None
 
 
+class PlanStep(Document):
+    """A step of a plan, in words that all versions share.
+
+    ``role`` is what part of the statement it belongs to (the query, a materialised table ...),
+    ``access`` how the table is read (``ALL``, ``index``, ``range``, ``ref``, ``eq_ref`` ...), by
+    ``key``, of which ``key_parts`` columns are compared with values (None: not by equality). An
+    index that ``covers`` the columns is read alone. ``work`` is what else the step does.
+    """
+
+    role: str
+    table: str
+    access: str
+    key: str = ""
+    key_parts: int | None = None
+    covers: bool = False
+    work: Items[str] = ()
+
+
 class QueryPlan(Document):
-    """The answer to EXPLAIN of a statement: ``rows`` as the server gives them, or ``error``."""
+    """The answer to EXPLAIN of a statement: ``rows`` as the server gives them, or ``error``.
+
+    ``steps`` are those of the rows as their family reads them; None where it is not known.
+    """
 
     sql: str | None = None
     rows: Items[PlanRow] | None = None
     error: str | None = None
+    steps: Items[PlanStep] | None = None
 
 
 class Frequency(Document):

@@ -51,7 +51,7 @@ def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAt
     found = next(iter(files), Observations())
     server = next((each.server for each in attempt.instances if each.role in MEASURED), None)
     if server is not None:
-        found = observations.with_counters(found, server.family)
+        found = observations.in_neutral_terms(found, server.family)
     return replace(attempt, observations=found)
 
 

@@ -3,7 +3,6 @@
 Many are answers of a server, so they are checked before they are stored, and read within limits.
 """
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,15 +52,22 @@ def _content(observed: Mapping[str, object]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def with_counters(found: Observations, family: str) -> Observations:
-    """Return observations with the neutral names of a known family's counters."""
-    status = found.status
-    if status is None:
+def in_neutral_terms(found: Observations, family: str) -> Observations:
+    """Return observations with the counters and plans of a known family in neutral terms."""
+    try:
+        monitoring = databases.get(family).monitoring
+    except UserError:
         return found
-    with contextlib.suppress(UserError):
-        counters = databases.get(family).monitoring.neutral_counters(status.grown)
-        status = status.model_copy(update={"counters": counters})
-    return found.model_copy(update={"status": status})
+    changes: dict[str, object] = {}
+    if (status := found.status) is not None:
+        counters = monitoring.neutral_counters(status.grown)
+        changes["status"] = status.model_copy(update={"counters": counters})
+    if found.plans is not None:
+        changes["plans"] = {
+            name: plan.model_copy(update={"steps": monitoring.plan_steps(plan.rows or ())})
+            for name, plan in found.plans.items()
+        }
+    return found.model_copy(update=changes)
 
 
 def limits_of(instances: Sequence[InstanceRecord]) -> SteadyLimits:

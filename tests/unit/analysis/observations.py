@@ -13,7 +13,7 @@ from millrace.analysis.explain.observations import Observed, ObservedTrial
 from millrace.model.observations import Observations
 from millrace.model.phases import MeasuredPhases
 from millrace.model.servers import BuildFacts
-from millrace.store.observations import with_counters
+from millrace.store.observations import in_neutral_terms
 from millrace.store.records import (
     HistogramRecord,
     InstanceRecord,
@@ -249,7 +249,7 @@ def attempt(
         measurements=tuple(MeasurementRecord(name, value) for name, value in values.items()),
         artefacts=(),
         histograms=tuple(histograms),
-        observations=with_counters(Observations.model_validate(document), "mysql"),
+        observations=in_neutral_terms(Observations.model_validate(document), "mysql"),
     )
 
 

@@ -14,11 +14,10 @@ operations: both sides do the same work then, and pass through the same states.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from millrace.analysis.plan_steps import ComparablePlans, executed_plans
 from millrace.analysis.steady.checks import (
     HOST_CHECKS,
     SteadyCheck,
@@ -28,6 +27,7 @@ from millrace.analysis.steady.checks import (
 )
 from millrace.model import measurements
 from millrace.model.instance_facts import ServerStateFact
+from millrace.model.observations import PlanStep
 from millrace.model.steady_limits import SteadyLimits
 from millrace.stats.ratio import Looks
 from millrace.stats.steady import warm_up
@@ -74,7 +74,7 @@ class TrialSteadiness:
     found_s: float | None
     enough_s: float | None
     transactions: float
-    plans: ComparablePlans = field(default_factory=dict)
+    plans: Mapping[str, tuple[PlanStep, ...]] = field(default_factory=dict)
     limits: SteadyLimits = field(default_factory=SteadyLimits)
     slowest: float | None = None
 
@@ -173,7 +173,11 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, *, by_operations: bool) ->
         found_s=None,
         enough_s=None,
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
-        plans=executed_plans(attempt.observations.plans or {}),
+        plans={
+            name: plan.steps
+            for name, plan in (attempt.observations.plans or {}).items()
+            if plan.steps
+        },
         limits=attempt.limits,
         slowest=None if is_open else min(points, default=None),
     )
@@ -266,7 +270,7 @@ def _same_plans(trials: Sequence[TrialSteadiness]) -> list[SteadyCheck]:
     return [_plans_gate(trial, usual) for trial in trials]
 
 
-def _plans_gate(trial: TrialSteadiness, usual: ComparablePlans) -> SteadyCheck:
+def _plans_gate(trial: TrialSteadiness, usual: Mapping[str, tuple[PlanStep, ...]]) -> SteadyCheck:
     plans = trial.plans
     others = [name for name, way in plans.items() if way != usual[name]]
     figures = "statements were carried out as in most trials"

@@ -6,6 +6,7 @@ import contextlib
 import math
 import ssl
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from io import BufferedReader
@@ -87,6 +88,7 @@ class MysqlSession:
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
+        self._lock = threading.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -103,12 +105,12 @@ class MysqlSession:
         return listener.peer_pid(connection._sock)
 
     def query(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        with _errors_as_ours(), self._connection.cursor() as cursor:
+        with self._lock, _errors_as_ours(), self._connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return list(cursor.fetchall())
 
     def rows(self, sql: str) -> list[Row]:
-        with _errors_as_ours(), self._connection.cursor() as cursor:
+        with self._lock, _errors_as_ours(), self._connection.cursor() as cursor:
             cursor.execute(sql)
             if cursor.rowcount > MOST_ROWS:
                 raise DatabaseError(
@@ -118,7 +120,7 @@ class MysqlSession:
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
     def columns(self, sql: str) -> tuple[str, ...]:
-        with _errors_as_ours(), self._connection.cursor() as cursor:
+        with self._lock, _errors_as_ours(), self._connection.cursor() as cursor:
             cursor.execute(sql)
             return tuple(column[0] for column in cursor.description or ())
 

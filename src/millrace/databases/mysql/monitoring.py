@@ -10,12 +10,13 @@ from millrace.databases.monitoring import FileKinds, ThreadNames
 from millrace.databases.mysql import query
 from millrace.databases.mysql.explain import MysqlExplainer, explains_of
 from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.plan_steps import plan_steps
 from millrace.databases.mysql.status_counters import MysqlStatusCounters, neutral_counters
 from millrace.databases.mysql.storage import InnodbStorage
 from millrace.databases.mysql.thread_roles import MysqlThreadRoleQuery
 from millrace.databases.mysql.wait_statistics import MysqlWaitStatistics
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.model.observations import Counters
+from millrace.model.observations import Counters, PlanRow, PlanStep
 
 _BINARY_LOG = "binary log"
 _MOST_ROWS = 100
@@ -75,6 +76,9 @@ class MysqlMonitoring:
 
     def explainer(self, version: str) -> MysqlExplainer:
         return MysqlExplainer(explains_of(self._observable, version))
+
+    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+        return plan_steps(rows)
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:
         logs = [

@@ -49,10 +49,10 @@ class FilePattern(KindPattern):
 class Observable(_Data):
     """The queries for a family's working servers; of patterns, the first match counts."""
 
-    status: str  # a statement, like process_list
+    shared_status: str  # a regular expression: status variables that sessions have a share of
     gauges: tuple[str, ...]  # names or patterns; other status variables count
     metric_gauges: tuple[str, ...]  # likewise of engine metrics
-    process_list: str
+    process_list: str  # a statement
     performance_schema: str  # a statement: is it on?
     thread_handling: str  # a statement: how do sessions get threads?
     explains: tuple[Explains, ...]  # the last that is not newer than the server

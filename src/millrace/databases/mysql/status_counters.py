@@ -1,22 +1,25 @@
 """Read status variables, the engine's metrics, and counts of compressed pages.
 
-The server's counts include millrace's own statements. The status collector's own are subtracted
-from ``Questions``, ``Queries`` and the ``Com_`` variables. The statements of other collectors
-remain (about ten a trial), and for all of them the rows, temporary tables and bytes of their
-answers (``Handler_``, ``Created_tmp_``, ``Bytes_``): a few thousand.
+The server's counts include what millrace's own sessions cause: statements, and the rows, temporary
+tables and bytes of their answers. Each of these sessions reports its own share, which is
+subtracted. The session that reads the server's counters does so right before it, the other sessions
+right after it. So what a session's two reports cost is in its share once, as in the server's
+counters. Statements are counted outside of both readings, since that adds to the server's counters
+alone.
 """
 
 import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, increases, number, split_gauges
-from millrace.databases.monitoring import CounterDeltas, OwnQueries, StatusDifference
+from millrace.databases.monitoring import CounterDeltas, StatusDifference
 from millrace.databases.mysql import query
 from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.status_variables import read_statement_counts, read_status
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import CounterGrowth, Counters
 
@@ -24,7 +27,8 @@ from millrace.model.observations import CounterGrowth, Counters
 _MOST_CHARS = 128
 _MOST_NAMES = 10_000
 
-_EVERY_STATEMENT = ("Questions", "Queries")
+_SERVER = 0  # no session has this number
+_STATEMENTS, _ALL_STATEMENTS = "Questions", "Queries"  # the second has no share of a session
 
 _HANDLER_READS = (
     "Handler_read_first", "Handler_read_key", "Handler_read_last", "Handler_read_next",
@@ -43,10 +47,14 @@ _REDO_POSITION = ("Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 
 @dataclass(frozen=True)
 class CounterReading:
-    """A reading of the status variables and metrics that are numbers, by name."""
+    """A reading of the status variables and metrics that are numbers, by name.
+
+    ``own`` has the share of each of millrace's sessions in the status variables, by its number.
+    """
 
     status: Mapping[str, Number]
     metrics: Mapping[str, Number]
+    own: Mapping[int, Mapping[str, Number]] = field(default_factory=dict)
 
 
 class MysqlStatusCounters:
@@ -91,34 +99,45 @@ class MysqlStatusCounters:
             return None
         return sql
 
-    def read(self) -> CounterReading:
+    def read(self, others: Sequence[Session], *, at_end: bool = False) -> CounterReading:
+        statements = {} if at_end else self._statements(others)
+        found = self._read(others)
+        statements = self._statements(others) if at_end else statements
+        own = {session: {**share, **statements[session]} for session, share in found.own.items()}
+        return replace(found, status={**found.status, **statements[_SERVER]}, own=own)
+
+    def _statements(self, others: Sequence[Session]) -> dict[int, dict[str, Number]]:
+        """Return the counts of statements of the server, and of millrace's sessions by number."""
+        with query.understood("the server's counters"):
+            found = {_SERVER: status_in(read_statement_counts(self._session, "global"))}
+            for session in (self._session, *others):
+                found[session.id] = status_in(read_statement_counts(session, "session"))
+            return found
+
+    def _read(self, others: Sequence[Session]) -> CounterReading:
         def rows(sql: str | None) -> Sequence[Row]:
             return () if sql is None else self._session.rows(sql)
 
         with query.understood("the server's counters"):
-            status = status_in(rows(self._observable.status))
+            own = {self._session.id: self._share_of(self._session)}
+            status = status_in(read_status(self._session, "global"))
+            own |= {session.id: self._share_of(session) for session in others}
             metrics = metrics_in(rows(self._metrics_sql))
             counted = compression_in(rows(self._compression_sql))
             counted |= binary_log_in(rows(self._binary_log_sql))
-            return CounterReading(status, metrics | counted)
+            return CounterReading(status, metrics | counted, own)
 
-    def between(
-        self, before: CounterReading, after: CounterReading, own: OwnQueries
-    ) -> StatusDifference:
-        sent = Counter(
-            {"Com_show_engine_status": own.engine_status, "Com_show_processlist": own.process_list}
-        )
-        sent["Com_show_status"] += 1
-        sent["Com_show_binlogs"] += self._binary_log_sql is not None
-        sent["Com_select"] += sum(
-            sql is not None for sql in (self._metrics_sql, self._compression_sql)
-        )
-        return StatusDifference(deltas_of(before, after, self._observable, sent), self._missing)
+    def _share_of(self, session: Session) -> dict[str, Number]:
+        where = f"variable_name REGEXP '{self._observable.shared_status}'"
+        return status_in(read_status(session, "session", where))
+
+    def between(self, before: CounterReading, after: CounterReading) -> StatusDifference:
+        return StatusDifference(deltas_of(before, after, self._observable), self._missing)
 
 
-def status_in(rows: Iterable[Row]) -> dict[str, Number]:
+def status_in(variables: Iterable[tuple[object, object]]) -> dict[str, Number]:
     """Return the status variables that are numbers."""
-    return _numbers((row["variable_name"], row["value"]) for row in rows)
+    return _numbers(variables)
 
 
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
@@ -170,23 +189,33 @@ def binary_log_in(rows: Iterable[Row]) -> dict[str, Number]:
 
 
 def deltas_of(
-    before: CounterReading, after: CounterReading, observable: Observable, own: Mapping[str, int]
+    before: CounterReading, after: CounterReading, observable: Observable
 ) -> CounterDeltas:
-    """Return the increases, less ``own`` statements by status variable, and the final gauges."""
+    """Return the increases without millrace's own share, and the final gauges."""
     counted, gauges = split_gauges(after.status, observable.gauges)
     metrics_counted, metric_gauges = split_gauges(after.metrics, observable.metric_gauges)
     return CounterDeltas(
-        deltas=_without(own, increases(before.status, counted)),
+        deltas=_without(_own_share(before, after), increases(before.status, counted)),
         gauges=gauges,
         metrics=increases(before.metrics, metrics_counted),
         metric_gauges=metric_gauges,
     )
 
 
-def _without(own: Mapping[str, int], deltas: Mapping[str, Number]) -> dict[str, Number]:
-    """Subtract millrace's own statements; leave out the counters that no other changed."""
-    sent = {**own, **dict.fromkeys(_EVERY_STATEMENT, sum(own.values()))}
-    less = {name: value - sent.get(name, 0) for name, value in deltas.items()}
+def _own_share(before: CounterReading, after: CounterReading) -> Mapping[str, Number]:
+    """Sum what millrace's sessions caused between two readings; a new session began at 0."""
+    share: Counter[str] = Counter()
+    for session, counters in after.own.items():
+        earlier = before.own.get(session, {})
+        for name, value in counters.items():
+            share[name] += value - earlier.get(name, 0)
+    share[_ALL_STATEMENTS] = share[_STATEMENTS]
+    return share
+
+
+def _without(own: Mapping[str, Number], deltas: Mapping[str, Number]) -> dict[str, Number]:
+    """Subtract millrace's own share; leave out the counters that no other session changed."""
+    less = {name: value - own.get(name, 0) for name, value in deltas.items()}
     return {name: value for name, value in less.items() if value > 0}
 
 

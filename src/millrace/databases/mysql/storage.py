@@ -24,6 +24,7 @@ from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
 from millrace.databases.mysql.administration import global_variables
 from millrace.databases.mysql.client import oddities_as_errors
+from millrace.databases.mysql.status_variables import read_status
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
 from millrace.model.steady_limits import SteadyLimits
@@ -88,7 +89,7 @@ _STATISTICS_SQL = (
     "SELECT table_name, UNIX_TIMESTAMP() - UNIX_TIMESTAMP(last_update), n_rows "
     "FROM mysql.innodb_table_stats WHERE database_name = %s"
 )
-_COUNTERS_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'"
+_COUNTERS = "variable_name LIKE 'Innodb_buffer_pool_%'"
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,8 @@ class InnodbStorage:
     def read_state(self, session: Session) -> StorageState:
         with oddities_as_errors():
             status = {
-                str(name): count_of(value)
-                for name, value in session.query(_COUNTERS_SQL)
+                name: count_of(value)
+                for name, value in read_status(session, "global", _COUNTERS)
                 if str(value).isdecimal()
             }
         return StorageState(

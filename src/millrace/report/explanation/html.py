@@ -191,7 +191,7 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationSection:
             for side in (e.a, e.b)
             if side.coverage is not None
         ),
-        plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if not plan.same),
+        plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if plan.is_of_interest),
         groups=profile_tables.groups_table(*profiled),
         functions=profile_tables.functions_table(*profiled),
         few_samples=profile_tables.few_samples_note(

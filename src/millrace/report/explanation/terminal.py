@@ -96,7 +96,7 @@ def _show_doubts(e: Explanation, console: Console) -> None:
 
 
 def _show_plans(e: Explanation, console: Console) -> None:
-    differing = [plan for plan in e.plans if not plan.same]
+    differing = [plan for plan in e.plans if plan.is_of_interest]
     if differing:
         _print_heading("Plans that are not the same", console)
     for plan in differing:

@@ -12,6 +12,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
 from millrace.model.observations import Observations
+from millrace.store.observations import in_neutral_terms
 from millrace.store.records import StoredRun
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import QueryRun
@@ -183,7 +184,7 @@ def with_plans(stored: StoredRun, keys: Sequence[str | None]) -> StoredRun:
     for attempt, key in zip(stored.attempts, keys, strict=True):
         row = {"select_type": "SIMPLE", "table": "sbtest1", "type": "ref", "key": key, "Extra": ""}
         plans = {"point-query": {"sql": "SELECT 1", "rows": [row] if key else [], "error": None}}
-        observations = Observations.model_validate({"plans": plans})
+        observations = in_neutral_terms(Observations.model_validate({"plans": plans}), "mysql")
         attempts.append(replace(attempt, observations=observations))
     return replace(stored, attempts=tuple(attempts))
 

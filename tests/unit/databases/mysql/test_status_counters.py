@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from millrace.databases.client import Session
 from millrace.databases.deltas import split_gauges
 from millrace.databases.monitoring import CounterDeltas
 from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.status_counters import (
     CounterReading,
+    MysqlStatusCounters,
     binary_log_in,
     compression_in,
     deltas_of,
@@ -19,7 +21,7 @@ from millrace.databases.mysql.status_counters import (
     require_values,
     status_in,
 )
-from millrace.errors import Unavailable
+from millrace.errors import DatabaseError, Unavailable
 from tests.unit.databases.mysql.observables import observable
 
 MYSQL = observable("mysql")
@@ -27,14 +29,14 @@ MARIADB = observable("mariadb")
 
 # Part of SHOW GLOBAL STATUS of MySQL 8.0.33.
 STATUS = [
-    {"variable_name": "Bytes_received", "value": "697"},
-    {"variable_name": "Caching_sha2_password_rsa_public_key", "value": "-----BEGIN PUBLIC KEY"},
-    {"variable_name": "Com_select", "value": "12"},
-    {"variable_name": "Innodb_buffer_pool_dump_status", "value": "Dumping of buffer pool"},
-    {"variable_name": "Innodb_buffer_pool_pages_dirty", "value": "36"},
-    {"variable_name": "Innodb_redo_log_enabled", "value": "ON"},
-    {"variable_name": "Last_query_cost", "value": "0.000000"},
-    {"variable_name": "Max_used_connections_time", "value": "2026-11-22 06:29:10"},
+    ("Bytes_received", "697"),
+    ("Caching_sha2_password_rsa_public_key", "-----BEGIN PUBLIC KEY"),
+    ("Com_select", "12"),
+    ("Innodb_buffer_pool_dump_status", "Dumping of buffer pool"),
+    ("Innodb_buffer_pool_pages_dirty", "36"),
+    ("Innodb_redo_log_enabled", "ON"),
+    ("Last_query_cost", "0.000000"),
+    ("Max_used_connections_time", "2026-11-22 06:29:10"),
 ]
 
 
@@ -112,7 +114,7 @@ def test_deltas_gauges_and_metrics_of_two_readings() -> None:
         {"Com_select": 350, "Com_insert": 5, "Threads_running": 9, "Questions": 361},
         {"log_writes": 19, "trx_rseg_history_len": 25, "buffer_flush_batch_pages": 12},
     )
-    assert deltas_of(before, after, MYSQL, {}) == CounterDeltas(
+    assert deltas_of(before, after, MYSQL) == CounterDeltas(
         deltas={"Com_select": 250, "Questions": 251},
         gauges={"Threads_running": 9},
         metrics={"log_writes": 12},
@@ -120,18 +122,85 @@ def test_deltas_gauges_and_metrics_of_two_readings() -> None:
     )
 
 
-def test_the_observers_own_statements_are_taken_off() -> None:
+def test_counters_leave_out_what_millraces_sessions_did() -> None:
+    # 180 answers of 70 bytes to clients, and 13 KB of answers to millrace.
     before = CounterReading(
-        {"Com_select": 100, "Com_show_status": 3, "Questions": 103, "Queries": 103}, {}
-    )
+        {"Com_select": 100, "Bytes_sent": 9000, "Handler_write": 50, "Questions": 103,
+         "Queries": 110, "Innodb_rows_read": 7},
+        {},
+        {8: {"Com_select": 3, "Bytes_sent": 500, "Handler_write": 50, "Questions": 3}},
+    )  # fmt: skip
     after = CounterReading(
-        {"Com_select": 111, "Com_show_status": 4, "Questions": 115, "Queries": 115}, {}
-    )
-    own = {"Com_select": 1, "Com_show_status": 1, "Com_show_processlist": 0}
-    assert deltas_of(before, after, MYSQL, own).deltas == {
-        "Com_select": 10,
-        "Questions": 10,
-        "Queries": 10,
+        {"Com_select": 285, "Bytes_sent": 34600, "Handler_write": 950, "Questions": 288,
+         "Queries": 295, "Innodb_rows_read": 187},
+        {},
+        {8: {"Com_select": 6, "Bytes_sent": 12500, "Handler_write": 800, "Questions": 6},
+         9: {"Com_select": 2, "Bytes_sent": 1000, "Handler_write": 150, "Questions": 2}},
+    )  # fmt: skip
+    assert deltas_of(before, after, MYSQL).deltas == {
+        "Com_select": 180,
+        "Bytes_sent": 180 * 70,
+        "Questions": 180,
+        "Queries": 180,
+        "Innodb_rows_read": 180,
+    }
+
+
+class CountingSession:
+    """A session of a server whose counters grow with each of its statements."""
+
+    def __init__(self, number: int, server: dict[str, int]) -> None:
+        self.id = number
+        self.is_open = True
+        self.own = {"Bytes_sent": 0, "Questions": 0}
+        self._server = server
+        self._selects = 0
+
+    def query(self, sql: str, *values: object) -> list[tuple[str, str]]:
+        is_statement_counts = "Com" in sql
+        self._selects += not is_statement_counts
+        self._count("Questions", 1)
+        if "global_status" in sql or "GLOBAL" in sql:
+            answer = dict(self._server)
+        else:
+            answer = {**self.own, "Com_select": self._selects}
+        if is_statement_counts:
+            answer = {name: n for name, n in answer.items() if name.startswith("Com_")}
+            self._server["Handler_write"] += 1  # of SHOW STATUS, which no session has a share of
+        self._server["Com_select"] += not is_statement_counts
+        self._count("Bytes_sent", 1000)  # once the answer was made
+        return [(name, str(count)) for name, count in answer.items()]
+
+    def rows(self, sql: str) -> list[dict[str, object]]:
+        raise DatabaseError("not there", kind="absent")
+
+    def columns(self, sql: str) -> tuple[str, ...]:
+        raise DatabaseError("not there", kind="absent")
+
+    def literal(self, text: str) -> str:
+        return repr(text)
+
+    def _count(self, name: str, more: int) -> None:
+        self.own[name] += more
+        self._server[name] += more
+
+
+def test_readings_cost_nothing_that_counters_show() -> None:
+    server = {"Bytes_sent": 0, "Questions": 0, "Handler_write": 0, "Com_select": 0}
+    one, other = (CountingSession(number, server) for number in (7, 8))
+    counters = MysqlStatusCounters(cast(Session, one), MYSQL, "d")
+    others = [cast(Session, other)]
+    before = counters.read(others)
+    for _ in range(5):  # a collector in its own session
+        other.query("SELECT * FROM performance_schema.global_status")
+    server["Bytes_sent"] += 70
+    server["Questions"] += 1
+    server["Com_select"] += 1
+    after = counters.read(others, at_end=True)
+    assert counters.between(before, after).deltas.deltas == {
+        "Bytes_sent": 70,
+        "Questions": 1,
+        "Com_select": 1,
     }
 
 
