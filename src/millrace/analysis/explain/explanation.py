@@ -15,8 +15,14 @@ from millrace.analysis.compare.equal_work import (
 from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
 from millrace.analysis.explain.blocking_stacks import compare_blocked
-from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
+from millrace.analysis.explain.causes.evidence import (
+    Evidence,
+    SideEvidence,
+    StatementKind,
+    kinds_of_statements,
+)
 from millrace.analysis.explain.causes.facts import Contrast, rank_facts
+from millrace.analysis.explain.causes.known import is_known
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes, with_facts
 from millrace.analysis.explain.decode_observations import observed_trials
@@ -34,12 +40,12 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
 )
-from millrace.analysis.explain.statements import compare_statements
+from millrace.analysis.explain.statements import OWN, compare_statements
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.analysis.explain.waits import compare_digests, compare_stages, compare_waits, coverage
 from millrace.analysis.variables import VariablesDiff
 from millrace.errors import UserError
-from millrace.levels import Level, level_text
+from millrace.levels import Level, level_text, split_role
 from millrace.model.roles import MEASURED
 from millrace.model.trials import Purpose
 from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
@@ -176,6 +182,7 @@ def _with_likely_causes(
     causes: tuple[LikelyCause, ...] = ()
     why_none = ""
     ratio = None
+    evidence = None
     if found.differences is not None:
         evidence = Evidence(
             a=a,
@@ -189,6 +196,8 @@ def _with_likely_causes(
             statements={
                 each.name: each.of_operation for each in found.statement_breakdown_differences
             },
+            statement_kinds=_statement_kinds(found),
+            varied=_varied(found),
         )
         ratio = evidence.latency_ratio
         causes = rank_causes(evidence)
@@ -201,9 +210,68 @@ def _with_likely_causes(
         found.efficiency,
         (found.a.breakdown, found.b.breakdown),
         found.instructions,
+        evidence,
     )
     every = with_facts(causes, rank_facts(contrast))
     return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
+
+
+def _statement_kinds(found: Explanation) -> Mapping[str, frozenset[StatementKind]]:
+    """Return what each statement may do, by the workload's text of it, else by EXPLAIN's."""
+    explained = {
+        plan.statement: side.sql
+        for plan in found.plans
+        for side in (plan.a, plan.b)
+        if side is not None
+    }
+    written = found.run.spec.workload.texts_of_statements
+    each = found.statement_breakdown_differences
+    return kinds_of_statements(
+        {
+            of.name: of.name if of.name in OWN else written.get(of.name, explained.get(of.name))
+            for of in each
+        },
+        {of.name: min(of.a_times, of.b_times) for of in each},
+    )
+
+
+def _varied(found: Explanation) -> Mapping[str, tuple[str | None, str | None]]:
+    """Return the options and factors in which the experiment makes A and B differ, with values.
+
+    None where it varies the server, what clients do, or the tables.
+    """
+    _, name = split_role(found.factor)
+    option = name.removeprefix("options.")
+    if name == "configuration":
+        of_a, of_b = (_requested(side.instance) for side in (found.a, found.b))
+        values = {name: (_value(found.a, of_a, name), _value(found.b, of_b, name))
+                  for name in {**of_a, **of_b}}  # fmt: skip
+        return {name: both for name, both in values.items() if both[0] != both[1]}
+    if option == name and not is_known(name):
+        return {}
+    a, b = (_text(side.level) for side in (found.a, found.b))
+    return {option: (a, b)}
+
+
+def _requested(instance: InstanceRecord | None) -> dict[str, str]:
+    """Return the requested options that a server got, by the variable that each of them sets."""
+    if instance is None:
+        return {}
+    return dict(
+        variables.requested(option, instance.effective)
+        for option in instance.options
+        if option.left_out is None
+    )
+
+
+def _value(side: SideExplanation, requested: Mapping[str, str], name: str) -> str | None:
+    """Return the effective value of a variable, else the requested one of an option without."""
+    effective = {} if side.instance is None else side.instance.effective
+    return effective.get(name, requested.get(name))
+
+
+def _text(level: Level) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _side_evidence(side: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:
