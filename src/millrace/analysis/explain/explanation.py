@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
-from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
     asks_the_same,
@@ -13,7 +12,12 @@ from millrace.analysis.compare.equal_work import (
     unequal_work,
 )
 from millrace.analysis.counts.stored_counts import compare_stored
-from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
+from millrace.analysis.explain.ablation import (
+    Ablation,
+    ablation,
+    is_ablation_of,
+    with_answers,
+)
 from millrace.analysis.explain.blocking_stacks import compare_blocked
 from millrace.analysis.explain.causes.evidence import (
     Evidence,
@@ -51,21 +55,20 @@ from millrace.model.trials import Purpose
 from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
 
 
-def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
-    """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
-    causes = tuple(
-        replace(each, certainty=Certainty.SHOWN) if found.shows(each.about) else each
-        for each in explanation.likely_causes
-    )
-    return replace(explanation, likely_causes=causes, ablation=found)
+def with_ablation(explanation: Explanation, *found: Ablation) -> Explanation:
+    """Add the results of ablations, the newest first: they replace what was only likely."""
+    difference = explanation.differences
+    difference_us = None if difference is None else difference.latency.mean
+    causes = with_answers(explanation.likely_causes, found, difference_us)
+    return replace(explanation, likely_causes=causes, ablation=found[0])
 
 
 def with_ablations(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
-    """Add the first result that ``tests`` have of the two treatments to the explanation, if any."""
+    """Add the results that ``tests``, the newest first, have of the two treatments, if any."""
     a, b = explanation.a.levels, explanation.b.levels
     answers = (ablation(stored) for stored in tests if is_ablation_of(stored, a, b))
-    found = next((each for each in answers if each is not None), None)
-    return explanation if found is None else with_ablation(explanation, found)
+    found = [each for each in answers if each is not None]
+    return with_ablation(explanation, *found) if found else explanation
 
 
 def explain(

@@ -145,16 +145,18 @@ def _fact(
     about: str,
     clause: str,
     evidence: Sequence[str] = (),
+    *,
     settings: Values | None = None,
     names: Names | None = None,
-    *,
     may_be_most: bool = True,
 ) -> LikelyCause:
     settings, names = settings or {}, names or {}
+    sentence = capitalised(clause, settings, names)
     return LikelyCause(
         kind=kind,
         about=about,
-        sentence=capitalised(clause, settings, names),
+        sentence=sentence,
+        clause=sentence,
         evidence=tuple(evidence),
         us=None,
         share=None,
@@ -194,8 +196,8 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
                 topic.name,
                 settings_text(a, b, dearer),
                 tuple(amounts(a, b, topic, contrast.noun)),
-                values_of(a, b, dearer),
-                names_of(a, b, dearer),
+                settings=values_of(a, b, dearer),
+                names=names_of(a, b, dearer),
                 may_be_most=_may_be_most(contrast, topic, costs),
             )
             yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)

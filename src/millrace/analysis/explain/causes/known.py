@@ -53,7 +53,7 @@ class Setting:
         return next((of for other, of in self.beside.items() if other in side), self.without)
 
     def _product(self, name: str | None, side: Mapping[str, str]) -> str | None:
-        if name not in self.multiplied:
+        if name is None or name not in self.multiplied:
             return None
         one, times = number_of(side[name]), self._times(name, side)
         return None if one is None else f"{one * times:.0f}"

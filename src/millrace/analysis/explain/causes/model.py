@@ -30,7 +30,8 @@ class LikelyCause:
     """Something that may have made the difference in time.
 
     ``about`` names it within its kind, the same in every run (``binary log``, ``other processes``).
-    ``sentence`` says it for people; ``evidence`` are the observations behind it, a clause each.
+    ``sentence`` says it for people, ``clause`` without what follows from it; ``evidence`` are the
+    observations behind it, a clause each.
     ``us`` is how much of the difference its evidence covers, in µs of an operation and with the
     difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
     options and factors that are suspected, with their values in A and B (None: not there), and
@@ -42,6 +43,7 @@ class LikelyCause:
     kind: Kind
     about: str
     sentence: str
+    clause: str = ""
     evidence: tuple[str, ...]
     us: float | None
     share: float | None

@@ -21,8 +21,8 @@ _WHOLE = 0.995  # of the difference: what would be written as all of it
 _MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
 _FINDERS = (
-    only_varied, environment, plans, options, work, compression, locks, storage, builds, cpu, client,
-    collations,
+    only_varied, environment, plans, options, work, compression, locks, storage, builds, cpu,
+    client, collations,
 )  # fmt: skip
 
 
@@ -82,6 +82,7 @@ def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
         kind=found.kind,
         about=found.about,
         sentence=_sentence(evidence, found, share),
+        clause=capitalised(found.clause, found.settings, found.names),
         evidence=found.evidence,
         us=evidence.sign * found.us,
         share=share,

@@ -325,7 +325,7 @@ def names_of(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> Nam
 
 
 def settings_text(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> str:
-    """Return text such as ``log_bin is OFF in A and ON in B: each ...``, settings by what they do."""
+    """Return text such as ``log_bin is OFF in A and ON in B: each ...``, by what settings do."""
     by_effect: dict[str, list[str]] = {}
     for each in chosen:
         by_effect.setdefault(each.does, []).append(_difference_text(each, a, b))
