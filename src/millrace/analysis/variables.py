@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
 
-from millrace.quantities import parse_size
+from millrace.quantities import exact_size, parse_size
 from millrace.store.records import OptionRecord
 
 _TRUE, _FALSE = frozenset({"on", "1", "true", "yes"}), frozenset({"off", "0", "false", "no"})
+_LONGEST_VALUE = 40
+_MOST_SWITCHES = 3
+_LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128M
 _PREFIXES_ON, _PREFIXES_OFF = ("enable_",), ("skip_", "disable_")
 
 
@@ -99,6 +102,11 @@ def asked_against_effective(
     return tuple(found)
 
 
+def requested(option: OptionRecord, effective: Mapping[str, str]) -> tuple[str, str]:
+    """Return the variable that an option sets, else its own name, and the value it asks for."""
+    return _variable(option, effective) or next(_readings(option))
+
+
 def _equal(a: str, b: str) -> bool:
     return a == b or ((number := number_of(a)) is not None and number == number_of(b))
 
@@ -139,6 +147,51 @@ def _same(variable: str, asked: str, effective: str) -> bool:
 
 def _members(text: str) -> set[str]:
     return {member.strip() for member in text.split(",") if member.strip()}
+
+
+def shown_values(a: str | None, b: str | None) -> tuple[str, str]:
+    """Return two different values of a variable as short texts that show the difference.
+
+    Of switches (``mrr=on,hash_join=off``) those that differ; of other long texts the end.
+    """
+    switches = [_switches(value) for value in (a, b)]
+    if all(switches):
+        one, other = switches
+        names = [name for name in one | other if one.get(name) != other.get(name)]
+        names.sort(key=lambda name: name not in one or name not in other)
+        return _some_switches(one, names), _some_switches(other, names)
+    found = _short(a), _short(b)
+    if a is None or b is None or found[0] != found[1]:
+        return found
+    pairs = enumerate(zip(a, b, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
+    return _short(f"…{a[same:]}"), _short(f"…{b[same:]}")
+
+
+def _switches(value: str | None) -> dict[str, str]:
+    """Return the switches of text such as ``mrr=on,mrr_cost_based=off`` by name."""
+    each = [text.strip().partition("=") for text in (value or "").split(",")]
+    return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
+
+
+def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
+    """Return text such as ``mrr=on, hash_join=off and 2 more``."""
+    named = [
+        f"{name}={switches[name]}" if name in switches else f"without {name}"
+        for name in names[:_MOST_SWITCHES]
+    ]
+    more = len(names) - len(named)
+    return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
+
+
+def _short(value: str | None) -> str:
+    if value is None:
+        return "not set"
+    if not value:
+        return "empty"
+    if value.isdigit() and int(value) >= _LEAST_SIZE:
+        return exact_size(int(value))
+    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
 
 
 def number_of(text: str) -> float | None:

@@ -28,6 +28,7 @@ _NAMED = frozenset(
         "storage",
         "client",
         "instructions",
+        "tables",
     )
 )
 
@@ -105,7 +106,7 @@ def first_causes(
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
     CPU time and builds alone name nothing, nor what could merely be a part of such a cause; what
-    costs the side that looks faster is no cause.
+    costs the side that looks faster is no cause, nor what can have made less than half.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
@@ -115,13 +116,20 @@ def first_causes(
             each
             for each in causes
             if each.kind in _NAMED and each.certainty != Certainty.FACT_AGAINST
+            if each.may_be_most
             if each.certainty != Certainty.POSSIBLE or each is causes[0]
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
         if first := next(named, None):
             sides = (explanation.a.levels, explanation.b.levels)
             a, b = (ids[frozenset(levels.items())] for levels in sides)
-            found[a, b] = FirstCause(first.about, first.settings, first.certainty)
+            found[a, b] = FirstCause(
+                first.about,
+                first.settings,
+                first.certainty,
+                names=first.names,
+                share=first.share if first.certainty == Certainty.SHOWN else None,
+            )
     return found
 
 

@@ -263,7 +263,10 @@ class Storage(Protocol):
         """Read the state at a mark, within a millisecond. Raise DatabaseError."""
 
     def state_afterwards(self, client: DatabaseClient, database: str) -> ServerStateFact:
-        """Return what can be read later: the log's capacity, tables' statistics. Never raise."""
+        """Return what can be read later: the log's capacity, tables' statistics and collations.
+
+        Never raise.
+        """
 
     def limits(self, settings: Mapping[str, str]) -> SteadyLimits:
         """Return the limits of a server with these effective settings."""

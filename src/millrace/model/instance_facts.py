@@ -60,6 +60,7 @@ class ServerStateFact(OpenDocument):
     """The work that the server had put off at both ends of the measured part.
 
     It comes with what the server knows of its redo log and its tables; see millrace.databases.
+    ``collations`` are those of each table's columns of text.
     """
 
     begin: Mapping[str, object] | None = None
@@ -67,6 +68,7 @@ class ServerStateFact(OpenDocument):
     since_begin_s: Number | None = None
     log_capacity_bytes: Number | None = None
     statistics: Mapping[str, TableStatistics] | None = None
+    collations: Mapping[str, Items[str]] | None = None
 
 
 class HostTimeFact(OpenDocument):

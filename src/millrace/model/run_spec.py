@@ -91,6 +91,14 @@ class WorkloadDefinition(OpenDocument):
         names = [name for each in primary for name in (*each.numerator, *each.denominator)]
         return measured_phases([(phase.name, phase.kind) for phase in self.phases], names)
 
+    @property
+    def texts_of_statements(self) -> Mapping[str, str]:
+        """The text of each statement that has one, by its name."""
+        written = (self.model_extra or {}).get("statements")
+        each = written.items() if isinstance(written, Mapping) else ()
+        texts = {name: of.get("sql") for name, of in each if isinstance(of, Mapping)}
+        return {name: text for name, text in texts.items() if isinstance(text, str)}
+
 
 class ConfigurationDefinition(OpenDocument):
     """A configuration's definition; its options are for millrace.servers alone."""

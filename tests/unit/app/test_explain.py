@@ -46,6 +46,7 @@ FACT = cause("option", "logs of statements", None, Certainty.FACT)
         ((PURGE, CPU), "purge"),
         ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
         ((cause("option", "TLS", None, Certainty.FACT_AGAINST), FACT), "logs of statements"),
+        ((replace(LOG, may_be_most=False), FACT), "logs of statements"),
         ((cause("environment", "other processes", -0.4), LOG), "other processes"),
     ],
 )

@@ -150,12 +150,16 @@ class AaTrials:
 class FirstCause:
     """The first likely cause of a comparison that its explanation names.
 
-    ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate.
+    ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate,
+    and ``names`` what these call those that one of them calls otherwise, or lacks (None). ``share``
+    is the measured share of the difference, of a cause that an experiment showed.
     """
 
     about: str
     settings: Mapping[str, tuple[str | None, str | None]]
     certainty: Certainty
+    names: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ and add up: loss = 1 - x(B), given back by an alignment = x(B aligned) - x(B), r
 in which A and B finished, of an alignment those of them in which it finished too.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.metrics import Metric, read_metrics, values_by_block
+from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import by_treatment
 from millrace.levels import Level
@@ -20,6 +22,8 @@ from millrace.store.records import StoredRun
 ALL = "all of these"
 """The alignment of all suspected settings at once."""
 
+_HALF = 0.5  # of the loss
+
 
 @dataclass(frozen=True)
 class Recovery:
@@ -28,6 +32,18 @@ class Recovery:
     name: str
     share: MeanEstimate
     remaining: MeanEstimate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an alignment shows: the ``share`` of the loss, how certain it is, and a clause.
+
+    ``certainty`` is None where the setting made less than half of the loss, if anything.
+    """
+
+    share: float
+    certainty: Certainty | None
+    clause: str
 
 
 @dataclass(frozen=True)
@@ -53,14 +69,59 @@ class Ablation:
         *others, last = self.recovered
         return last.remaining if not others or last.name == ALL else None
 
-    def shows(self, name: str) -> bool:
-        """Return whether this alignment alone recovered some of the loss for certain."""
-        return not self.unsteady and any(
-            each.name == name
-            and each.share.excludes_0
-            and (each.share.mean > 0) == (self.loss.mean > 0)
-            for each in self.recovered
+    def answer(self, name: str) -> Answer | None:
+        """Return what the alignment of this name shows; None where it has no certain loss."""
+        each = next((each for each in self.recovered if each.name == name), None)
+        if each is None or self.unsteady or not self.loss.excludes_0:
+            return None
+        low, high = each.share.low, each.share.high
+        if low is None or high is None:
+            return None
+        ends = (low / self.loss.mean, high / self.loss.mean)
+        if each.share.excludes_0 and min(ends) > 0:
+            certainty: Certainty | None = Certainty.SHOWN
+        else:
+            certainty = None if max(ends) < _HALF else Certainty.POSSIBLE
+        return Answer(each.share.mean / self.loss.mean, certainty, self._measured(each, ends))
+
+    def _measured(self, each: Recovery, ends: tuple[float, float]) -> str:
+        verb = "gives back" if self.loss.mean > 0 else "takes away"
+        unsure = "" if each.share.excludes_0 else ", not sure"
+        return (
+            f"measured: with it as in A, B {verb} {100 * each.share.mean / self.loss.mean:.3g} % "
+            f"of the difference in {self.metric.title} "
+            f"({100 * min(ends):.3g} to {100 * max(ends):.3g} %{unsure})"
         )
+
+
+def with_answers(
+    causes: Sequence[LikelyCause], found: Sequence[Ablation], difference_us: float | None
+) -> tuple[LikelyCause, ...]:
+    """Return the causes with what ablations, the newest first, measured in place of the guesses.
+
+    A cause that an ablation refuted is left out. Those that it showed come first, the largest
+    share before others; those that it left undecided come last.
+    """
+    shown: list[LikelyCause] = []
+    others: list[LikelyCause] = []
+    undecided: list[LikelyCause] = []
+    for cause in causes:
+        answers = (of.answer(cause.about) for of in found) if cause.kind == "option" else ()
+        answer = next(filter(None, answers), None)
+        if answer is None:
+            others.append(cause)
+        elif answer.certainty is not None:
+            measured = replace(
+                cause,
+                sentence=f"{cause.clause}; {answer.clause}",
+                us=None if difference_us is None else answer.share * difference_us,
+                share=answer.share,
+                certainty=answer.certainty,
+                may_be_most=True,
+            )
+            (shown if answer.certainty == Certainty.SHOWN else undecided).append(measured)
+    shown.sort(key=lambda cause: -(cause.share or 0.0))
+    return (*shown, *others, *undecided)
 
 
 def is_ablation_of(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
-from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.equal_work import (
     ComparabilityRules,
     asks_the_same,
@@ -13,10 +12,21 @@ from millrace.analysis.compare.equal_work import (
     unequal_work,
 )
 from millrace.analysis.counts.stored_counts import compare_stored
-from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of
+from millrace.analysis.explain.ablation import (
+    Ablation,
+    ablation,
+    is_ablation_of,
+    with_answers,
+)
 from millrace.analysis.explain.blocking_stacks import compare_blocked
-from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
+from millrace.analysis.explain.causes.evidence import (
+    Evidence,
+    SideEvidence,
+    StatementKind,
+    kinds_of_statements,
+)
 from millrace.analysis.explain.causes.facts import Contrast, rank_facts
+from millrace.analysis.explain.causes.known import is_known
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes, with_facts
 from millrace.analysis.explain.decode_observations import observed_trials
@@ -34,32 +44,31 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
 )
-from millrace.analysis.explain.statements import compare_statements
+from millrace.analysis.explain.statements import OWN, compare_statements
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from millrace.analysis.explain.waits import compare_digests, compare_stages, compare_waits, coverage
 from millrace.analysis.variables import VariablesDiff
 from millrace.errors import UserError
-from millrace.levels import Level, level_text
+from millrace.levels import Level, level_text, split_role
 from millrace.model.roles import MEASURED
 from millrace.model.trials import Purpose
 from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
 
 
-def with_ablation(explanation: Explanation, found: Ablation) -> Explanation:
-    """Add the result of an ablation to the explanation; likely causes that it showed are marked."""
-    causes = tuple(
-        replace(each, certainty=Certainty.SHOWN) if found.shows(each.about) else each
-        for each in explanation.likely_causes
-    )
-    return replace(explanation, likely_causes=causes, ablation=found)
+def with_ablation(explanation: Explanation, *found: Ablation) -> Explanation:
+    """Add the results of ablations, the newest first: they replace what was only likely."""
+    difference = explanation.differences
+    difference_us = None if difference is None else difference.latency.mean
+    causes = with_answers(explanation.likely_causes, found, difference_us)
+    return replace(explanation, likely_causes=causes, ablation=found[0])
 
 
 def with_ablations(explanation: Explanation, tests: Sequence[StoredRun]) -> Explanation:
-    """Add the first result that ``tests`` have of the two treatments to the explanation, if any."""
+    """Add the results that ``tests``, the newest first, have of the two treatments, if any."""
     a, b = explanation.a.levels, explanation.b.levels
     answers = (ablation(stored) for stored in tests if is_ablation_of(stored, a, b))
-    found = next((each for each in answers if each is not None), None)
-    return explanation if found is None else with_ablation(explanation, found)
+    found = [each for each in answers if each is not None]
+    return with_ablation(explanation, *found) if found else explanation
 
 
 def explain(
@@ -176,6 +185,7 @@ def _with_likely_causes(
     causes: tuple[LikelyCause, ...] = ()
     why_none = ""
     ratio = None
+    evidence = None
     if found.differences is not None:
         evidence = Evidence(
             a=a,
@@ -189,6 +199,8 @@ def _with_likely_causes(
             statements={
                 each.name: each.of_operation for each in found.statement_breakdown_differences
             },
+            statement_kinds=_statement_kinds(found),
+            varied=_varied(found),
         )
         ratio = evidence.latency_ratio
         causes = rank_causes(evidence)
@@ -201,9 +213,68 @@ def _with_likely_causes(
         found.efficiency,
         (found.a.breakdown, found.b.breakdown),
         found.instructions,
+        evidence,
     )
     every = with_facts(causes, rank_facts(contrast))
     return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
+
+
+def _statement_kinds(found: Explanation) -> Mapping[str, frozenset[StatementKind]]:
+    """Return what each statement may do, by the workload's text of it, else by EXPLAIN's."""
+    explained = {
+        plan.statement: side.sql
+        for plan in found.plans
+        for side in (plan.a, plan.b)
+        if side is not None
+    }
+    written = found.run.spec.workload.texts_of_statements
+    each = found.statement_breakdown_differences
+    return kinds_of_statements(
+        {
+            of.name: of.name if of.name in OWN else written.get(of.name, explained.get(of.name))
+            for of in each
+        },
+        {of.name: min(of.a_times, of.b_times) for of in each},
+    )
+
+
+def _varied(found: Explanation) -> Mapping[str, tuple[str | None, str | None]]:
+    """Return the options and factors in which the experiment makes A and B differ, with values.
+
+    None where it varies the server, what clients do, or the tables.
+    """
+    _, name = split_role(found.factor)
+    option = name.removeprefix("options.")
+    if name == "configuration":
+        of_a, of_b = (_requested(side.instance) for side in (found.a, found.b))
+        values = {name: (_value(found.a, of_a, name), _value(found.b, of_b, name))
+                  for name in {**of_a, **of_b}}  # fmt: skip
+        return {name: both for name, both in values.items() if both[0] != both[1]}
+    if option == name and not is_known(name):
+        return {}
+    a, b = (_text(side.level) for side in (found.a, found.b))
+    return {option: (a, b)}
+
+
+def _requested(instance: InstanceRecord | None) -> dict[str, str]:
+    """Return the requested options that a server got, by the variable that each of them sets."""
+    if instance is None:
+        return {}
+    return dict(
+        variables.requested(option, instance.effective)
+        for option in instance.options
+        if option.left_out is None
+    )
+
+
+def _value(side: SideExplanation, requested: Mapping[str, str], name: str) -> str | None:
+    """Return the effective value of a variable, else the requested one of an option without."""
+    effective = {} if side.instance is None else side.instance.effective
+    return effective.get(name, requested.get(name))
+
+
+def _text(level: Level) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def _side_evidence(side: SideExplanation, treatment: TreatmentRecord) -> SideEvidence:

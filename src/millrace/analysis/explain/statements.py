@@ -26,7 +26,8 @@ _AROUND = re.compile(r"\s*([-+*/%(),.=<>!|&^;?])\s*")
 _SIGN = re.compile(r"(?<=[(,=<>\x20?])-(?=\?)")
 _LIST = re.compile(r"\((?:\?|\.\.\.)(?:,(?:\?|\.\.\.))*\)")
 _ROWS = re.compile(r"\(\?\)(?:,\(\?\))+")
-_OWN = ("BEGIN", "COMMIT", "ROLLBACK")  # the load generator's, which no workload defines
+OWN = ("BEGIN", "COMMIT", "ROLLBACK")
+"""The statements of the load generator, which no workload defines."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def _served_us(
 
 def _text(plans: Mapping[str, QueryPlan], name: str) -> str | None:
     known = plans[name].sql if name in plans else None
-    return known or (name if name in _OWN else None)
+    return known or (name if name in OWN else None)
 
 
 def _latencies_us(trial: ObservedTrial) -> dict[str, float]:

@@ -17,8 +17,9 @@ jump at a restart, and 5.5 stays behind. Purge that matters writes the log and m
 import contextlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
 from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
@@ -29,6 +30,9 @@ from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
 from millrace.model.steady_limits import SteadyLimits
 from millrace.workloads.tables import Volume
+
+_Row = tuple[Any, ...]
+_Found = TypeVar("_Found")
 
 # The adaptive hash index has a page after reads of a sixteenth of its rows.
 _READS_OF_A_PAGE = 14
@@ -90,6 +94,11 @@ _STATISTICS_SQL = (
     "FROM mysql.innodb_table_stats WHERE database_name = %s"
 )
 _COUNTERS = "variable_name LIKE 'Innodb_buffer_pool_%'"
+# A collation of a column of text, for each table.
+_COLLATIONS_SQL = (
+    "SELECT DISTINCT table_name, collation_name FROM information_schema.columns "
+    "WHERE table_schema = %s AND collation_name IS NOT NULL ORDER BY 1, 2"
+)
 
 
 @dataclass(frozen=True)
@@ -162,6 +171,7 @@ class InnodbStorage:
         found = {
             "log_capacity_bytes": _log_capacity_bytes(client),
             "statistics": _statistics(client, database),
+            "collations": _collations(client, database),
         }
         known = {name: value for name, value in found.items() if value is not None}
         return ServerStateFact.model_validate(known)
@@ -292,15 +302,37 @@ def _log_capacity_bytes(client: DatabaseClient) -> int | None:
 
 
 def _statistics(client: DatabaseClient, database: str) -> dict[str, TableStatistics] | None:
+    return _read(
+        client,
+        _STATISTICS_SQL,
+        database,
+        lambda rows: {
+            str(table): TableStatistics(age_s=_age_s(age_s), rows=count_of(n_rows))
+            for table, age_s, n_rows in rows
+        },
+    )
+
+
+def _collations(client: DatabaseClient, database: str) -> dict[str, list[str]] | None:
+    def by_table(rows: Sequence[_Row]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for table, collation in rows:
+            found.setdefault(str(table), []).append(str(collation))
+        return found
+
+    return _read(client, _COLLATIONS_SQL, database, by_table)
+
+
+def _read(
+    client: DatabaseClient, sql: str, database: str, parse: Callable[[Sequence[_Row]], _Found]
+) -> _Found | None:
+    """Return what a query about a database says; None where it fails or is not understood."""
     try:
         with (
             oddities_as_errors(),
             contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
         ):
-            return {
-                str(table): TableStatistics(age_s=_age_s(age_s), rows=count_of(rows))
-                for table, age_s, rows in session.query(_STATISTICS_SQL, database)
-            }
+            return parse(session.query(sql, database))
     except MillraceError:
         return None
 

@@ -22,6 +22,7 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "client": "measure both by the socket file and with one client",
     "compression": "measure B without compression",
     "instructions": "`millrace run FILE --profile-blocks 3` shows whether they take the time",
+    "tables": "measure both with tables that name the same collation (COLLATE)",
 }
 _OF_REPLICA = "vary it for the replica alone (replica.options.NAME in the experiment)"
 _QUEUE = "queue for CPUs"  # a profile of functions does not confirm it
@@ -64,9 +65,19 @@ def cause_texts(explanation: Explanation) -> tuple[CauseText, ...]:
     )
 
 
+def _is_of_a_alone(cause: LikelyCause) -> bool:
+    """Return whether B does not have any of the settings, so that it cannot get A's values."""
+    own = [cause.names.get(name, (name, name))[1] for name in cause.settings]
+    return bool(own) and not any(own)
+
+
 def ablating(explanation: Explanation) -> str:
     """Return the command that measures what the suspected settings cost; empty without any."""
-    suspected = (each for each in explanation.likely_causes if each.kind == "option")
+    suspected = (
+        each
+        for each in explanation.likely_causes
+        if each.kind == "option" and not _is_of_a_alone(each)
+    )
     if _is_of_replica(explanation) or all(_is_compared(cause, explanation) for cause in suspected):
         return ""
     return f"{command(explanation)} --ablate"
@@ -83,6 +94,8 @@ def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]
         return ()
     if _is_compared(cause, explanation):
         return ("to confirm it: more blocks, since it is what the two differ in",)
+    if cause.kind == "option" and _is_of_a_alone(cause):
+        return ("to confirm it: measure A with it off, since B does not have it",)
     if cause.kind == "option" and _is_of_replica(explanation):
         return (f"to confirm it: {_OF_REPLICA}",)
     return (f"to confirm it: {confirmed_by(cause)}",)

@@ -75,7 +75,9 @@ class LikelyCausePart(Part):
     `us` is how much of the difference its evidence covers, `share` that as a fraction of it. Both
     are null for a fact (`is_fact`), which differs whatever the times do; it `is_against` how the
     two look where it costs the faster side. Without `is_likely` it only could act on a part that
-    moved. `settings` are suspected, with their values in A and B.
+    moved; where it not `may_be_most`, it can have made less than half of the difference.
+    `settings` are suspected, with their values in A and B, and `names` what A and B call those that
+    one of them calls otherwise, or does not have (null).
     """
 
     kind: Kind
@@ -85,9 +87,11 @@ class LikelyCausePart(Part):
     us: float | None
     share: float | None
     settings: dict[str, tuple[str | None, str | None]]
+    names: dict[str, tuple[str | None, str | None]]
     shown: Annotated[bool, From(lambda cause: cause.certainty == Certainty.SHOWN)]
     is_likely: Annotated[bool, From(lambda cause: cause.certainty in _LIKELY)]
     is_fact: Annotated[bool, From(lambda cause: cause.us is None)]
+    may_be_most: bool
     is_against: Annotated[bool, From(lambda cause: cause.certainty == Certainty.FACT_AGAINST)]
     confirmed_by: Annotated[str, From(confirmed_by)]
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, FirstCause, RunAnalysis
+from millrace.analysis.variables import shown_values
 from millrace.levels import level_text
 from millrace.report.common.wording import listed
 
 _MOST_SETTINGS = 2
 _MOST_CAUSES = 3
-_LONGEST = 30  # characters of a value
+_WHOLE = 0.995  # of the difference
 
 
 def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -22,13 +23,20 @@ def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     if found is None:
         return ""
     values = _settings(found, comparison, analysis)
-    return f"{_certainty(found)}: {found.about}{f' ({values})' if values else ''}"
+    return f"{_named(found)}{f' ({values})' if values else ''}"
 
 
 def cause_name(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``likely cause: binary log``."""
     found = _cause(comparison, analysis)
-    return "" if found is None else f"{_certainty(found)}: {found.about}"
+    return "" if found is None else _named(found)
+
+
+def _named(found: FirstCause) -> str:
+    """Return text such as ``cause shown by an experiment: binary log, 65 % of the difference``."""
+    share = found.share
+    of_it = "" if share is None or share >= _WHOLE else f", {share * 100:.0f} % of the difference"
+    return f"{_certainty(found)}: {found.about}{of_it}"
 
 
 def causes_counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
@@ -64,14 +72,20 @@ def _settings(found: FirstCause, comparison: Comparison, analysis: RunAnalysis) 
     factor = analysis.factor.removeprefix("options.")
     base = level_text(analysis.factor, comparison.base)
     texts = [
-        f"{name} is {_value(b)}, in {base} {_value(a)}"
+        _difference(name, shown_values(a, b), found.names.get(name, (name, name)), base)
         for name, (a, b) in found.settings.items()
         if name != factor
     ]
     return "; ".join(texts[:_MOST_SETTINGS])
 
 
-def _value(value: str | None) -> str:
-    if not value:
-        return "not set"
-    return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
+def _difference(
+    name: str, values: tuple[str, str], names: tuple[str | None, str | None], base: str
+) -> str:
+    (a, b), (of_base, of_candidate) = values, names
+    if of_candidate is None:
+        return f"{base} has {name} {a}, the other has none"
+    if of_base is None:
+        return f"{of_candidate} is {b}, {base} has none"
+    own = f"{of_base} " if of_base != of_candidate else ""
+    return f"{of_candidate} is {b}, in {base} {own}{a}"

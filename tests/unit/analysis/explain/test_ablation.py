@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import (
     ALL,
     Ablation,
     Recovery,
     ablation,
+    with_answers,
 )
+from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.model.measurements import Direction
 from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.ablation import sentences
@@ -192,16 +195,83 @@ def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -
             return MeanEstimate(mean, None, None, 1, 0.95, None)
         return MeanEstimate(mean, mean - half, mean + half, 5, 0.95, 0.01)
 
-    def shows(loss: float, given: MeanEstimate) -> bool:
-        parts = (Recovery("binary log", given, share(0.0)),)
-        return Ablation(RATE, share(loss), parts).shows("binary log")
+    def certainty(loss: float, given: MeanEstimate) -> Certainty | None:
+        found = Ablation(RATE, share(loss), (Recovery("binary log", given, share(0.0)),))
+        answer = found.answer("binary log")
+        assert answer is not None
+        return answer.certainty
 
-    assert shows(0.14, share(0.09))
-    assert not shows(0.14, share(0.01))
-    assert not shows(0.14, share(-0.09))
-    assert not shows(0.14, share(0.09, None))
-    assert shows(-0.14, share(-0.09))
-    assert not Ablation(RATE, share(0.1), ()).shows("binary log")
+    assert certainty(0.14, share(0.09)) == Certainty.SHOWN
+    assert certainty(-0.14, share(-0.09)) == Certainty.SHOWN
+    # Refuted: it can have made less than half, or makes it worse.
+    assert certainty(0.14, share(0.01)) is None
+    assert certainty(0.14, share(-0.007)) is None
+    assert certainty(0.14, share(-0.09)) is None
+    # Of a wide interval nothing follows.
+    assert certainty(0.14, share(0.05, 0.1)) == Certainty.POSSIBLE
+    one_block = Ablation(RATE, share(0.14), (Recovery("binary log", share(0.09, None), share(0)),))
+    assert one_block.answer("binary log") is None
+    no_loss = Ablation(RATE, share(0.01), (Recovery("binary log", share(0.09), share(0)),))
+    assert no_loss.answer("binary log") is None
+    assert Ablation(RATE, share(0.1), ()).answer("binary log") is None
+
+
+def test_what_an_ablation_measured_replaces_what_was_likely() -> None:
+    """Of a loss of 60.3 points 26.1 are the hash index, and the binary log is none of them."""
+
+    def estimate(mean: float) -> MeanEstimate:
+        return MeanEstimate(mean, mean - 0.02, mean + 0.02, 5, 0.95, 0.01)
+
+    def cause(about: str, kind: Kind = "option", us: float | None = 79.0) -> LikelyCause:
+        return LikelyCause(
+            kind=kind,
+            about=about,
+            sentence=f"{about} is ON (at most 79.2 µs a transaction, 5 % of the difference)",
+            clause=f"{about} is ON",
+            evidence=(),
+            us=us,
+            share=None if us is None else 0.05,
+            certainty=Certainty.FACT if us is None else Certainty.LIKELY,
+        )
+
+    parts = {"binary log": -0.007, "adaptive hash index": 0.261, "writers": 0.3}
+    found = Ablation(
+        RATE,
+        estimate(0.603),
+        tuple(Recovery(name, estimate(share), estimate(0.3)) for name, share in parts.items()),
+    )
+    causes = (
+        cause("binary log"), cause("CPU time", "cpu"), cause("adaptive hash index"),
+        cause("binary log", us=None), cause("writers"), cause("purge"),
+    )  # fmt: skip
+    after = with_answers(causes, [found], 1000.0)
+    assert [each.about for each in after] == ["writers", "adaptive hash index", "CPU time", "purge"]
+    _, index, *others = after
+    assert (index.certainty, index.may_be_most) == (Certainty.SHOWN, True)
+    assert index.share == pytest.approx(0.261 / 0.603)
+    assert index.us == pytest.approx(1000 * 0.261 / 0.603)
+    assert index.sentence == (
+        "adaptive hash index is ON; measured: with it as in A, B gives back 43.3 % of the "
+        "difference in transactions per second (40 to 46.6 %)"
+    )
+    assert others == [causes[1], causes[5]]
+    assert with_answers(causes, [], 1000.0) == causes
+    # The newest ablation that measured a setting counts.
+    older = Ablation(RATE, estimate(0.6), (Recovery("purge", estimate(0.5), estimate(0.1)),))
+    assert with_answers(causes, [found, older], 1000.0)[0].about == "purge"
+
+
+def test_an_ablation_that_was_not_steady_replaces_nothing() -> None:
+    blocks = [{**WHOLE, "one": 80.0}] * 4
+    found = ablation(driven(blocks, falling=("b",)))
+    assert found is not None
+    cause = LikelyCause(
+        kind="option", about="binary log", sentence="", evidence=(), us=1.0, share=0.5
+    )
+    assert with_answers((cause,), [found], 10.0) == (cause,)
+    steady = ablation(driven(blocks, falling=()))
+    assert steady is not None
+    assert with_answers((cause,), [steady], 10.0) == ()
 
 
 def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
@@ -240,6 +310,6 @@ def test_what_was_not_steady_does_not_count() -> None:
         none = ablation(driven(blocks, falling=falling))
         assert none is not None
         assert len(none.recovered) == 3
-        assert not none.shows("binary log")
+        assert none.answer("binary log") is None
         (answer, *_) = sentences(none, base="5.6", candidate="9.7")
         assert answer.startswith("no answer in rate: not steady: 4 of 4 trials of ")

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,45 @@ def test_long_and_missing_values_are_short() -> None:
     text = cause_text(
         (found := with_cause(replace(LOG, settings=settings))).comparisons()[0], found
     )
-    assert text.endswith(f"(optimizer_switch is {'x' * 29}…, in mysql-5.6.24 not set)")
+    assert text.endswith(f"(optimizer_switch is {'x' * 39}…, in mysql-5.6.24 not set)")
+
+
+def text_of(**changed: Any) -> str:
+    found = with_cause(replace(LOG, **changed))
+    return cause_text(found.comparisons()[0], found)
+
+
+def test_switches_are_told_by_those_that_differ() -> None:
+    same = ",".join(f"switch_{n}=on" for n in range(20))
+    switches = (f"{same},mrr=on", f"mrr=off,{same}")
+    text = text_of(settings={"optimizer_switch": switches})
+    assert text.endswith("(optimizer_switch is mrr=off, in mysql-5.6.24 mrr=on)")
+
+
+def test_settings_have_the_names_of_each_server() -> None:
+    isolation = {"transaction_isolation": ("READ-COMMITTED", "REPEATABLE-READ")}
+    own: dict[str, tuple[str | None, str | None]] = {}
+    own["transaction_isolation"] = ("tx_isolation", "transaction_isolation")
+    assert text_of(settings=isolation, names=own).endswith(
+        "(transaction_isolation is REPEATABLE-READ, in mysql-5.6.24 tx_isolation READ-COMMITTED)"
+    )
+    engine = {"internal_tmp_mem_storage_engine": ("MEMORY", "TempTable")}
+    own = {"internal_tmp_mem_storage_engine": (None, "internal_tmp_mem_storage_engine")}
+    assert text_of(settings=engine, names=own).endswith(
+        "(internal_tmp_mem_storage_engine is TempTable, mysql-5.6.24 has none)"
+    )
+    cache = {"query_cache_type": ("ON", "OFF")}
+    own = {"query_cache_type": ("query_cache_type", None)}
+    assert text_of(settings=cache, names=own).endswith(
+        "(mysql-5.6.24 has query_cache_type ON, the other has none)"
+    )
+
+
+def test_a_measured_share_is_told() -> None:
+    shown = text_of(certainty=Certainty.SHOWN, share=0.43)
+    assert shown.startswith("cause shown by an experiment: binary log, 43 % of the difference (")
+    whole = text_of(certainty=Certainty.SHOWN, share=1.0)
+    assert whole.startswith("cause shown by an experiment: binary log (")
 
 
 def test_causes_of_many_comparisons_are_counted() -> None:

@@ -5,9 +5,11 @@ other. A part that shrank on the worse side explains nothing of the loss.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 from millrace.analysis.explain.breakdown_model import (
     PARTS,
@@ -16,7 +18,7 @@ from millrace.analysis.explain.breakdown_model import (
     TrialBreakdown,
 )
 from millrace.analysis.explain.causes.model import share_text, us_text
-from millrace.analysis.explain.observations import Observed, ObservedTrial
+from millrace.analysis.explain.observations import Observed, ObservedTrial, figure_of
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference
 from millrace.analysis.explain.time_breakdown import trial_breakdown
@@ -25,15 +27,21 @@ from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.store.records import InstanceRecord
 
+StatementKind = Literal["commits", "writes", "reads"]
+
 Text = Callable[[float], str]
 Ask = Callable[[Observed], float | None]
 
 CPU: tuple[PartKey, ...] = ("cpu_user", "cpu_system")
 _CLOCKED: tuple[PartKey, ...] = (*CPU, "runnable")
 
+PAGE_FAULTS = "page_faults"
+"""The name of the process's page faults among the server's counters."""
+
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
 _APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
 _MOST_PARTS = 3  # in a sentence
+_EACH = 0.99  # COMMITs in an operation, for each transaction to end by one
 
 # Parts as they stand in sentences, where that is not as in tables.
 _IN_SENTENCES: Mapping[PartKey, str] = {
@@ -55,7 +63,10 @@ class SideEvidence:
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
-        """Return effective variables, other requested options, and levels of factors, by name."""
+        """Return effective variables, other requested options, and levels of factors, by name.
+
+        The capacity of the redo log is there as the server's state has it.
+        """
         found: dict[str, str] = {}
         for name, level in self.levels.items():
             if not name.startswith("options."):
@@ -66,7 +77,16 @@ class SideEvidence:
                     name = option.name.replace("-", "_").lower().removeprefix("loose_")
                     found[name] = "ON" if option.value is None else option.value
             found |= self.instance.effective
+            state = self.instance.facts.state
+            if state is not None and state.log_capacity_bytes is not None:
+                found["log_capacity_bytes"] = f"{state.log_capacity_bytes:.0f}"
         return found
+
+    @property
+    def collations(self) -> Mapping[str, tuple[str, ...]] | None:
+        """Return the collations of each table's columns of text; None where nobody looked."""
+        state = None if self.instance is None else self.instance.facts.state
+        return None if state is None else state.collations
 
     @property
     def clients(self) -> int:
@@ -91,7 +111,9 @@ class SideEvidence:
             grown = observed.grown
             if grown is None:
                 return None
-            return observed.per_operation(math.fsum(grown.get(name, 0.0) for name in names))
+            faults = figure_of(observed.process, "minor_faults") or 0.0
+            counted = {**grown, PAGE_FAULTS: faults}
+            return observed.per_operation(math.fsum(counted.get(name, 0.0) for name in names))
 
         return self.mean(ask)
 
@@ -127,7 +149,9 @@ class Evidence:
     """A and B, their breakdowns' ``differences``, and the other comparisons.
 
     ``statements`` are the differences of the statements whose time is known, in µs of an operation
-    by name. ``unequal`` says in which way the two did not do the same work. ``margin`` is the
+    by name, and ``statement_kinds`` what each of them may do. ``varied`` are the options and
+    factors in which the experiment makes A and B differ, with their values; none where it varies
+    servers. ``unequal`` says in which way the two did not do the same work. ``margin`` is the
     smallest relative difference that matters.
     """
 
@@ -140,6 +164,8 @@ class Evidence:
     unequal: str
     margin: float
     statements: Mapping[str, MeanEstimate] = field(default_factory=dict)
+    statement_kinds: Mapping[str, frozenset[StatementKind]] = field(default_factory=dict)
+    varied: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
 
     # The two sides as a loss. Only this section knows which of them is A.
 
@@ -201,6 +227,22 @@ class Evidence:
         if not self.statements.keys() >= set(names):
             return None
         return self.sign * math.fsum(self.statements[name].mean for name in names)
+
+    def growth_in(self, kind: StatementKind) -> tuple[float, float]:
+        """Return the growth of the statements of a kind in µs of an operation, and its upper end.
+
+        Both are infinite where statements are not broken down. Waits for row locks count too, since
+        the statement that waits is not the one that holds them for longer.
+        """
+        if not self.statements:
+            return math.inf, math.inf
+        names = [name for name in self.statements if kind in self.statement_kinds.get(name, ())]
+        found = [self.statements[name] for name in names]
+        waits_s = self.neutral_counters("row_lock_s")
+        waits_us = 0.0 if waits_s is None else max(1e6 * (waits_s[1] - waits_s[0]), 0.0)
+        us = self.sign * math.fsum(each.mean for each in found)
+        most_us = math.fsum(max(self._at_most(each), 0.0) for each in found)
+        return us + waits_us, most_us + waits_us
 
     def _at_most(self, difference: MeanEstimate) -> float:
         """Return the end of an interval that is worst for the worse side."""
@@ -365,6 +407,35 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
     difference = mean_estimate([worse[block] - better[block] for block in blocks])
     apart = len(blocks) >= _APART and min(worse.values()) > max(better.values())
     return difference.mean >= by and (apart or difference.excludes_0)
+
+
+_FIRST_WORD = re.compile(r"\W*(\w+)")
+_READS: frozenset[StatementKind] = frozenset({"reads"})
+_WRITES: frozenset[StatementKind] = frozenset({"writes"})
+_COMMITS: frozenset[StatementKind] = frozenset({"commits"})
+_BY_WORD: Mapping[str, frozenset[StatementKind]] = {
+    **dict.fromkeys(("SELECT", "SHOW", "VALUES", "TABLE"), _READS),
+    **dict.fromkeys(("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"), _WRITES),
+    **dict.fromkeys(("BEGIN", "START", "SET", "ROLLBACK"), frozenset[StatementKind]()),
+    "COMMIT": _COMMITS,
+}
+
+
+def kinds_of_statements(
+    texts: Mapping[str, str | None], times: Mapping[str, float]
+) -> Mapping[str, frozenset[StatementKind]]:
+    """Return what each statement may do, by its text; any of it where that is not known.
+
+    A write commits too where fewer than one COMMIT is sent in an operation (``times``), because it
+    may be outside a transaction.
+    """
+    in_transactions = times.get("COMMIT", 0.0) > _EACH
+    found = {}
+    for name, text in texts.items():
+        word = _FIRST_WORD.match(text or "")
+        kinds = _BY_WORD.get(word[1].upper() if word else "", _READS | _WRITES | _COMMITS)
+        found[name] = kinds | _COMMITS if kinds == _WRITES and not in_transactions else kinds
+    return found
 
 
 def _cpu_us(observed: Observed) -> float | None:

@@ -15,21 +15,28 @@ from functools import cached_property
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.breakdown_model import PartKey, TimeBreakdown
-from millrace.analysis.explain.causes.evidence import CPU, SideEvidence
+from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
 from millrace.analysis.explain.causes.known import Setting, Topic, known
 from millrace.analysis.explain.causes.model import (
     Kind,
     LikelyCause,
+    capitalised,
     count_text,
     listed,
     us_text,
 )
 from millrace.analysis.explain.causes.settings import (
+    Names,
+    Values,
     amounts,
-    counters_grew,
-    may_matter,
+    can_act,
+    collations_text,
+    grew,
+    most_of,
+    names_of,
+    settings_text,
+    unlike_collations,
     values_of,
-    values_text,
 )
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.plans import PlanComparison
@@ -38,6 +45,8 @@ MOST_FACTS = 6
 
 _PLAN, _SWITCH, _SIZE, _COUNTER, _CPU_TIME = 2.6, 2.0, 1.0, 1.3, 1.0  # weights
 _INSTRUCTIONS = 1.6  # more specific than CPU time: functions are known
+_TABLES = 0.4  # weight
+_HALF = 0.5  # of what the two look apart
 _LEAST = 0.1  # score
 _AGAINST = 0.25  # times the score, of what costs the side that looks faster
 _MORE = 1.1  # times as many of a counter
@@ -60,8 +69,8 @@ _COUNTED: Mapping[str, tuple[Kind, tuple[PartKey, ...]]] = {
 class Contrast:
     """Two treatments, and what was compared besides their times.
 
-    The breakdowns are of A and of B, None where too little was observed; ``instructions`` are None
-    where neither was counted.
+    The breakdowns are of A and of B, None where too little was observed, as is ``evidence`` of the
+    times; ``instructions`` are None where neither was counted.
     """
 
     a: SideEvidence
@@ -71,6 +80,7 @@ class Contrast:
     efficiency: Sequence[EfficiencyRow]
     breakdowns: tuple[TimeBreakdown | None, TimeBreakdown | None]
     instructions: CountComparison | None = None
+    evidence: Evidence | None = None
 
     @cached_property
     def looks_slower(self) -> str:
@@ -135,19 +145,25 @@ def _fact(
     about: str,
     clause: str,
     evidence: Sequence[str] = (),
-    settings: Mapping[str, tuple[str | None, str | None]] | None = None,
+    *,
+    settings: Values | None = None,
+    names: Names | None = None,
+    may_be_most: bool = True,
 ) -> LikelyCause:
-    if clause.split(maxsplit=1)[0] not in (settings or {}):  # names of options stay as they are
-        clause = clause[0].upper() + clause[1:]
+    settings, names = settings or {}, names or {}
+    sentence = capitalised(clause, settings, names)
     return LikelyCause(
         kind=kind,
         about=about,
-        sentence=clause,
+        sentence=sentence,
+        clause=sentence,
         evidence=tuple(evidence),
         us=None,
         share=None,
-        settings=settings or {},
+        settings=settings,
+        names=names,
         certainty=Certainty.FACT,
+        may_be_most=may_be_most,
     )
 
 
@@ -166,18 +182,55 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
     """Yield settings that are known to cost one side more, whichever it is."""
     a, b = contrast.a, contrast.b
     for topic in known().topic:
-        if not may_matter((a, b), contrast.plans, topic, ()):
+        if not can_act((a, b), contrast.plans, topic, ()):
             continue
         for costs in ("A", "B"):
             better, worse = contrast.sides(costs)
             dearer = [each for each in topic.settings if _is_dearer(each, better, worse)]
-            if not dearer or not counters_grew(better, worse, topic):
+            if not dearer or not grew(better, worse, topic):
                 continue
-            values = values_of(a, b, dearer)
-            clause = f"{values_text(values)}: {topic.does}"
-            evidence = amounts(a, b, topic, contrast.noun)
-            cause = _fact("option", topic.name, clause, tuple(evidence), values)
+            if _is_ruled_out(contrast, topic, costs):
+                continue
+            cause = _fact(
+                "option",
+                topic.name,
+                settings_text(a, b, dearer),
+                tuple(amounts(a, b, topic, contrast.noun)),
+                settings=values_of(a, b, dearer),
+                names=names_of(a, b, dearer),
+                may_be_most=_may_be_most(contrast, topic, costs),
+            )
             yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)
+
+
+def _is_ruled_out(contrast: Contrast, topic: Topic, costs: str) -> bool:
+    """Return whether a topic can have made less than half of a difference that is certain."""
+    evidence = contrast.evidence
+    if evidence is None or evidence.why_alike or costs != contrast.looks_slower:
+        return False
+    return most_of(evidence, topic) < _HALF * evidence.size_us
+
+
+def _may_be_most(contrast: Contrast, topic: Topic, costs: str) -> bool:
+    """Return whether a topic may have made half of what the two look apart.
+
+    A statement in which it acts must have grown by as much, as far as statements are broken down;
+    else only what surely matters is likely to be so much.
+    """
+    evidence, statements = contrast.evidence, topic.acts.statements
+    if evidence is not None and statements is not None and evidence.statements:
+        grown_us, _ = evidence.growth_in(statements)
+        return costs == contrast.looks_slower and grown_us >= _HALF * evidence.size_us
+    return topic.certainty == 1 and _reach(contrast, costs, topic) >= _HALF
+
+
+def _collations(contrast: Contrast) -> Iterator[_Fact]:
+    found = unlike_collations(contrast.a, contrast.b)
+    if found:
+        costs = contrast.looks_slower
+        clause = collations_text(found)
+        cause = _fact("tables", "collation of tables", clause, may_be_most=False)
+        yield _Fact(costs, contrast.reach(costs, ("cpu_user",)), _TABLES, cause)
 
 
 def _is_dearer(setting: Setting, better: SideEvidence, worse: SideEvidence) -> bool:
@@ -186,15 +239,12 @@ def _is_dearer(setting: Setting, better: SideEvidence, worse: SideEvidence) -> b
 
 
 def _reach(contrast: Contrast, costs: str, topic: Topic) -> float:
-    """Return the reach of a topic: of CPU time only the share that it is known to add at most."""
-    of_cpu = contrast.reach(costs, topic.cpu) if topic.cpu else 0.0
-    known_share = 1.0 if topic.cpu_share is None else min(topic.cpu_share, 1.0)
-    return min(contrast.reach(costs, topic.waits) + known_share * of_cpu, 1.0)
+    return contrast.reach(costs, topic.parts)
 
 
 def _weight(topic: Topic, dearer: Sequence[Setting]) -> float:
     """Return the weight of settings: that of sizes is less, unless counters show their effect."""
-    gradual = all(each.dearer in _GRADUAL for each in dearer) and not topic.counters
+    gradual = all(each.dearer in _GRADUAL for each in dearer) and not topic.grows
     return topic.certainty * (_SIZE if gradual else _SWITCH)
 
 
@@ -266,4 +316,4 @@ def _instructions(contrast: Contrast) -> Iterator[_Fact]:
     yield _Fact(costs, contrast.reach(costs, CPU), _INSTRUCTIONS, cause)
 
 
-_FINDERS = (_plans, _settings, _counters, _instructions, _cpu)
+_FINDERS = (_plans, _settings, _counters, _instructions, _cpu, _collations)

@@ -18,6 +18,7 @@ Kind = Literal[
     "client",
     "compression",
     "instructions",
+    "tables",
 ]
 
 COUNTED = 1.3
@@ -29,21 +30,27 @@ class LikelyCause:
     """Something that may have made the difference in time.
 
     ``about`` names it within its kind, the same in every run (``binary log``, ``other processes``).
-    ``sentence`` says it for people; ``evidence`` are the observations behind it, a clause each.
+    ``sentence`` says it for people, ``clause`` without what follows from it; ``evidence`` are the
+    observations behind it, a clause each.
     ``us`` is how much of the difference its evidence covers, in µs of an operation and with the
     difference's sign; ``share`` is that as a fraction of the whole difference. ``settings`` are the
-    options and factors that are suspected, with their values in A and B (None: not there).
+    options and factors that are suspected, with their values in A and B (None: not there), and
+    ``names`` what A and B call those that one of them calls otherwise, or does not have (None).
+    ``may_be_most`` is false where it can have made less than half of the difference.
     A fact has no ``us`` and no ``share``.
     """
 
     kind: Kind
     about: str
     sentence: str
+    clause: str = ""
     evidence: tuple[str, ...]
     us: float | None
     share: float | None
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    names: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     certainty: Certainty = Certainty.LIKELY
+    may_be_most: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +71,9 @@ class Finding:
     most_us: float | None = None
     evidence: tuple[str, ...] = ()
     settings: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    names: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     certainty: Certainty = Certainty.LIKELY
+    may_be_most: bool = True
 
 
 def us_text(us: float) -> str:
@@ -93,3 +102,14 @@ def listed(clauses: Sequence[str]) -> str:
     if len(clauses) < 2:
         return "".join(clauses)
     return f"{', '.join(clauses[:-1])} and {clauses[-1]}"
+
+
+def capitalised(
+    clause: str,
+    settings: Mapping[str, object],
+    names: Mapping[str, tuple[str | None, str | None]],
+) -> str:
+    """Return a clause as a sentence begins, unless it begins with the name of a setting."""
+    first = clause.split(maxsplit=1)[0]
+    is_name = first in settings or any(first in own for own in names.values())
+    return clause if is_name else clause[0].upper() + clause[1:]

@@ -3,8 +3,14 @@
 from millrace.analysis.explain.causes.cpu import compression, cpu, locks
 from millrace.analysis.explain.causes.environment import environment
 from millrace.analysis.explain.causes.evidence import Evidence
-from millrace.analysis.explain.causes.model import Finding, LikelyCause, share_text, us_text
-from millrace.analysis.explain.causes.settings import builds, options
+from millrace.analysis.explain.causes.model import (
+    Finding,
+    LikelyCause,
+    capitalised,
+    share_text,
+    us_text,
+)
+from millrace.analysis.explain.causes.settings import builds, collations, only_varied, options
 from millrace.analysis.explain.causes.storage import client, storage
 from millrace.analysis.explain.causes.work import plans, work
 
@@ -14,7 +20,10 @@ LEAST_SHARE = 0.02
 _WHOLE = 0.995  # of the difference: what would be written as all of it
 _MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
-_FINDERS = (environment, plans, options, work, compression, locks, storage, builds, cpu, client)
+_FINDERS = (
+    only_varied, environment, plans, options, work, compression, locks, storage, builds, cpu,
+    client, collations,
+)  # fmt: skip
 
 
 def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
@@ -31,7 +40,9 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
     # Evidence for more than the whole difference is no better than for the whole. The sort is
     # stable: the order of finders breaks ties.
     found.sort(key=lambda each: -each.weight * min(each.us / evidence.size_us, 1.0))
-    return tuple(_likely_cause(evidence, each) for each in found)
+    first = {(each.kind, each.about): each for each in reversed(found)}
+    once = [each for each in found if first[each.kind, each.about] is each]
+    return tuple(_likely_cause(evidence, each) for each in once)
 
 
 def with_facts(
@@ -43,8 +54,10 @@ def with_facts(
     instructions always follow.
     """
     named = any(cause.kind in ("option", "plan") for cause in causes)
-    kinds = ("instructions",) if named else ("option", "plan", "instructions")
-    return (*causes, *(fact for fact in facts if not causes or fact.kind in kinds))
+    kinds = ("instructions",) if named else ("option", "plan", "instructions", "tables")
+    there = {(cause.kind, cause.about) for cause in causes}
+    more = [fact for fact in facts if (fact.kind, fact.about) not in there]
+    return (*causes, *(fact for fact in more if not causes or fact.kind in kinds))
 
 
 def why_no_causes(evidence: Evidence) -> str:
@@ -69,19 +82,21 @@ def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
         kind=found.kind,
         about=found.about,
         sentence=_sentence(evidence, found, share),
+        clause=capitalised(found.clause, found.settings, found.names),
         evidence=found.evidence,
         us=evidence.sign * found.us,
         share=share,
         settings=found.settings,
+        names=found.names,
         certainty=found.certainty,
+        may_be_most=found.may_be_most,
     )
 
 
 def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
     """State the finding, what it is consistent with, and its share of the difference."""
     clause = found.clause
-    if clause.split()[0] not in found.settings:  # names of options stay as they are
-        clause = clause[0].upper() + clause[1:]
+    clause = capitalised(clause, found.settings, found.names)
     if found.consequence:
         clause = f"{clause}; consistent with {found.consequence}"
     whole = us_text(evidence.size_us)

@@ -1,55 +1,187 @@
-"""Likely causes in the settings and the builds of two servers."""
+"""Likely causes in the settings and the builds of two servers, and in the tables that they made."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
+from millrace.analysis.explain.causes.evidence import (
+    CPU,
+    PAGE_FAULTS,
+    Evidence,
+    SideEvidence,
+)
 from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.quantities import exact_size
+from millrace.analysis.variables import shown_values
+from millrace.model.observations import Counters
 
 # A setting that is known to affect what grew says more than what moved. A build, and a setting that
-# may cost CPU time like all else, say as much only where their own counters or functions grew.
+# may cost CPU time like all else, say as much only where their own counters or functions grew. What
+# the experiment varies says more than what differs besides.
 _OPTION, _VAGUE_OPTION, _BUILD, _VAGUE_BUILD = 2.0, 0.8, 1.3, 0.4
-_GREW = 1.1  # times as many of a counter, for it to be evidence of its own
+_SPARES, _SOLE, _TABLES = 2.8, 9.0, 0.4
+_CONFIGURATION, _VARIED, _NOT_VARIED = 1.0, 1.5, 0.3
+_GREW = 1.05  # times as many of a counter, for it to have grown
+_SURE = 0.5  # certainty from which on own evidence makes a setting likely
+_LARGE = 0.1  # of the difference, for what made less than half of it to be worth a sentence
+_HALF = 0.5
+_PAGE_FAULT_US = 20.0  # the most that one takes
+
+_MOST_SENTENCES = 3
+_MOST_TABLES = 3
+_COLLATIONS = "character_sets"  # the functions that compare text
 
 Values = Mapping[str, tuple[str | None, str | None]]
-
-_LONGEST_VALUE = 40
-_MOST_SWITCHES = 3
-_LEAST_SIZE = 1 << 16  # from here on a number is likely to be one of bytes: 128M
+Names = Mapping[str, tuple[str | None, str | None]]
 
 
 def options(evidence: Evidence) -> Iterator[Finding]:
-    """Yield settings that cost more on the worse side and are known to affect what grew."""
+    """Yield settings that cost more on the worse side, can have acted, and may explain what grew.
+
+    Those that can have made less than half of the difference are left out, unless what they are
+    known to affect grew for certain.
+    """
     better, worse = evidence.better.settings, evidence.worse.settings
+    named = False
     for topic in known().topic:
         dearer = [each for each in topic.settings if each.is_dearer(better, worse)]
-        if not dearer or not counters_grew(evidence.better, evidence.worse, topic):
+        if not dearer or not grew(evidence.better, evidence.worse, topic):
             continue
         both = (evidence.a, evidence.b)
-        if not may_matter(both, evidence.plans, topic, evidence.group_growth_us):
+        if not can_act(both, evidence.plans, topic, evidence.group_growth_us):
             continue
-        us, consequence = _claim(evidence, topic)
-        if us <= 0:
-            continue
-        values = values_of(evidence.a, evidence.b, dearer)
-        waits = evidence.growth_of(topic.waits) > 0
-        is_likely = topic.certainty == 1 or _has_own_evidence(evidence, topic)
+        found = _option(evidence, topic, dearer)
+        if found is not None:
+            named |= not found.settings.keys().isdisjoint(evidence.varied)
+            yield found
+    if len(evidence.varied) > 1 and not named:
+        yield _configuration(evidence)
+
+
+def _option(evidence: Evidence, topic: Topic, dearer: Sequence[Setting]) -> Finding | None:
+    us, consequence = _claim(evidence, topic)
+    if topic.acts.statements is not None:
+        us = min(us, evidence.growth_in(topic.acts.statements)[0])
+    most_us = most_of(evidence, topic)
+    waits = evidence.growth_of(topic.waits) > 0
+    own = _has_own_evidence(evidence, topic)
+    may_be_most = most_us >= _HALF * evidence.size_us
+    if us <= 0 or (not may_be_most and not ((own or waits) and us >= _LARGE * evidence.size_us)):
+        return None
+    values = values_of(evidence.a, evidence.b, dearer)
+    varied = not values.keys().isdisjoint(evidence.varied)
+    is_likely = varied or topic.certainty == 1 or (own and topic.certainty >= _SURE)
+    weight = _OPTION if is_likely or waits else _VAGUE_OPTION
+    if topic.spares:
+        weight = _SPARES
+    elif not (_has_signs(evidence, topic) and is_likely):
+        weight *= topic.certainty
+    if evidence.varied:
+        weight *= _VARIED if varied else _NOT_VARIED
+    return Finding(
+        kind="option",
+        about=topic.name,
+        clause=settings_text(evidence.a, evidence.b, dearer),
+        us=us,
+        consequence=consequence,
+        weight=weight,
+        most_us=most_us,
+        evidence=tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
+        settings=values,
+        names=names_of(evidence.a, evidence.b, dearer),
+        certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
+        may_be_most=may_be_most,
+    )
+
+
+def only_varied(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the option or factor that alone differs in the experiment: it is the cause."""
+    if len(evidence.varied) != 1:
+        return
+    ((name, (a, b)),) = evidence.varied.items()
+    better, worse = evidence.better.settings, evidence.worse.settings
+    with_it = [
+        (topic, each) for topic in known().topic for each in topic.settings if name in each.names
+    ]
+    dearer = [(topic, each) for topic, each in with_it if each.is_dearer(better, worse)]
+    acting = [pair for pair in dearer if grew(evidence.better, evidence.worse, pair[0])]
+    topic, setting = next(iter([*acting, *dearer, *with_it]), (None, None))
+    shown_a, shown_b = shown_values(a, b)
+    clause = f"{name} is {shown_a} in A and {shown_b} in B, and nothing else differs"
+    if topic is not None and setting is not None and dearer:
+        clause = f"{clause}: {setting.does}"
+    parts = [key for key, us in evidence.growth_us.items() if us]
+    yield Finding(
+        kind="option",
+        about=name if topic is None else topic.name,
+        clause=clause,
+        us=evidence.size_us,
+        consequence=listed(evidence.growth_texts(parts)),
+        weight=_SOLE,
+        evidence=()
+        if topic is None
+        else tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
+        settings=evidence.varied,
+        certainty=Certainty.SHOWN,
+    )
+
+
+def _configuration(evidence: Evidence) -> Finding:
+    """Return all that the experiment varies as one cause, where no topic of it is suspected."""
+    shown = {name: shown_values(*both) for name, both in evidence.varied.items()}
+    texts = [f"{name} is {a} in A and {b} in B" for name, (a, b) in shown.items()]
+    more = texts[_MOST_SENTENCES:]
+    few = [*texts[:_MOST_SENTENCES], *([f"{len(more)} more options"] if more else [])]
+    parts = [key for key, us in evidence.growth_us.items() if us]
+    return Finding(
+        kind="option",
+        about="configuration",
+        clause=f"{listed(few)}, and nothing else differs",
+        us=evidence.size_us,
+        consequence=listed(evidence.growth_texts(parts)),
+        weight=_CONFIGURATION,
+        settings=evidence.varied,
+        certainty=Certainty.LIKELY,
+    )
+
+
+def collations(evidence: Evidence) -> Iterator[Finding]:
+    """Yield tables whose text is compared by other collations, where the server ran longer."""
+    found = unlike_collations(evidence.a, evidence.b)
+    group_us = evidence.group_growth_us.get(_COLLATIONS, 0.0)
+    us = group_us or (0.0 if evidence.groups else evidence.growth_of(["cpu_user"]))
+    if found and us > 0:
         yield Finding(
-            kind="option",
-            about=topic.name,
-            clause=f"{values_text(values)}: {topic.does}",
-            us=us,
-            consequence=consequence,
-            weight=topic.certainty * (_OPTION if is_likely or waits else _VAGUE_OPTION),
-            most_us=_most(evidence, topic),
-            evidence=tuple(amounts(evidence.a, evidence.b, topic, evidence.noun)),
-            settings=values,
-            certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
+            kind="tables",
+            about="collation of tables",
+            clause=collations_text(found),
+            us=evidence.with_queue(us),
+            consequence=f"{us_text(us)} {evidence.more} on CPU in user code",
+            weight=_OPTION if group_us else _TABLES,
+            certainty=Certainty.LIKELY if group_us else Certainty.POSSIBLE,
         )
+
+
+def unlike_collations(a: SideEvidence, b: SideEvidence) -> Mapping[str, tuple[str, str]]:
+    """Return the collations of the tables that have others in A and B, by table."""
+    of_a, of_b = a.collations or {}, b.collations or {}
+    return {
+        table: (listed(of_a[table]), listed(of_b[table]))
+        for table in of_a
+        if table in of_b and of_a[table] != of_b[table]
+    }
+
+
+def collations_text(found: Mapping[str, tuple[str, str]]) -> str:
+    """Return text such as ``text of user and firm is compared by X in A and by Y in B``."""
+    tables: dict[tuple[str, str], list[str]] = {}
+    for table, both in found.items():
+        tables.setdefault(both, []).append(table)
+    (a, b), first = max(tables.items(), key=lambda item: len(item[1]))
+    more = len(found) - _MOST_TABLES
+    names = [*first[:_MOST_TABLES], *([f"{more} more tables"] if more > 0 else [])]
+    return f"text of {listed(names)} is compared by {a} in A and by {b} in B"
 
 
 def builds(evidence: Evidence) -> Iterator[Finding]:
@@ -58,19 +190,22 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         a, b = _fact(evidence.a, fact), _fact(evidence.b, fact)
         if a is None or b is None or a == b:
             continue
+        if not can_act((evidence.a, evidence.b), evidence.plans, fact, evidence.group_growth_us):
+            continue
         us, consequence = _claim(evidence, fact)
         if us <= 0:
             continue
         values: Values = {fact.name: (a, b)}
+        shown_a, shown_b = shown_values(a, b)
         is_likely = _has_own_evidence(evidence, fact)
         yield Finding(
             kind="build",
             about=fact.name,
-            clause=f"{values_text(values)}: {fact.does}",
+            clause=f"{fact.name} is {shown_a} in A and {shown_b} in B: {fact.does}",
             us=us,
             consequence=consequence,
             weight=_BUILD if is_likely else _VAGUE_BUILD,
-            most_us=_most(evidence, fact),
+            most_us=most_of(evidence, fact),
             settings=values,
             certainty=Certainty.LIKELY if is_likely else Certainty.POSSIBLE,
         )
@@ -80,10 +215,22 @@ def _has_own_evidence(evidence: Evidence, topic: Topic) -> bool:
     """Return whether functions or counters of a topic's own grew, not only parts of the time."""
     if any(evidence.group_growth_us.get(name) for name in topic.groups):
         return True
-    if not topic.counters:
-        return False
-    counts = evidence.better_and_worse(lambda side: side.own_counters(*topic.counters))
-    return counts is not None and counts[1] > _GREW * counts[0]
+    return bool(topic.grows or topic.spares) or _has_signs(evidence, topic)
+
+
+def _has_signs(evidence: Evidence, topic: Topic) -> bool:
+    """Return whether counters that are a sign of a topic grew.
+
+    Page faults are a sign only where there are enough of them to take half of the CPU time.
+    """
+    least_us = _HALF * (evidence.growth_of(CPU) or evidence.size_us)
+    for name in topic.signs:
+        few, many = (side.own_counters(name) for side in (evidence.better, evidence.worse))
+        if few is None or many is None or many <= _GREW * few:
+            continue
+        if name != PAGE_FAULTS or (many - few) * _PAGE_FAULT_US >= least_us:
+            return True
+    return False
 
 
 def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
@@ -100,7 +247,7 @@ def _claim(evidence: Evidence, topic: Topic) -> tuple[float, str]:
 
 
 def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
-    """Return the CPU time that a topic may have cost: its functions', else as far as known."""
+    """Return the CPU time that a topic may have cost: its functions', else all that grew."""
     grown_us = evidence.growth_of(topic.cpu)
     growth = evidence.group_growth_us
     if names := [name for name in topic.groups if name in growth]:
@@ -110,27 +257,23 @@ def _cpu(evidence: Evidence, topic: Topic) -> tuple[float, str]:
         return us, f"{us_text(us)} {evidence.more} of CPU in functions for {purposes}"
     if not grown_us or (evidence.groups and topic.groups):
         return 0.0, ""
-    us = min(grown_us, _known_cpu(evidence, topic))
-    at_most = "" if us == grown_us else f", of which this is known to make {us_text(us)} at most"
     where = "" if topic.cpu == CPU else " in user code"
-    return us, f"{us_text(grown_us)} {evidence.more} on CPU{where}{at_most}"
+    return grown_us, f"{us_text(grown_us)} {evidence.more} on CPU{where}"
 
 
-def _known_cpu(evidence: Evidence, topic: Topic) -> float:
-    return math.inf if topic.cpu_share is None else topic.cpu_share * evidence.better_us(topic.cpu)
-
-
-def _most(evidence: Evidence, topic: Topic) -> float:
+def most_of(evidence: Evidence, topic: Topic) -> float:
     """Return an upper bound of a topic's share in the difference.
 
     All of its parts count at the upper ends of their intervals; the queue for CPUs counts by the
-    topic's share of the CPU time that grew.
+    topic's share of the CPU time that grew. So do the statements in which it acts.
     """
     cpu_us = _most_cpu(evidence, topic)
     most_us = evidence.growth_at_most(topic.waits) + cpu_us
     all_cpu_us = evidence.growth_of(CPU) or evidence.growth_at_most(CPU)
     if all_cpu_us and "runnable" not in topic.waits:
         most_us += evidence.growth_at_most(["runnable"]) * min(cpu_us / all_cpu_us, 1.0)
+    if topic.acts.statements is not None:
+        most_us = min(most_us, evidence.growth_in(topic.acts.statements)[1])
     return min(most_us, evidence.size_us)
 
 
@@ -143,30 +286,87 @@ def _most_cpu(evidence: Evidence, topic: Topic) -> float:
         return evidence.growth_at_most(CPU)
     if evidence.groups and topic.groups:
         return evidence.groups_growth_at_most(topic.groups)
-    return min(evidence.growth_at_most(topic.cpu), _known_cpu(evidence, topic))
+    return evidence.growth_at_most(topic.cpu)
 
 
 def values_of(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> Values:
-    """Return the values of settings in A and B, under the names that these use."""
-    of_a, of_b = a.settings, b.settings
-    return {each.name_of(of_a, of_b): (each.value(of_a), each.value(of_b)) for each in chosen}
+    """Return the values of settings in A and B by B's option: A's under its name where B lacks it.
+
+    A computed one has the values that this option must have.
+    """
+    found = {}
+    for each in chosen:
+        name, has_it = _option_name(each, a, b)
+        of_a, of_b = each.value(a.settings), each.value(b.settings)
+        found[name] = (
+            each.option_value(of_a, has_it.settings),
+            each.option_value(of_b, has_it.settings),
+        )
+    return found
 
 
-def counters_grew(better: SideEvidence, worse: SideEvidence, topic: Topic) -> bool:
-    """Return whether an operation of the worse side counts more, as far as that is known."""
-    if not topic.counters:
+def _option_name(setting: Setting, a: SideEvidence, b: SideEvidence) -> tuple[str, SideEvidence]:
+    """Return the name of a setting in B, else in A, and the side that has it."""
+    for side in (b, a):
+        if (name := setting.name_in(side.settings)) is not None:
+            return name, side
+    return setting.names[0], b
+
+
+def names_of(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> Names:
+    """Return the names in A and B of settings that one of them has under another name, or lacks."""
+    found = {}
+    for each in chosen:
+        name, _ = _option_name(each, a, b)
+        own = (each.name_in(a.settings), each.name_in(b.settings))
+        if own != (name, name) and each.dearer != "set":
+            found[name] = own
+    return found
+
+
+def settings_text(a: SideEvidence, b: SideEvidence, chosen: Sequence[Setting]) -> str:
+    """Return text such as ``log_bin is OFF in A and ON in B: each ...``, by what settings do."""
+    by_effect: dict[str, list[str]] = {}
+    for each in chosen:
+        by_effect.setdefault(each.does, []).append(_difference_text(each, a, b))
+    texts = [f"{listed(texts)}: {does}" for does, texts in by_effect.items()]
+    more = [text for texts in list(by_effect.values())[_MOST_SENTENCES:] for text in texts]
+    return "; ".join([*texts[:_MOST_SENTENCES], *more])
+
+
+def _difference_text(setting: Setting, a: SideEvidence, b: SideEvidence) -> str:
+    shown_a, shown_b = shown_values(setting.value(a.settings), setting.value(b.settings))
+    in_a, in_b = (setting.name_in(side.settings) for side in (a, b))
+    if setting.title:
+        return f"{setting.title} is {shown_a} in A ({in_a}) and {shown_b} in B ({in_b})"
+    if in_a == in_b or setting.dearer == "set":
+        return f"{in_b or in_a or setting.names[0]} is {shown_a} in A and {shown_b} in B"
+    if in_a is None:
+        return f"{in_b} is {shown_b} in B, and A, which does not have it, works as with {shown_a}"
+    if in_b is None:
+        return f"{in_a} is {shown_a} in A, and B, which does not have it, works as with {shown_b}"
+    return f"{in_a} is {shown_a} in A and {in_b} is {shown_b} in B"
+
+
+def grew(better: SideEvidence, worse: SideEvidence, topic: Topic) -> bool:
+    """Return whether counters differ as they must where a topic acted; True where it has none."""
+    return _counts_more(better, worse, topic.grows) and _counts_more(worse, better, topic.spares)
+
+
+def _counts_more(less: SideEvidence, more: SideEvidence, names: Sequence[str]) -> bool:
+    if not names:
         return True
-    few, many = (side.own_counters(*topic.counters) for side in (better, worse))
-    return few is None or many is None or many > few
+    few, many = (side.own_counters(*names) for side in (less, more))
+    return few is not None and many is not None and many > _GREW * few
 
 
-def may_matter(
+def can_act(
     sides: tuple[SideEvidence, SideEvidence],
     plans: Sequence[PlanComparison],
     topic: Topic,
     moved: Collection[str],
 ) -> bool:
-    """Return whether a topic may affect these operations, as far as the topic says.
+    """Return whether a topic can have acted in these operations: what it acts by was counted.
 
     ``moved`` names the groups of functions that need more CPU time on one side.
     """
@@ -176,11 +376,14 @@ def may_matter(
             return False
     if topic.clients > max(side.clients for side in sides):
         return False
-    if topic.only is None:
+    acts = topic.acts
+    if acts.every:
         return True
-    counts = [side.own_counters(*topic.only.counters) for side in sides]
-    return any(count is not None and count >= topic.only.per_operation for count in counts) or any(
-        words in said for said in _said_by_plans(plans) for words in topic.only.plans
+    if acts.collations:
+        return any(side.collations is None for side in sides)
+    counts = [side.own_counters(*acts.counters) for side in sides]
+    return any(count is not None and count >= acts.per_operation for count in counts) or any(
+        words in said for said in _said_by_plans(plans) for words in acts.plans
     )
 
 
@@ -194,63 +397,19 @@ def _said_by_plans(plans: Sequence[PlanComparison]) -> Iterator[str]:
 
 def amounts(a: SideEvidence, b: SideEvidence, topic: Topic, noun: str) -> Iterator[str]:
     """Yield what the servers counted of a topic, for an operation of each side."""
-    for name in topic.counters:
-        of_a, of_b = a.own_counters(name), b.own_counters(name)
-        if of_a is not None and of_b is not None:
-            yield f"{name} per {noun}: {count_text(of_a)} in A, {count_text(of_b)} in B"
-    for name in topic.amounts:
-        of_a, of_b = a.neutral_counter(name), b.neutral_counter(name)
+    names = dict.fromkeys((*topic.grows, *topic.signs, *topic.amounts))
+    for name in names:
+        (of_a, what_a), (of_b, what_b) = (_amount(side, name) for side in (a, b))
         if of_a is not None and of_b is not None and (of_a or of_b):
-            what = (b if of_b else a).own_name(name)
+            what = what_b if of_b else what_a
             yield f"{what} per {noun}: {count_text(of_a)} in A, {count_text(of_b)} in B"
 
 
-def values_text(values: Values) -> str:
-    """Return text such as ``log_bin is OFF in A and ON in B``."""
-    shown = {name: _shown(a, b) for name, (a, b) in values.items()}
-    return listed([f"{name} is {a} in A and {b} in B" for name, (a, b) in shown.items()])
-
-
-def _shown(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return two different values, shortened to their difference."""
-    switches = [_switches(value) for value in (a, b)]
-    if all(switches):
-        one, other = switches
-        names = [name for name in one | other if one.get(name) != other.get(name)]
-        names.sort(key=lambda name: name not in one or name not in other)
-        return _some_switches(one, names), _some_switches(other, names)
-    found = _short(a), _short(b)
-    if a is None or b is None or found[0] != found[1]:
-        return found
-    pairs = enumerate(zip(a, b, strict=False))
-    same = next((at for at, (one, other) in pairs if one != other), min(len(a), len(b)))
-    return _short(f"…{a[same:]}"), _short(f"…{b[same:]}")
-
-
-def _switches(value: str | None) -> dict[str, str]:
-    """Return the switches of text such as ``mrr=on,mrr_cost_based=off`` by name."""
-    each = [text.strip().partition("=") for text in (value or "").split(",")]
-    return {name: state for name, _, state in each} if all(sign for _, sign, _ in each) else {}
-
-
-def _some_switches(switches: Mapping[str, str], names: Sequence[str]) -> str:
-    """Return text such as ``mrr=on, hash_join=off and 2 more``."""
-    named = [
-        f"{name}={switches[name]}" if name in switches else f"without {name}"
-        for name in names[:_MOST_SWITCHES]
-    ]
-    more = len(names) - len(named)
-    return f"{', '.join(named)} and {more} more" if more else ", ".join(named)
-
-
-def _short(value: str | None) -> str:
-    if value is None:
-        return "not set"
-    if not value:
-        return "empty"
-    if value.isdigit() and int(value) >= _LEAST_SIZE:
-        return exact_size(int(value))
-    return value if len(value) <= _LONGEST_VALUE else f"{value[: _LONGEST_VALUE - 1]}…"
+def _amount(side: SideEvidence, name: str) -> tuple[float | None, str]:
+    """Return an operation's count of a neutral counter, else of one of the server's own."""
+    if name in Counters.model_fields:
+        return side.neutral_counter(name), side.own_name(name)
+    return side.own_counters(name), "page faults of the server" if name == PAGE_FAULTS else name
 
 
 def _fact(side: SideEvidence, fact: BuildFact) -> str | None:

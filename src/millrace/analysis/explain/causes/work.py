@@ -21,7 +21,7 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     different = [plan for plan in evidence.plans if plan.same is False]
     if not different:
         return
-    us, consequence = evidence.growth_of(_SERVER), listed(evidence.growth_texts(_SERVER))
+    us, consequence = _grown(evidence)
     # Other statements may have grown, while these take as long as before.
     own_us = evidence.growth_of_statements([plan.statement for plan in different])
     took = ""
@@ -33,6 +33,8 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
     rows = _rows(evidence)
     more = rows is not None and _many_more(*rows)
     fewer = rows is not None and _many_more(*reversed(rows))
+    # Another order of reading as many rows is other user code.
+    in_kernel = evidence.growth_of(["cpu_system"]) > evidence.growth_of(["cpu_user"])
     details = [f"{plan.statement}: {each}" for plan in different for each in plan.different]
     read = ""
     if rows is not None:
@@ -47,7 +49,7 @@ def plans(evidence: Evidence) -> Iterator[Finding]:
         clause=f"the plan of {names} is another one ({first}){read}{took}",
         us=us,
         consequence=consequence,
-        weight=_PLAN if more else _OTHER_PLAN / 2 if fewer else _OTHER_PLAN,
+        weight=_PLAN if more else _OTHER_PLAN / 2 if fewer or in_kernel else _OTHER_PLAN,
         evidence=tuple(details),
     )
 
@@ -76,6 +78,14 @@ def work(evidence: Evidence) -> Iterator[Finding]:
             consequence=consequence,
             weight=_WORK,
         )
+
+
+def _grown(evidence: Evidence) -> tuple[float, str]:
+    """Return the growth of the server's parts, with the queue that its CPU time explains."""
+    parts = [key for key in _SERVER if key != "runnable"]
+    cpu_us = evidence.growth_of(CPU)
+    text = f"{listed(evidence.growth_texts(parts))}{evidence.and_queue(cpu_us)}"
+    return evidence.growth_of(parts) + evidence.queue_of(cpu_us), text
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:

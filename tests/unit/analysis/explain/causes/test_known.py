@@ -8,8 +8,9 @@ from millrace.analysis.explain.causes.known import Setting, known, needed
 from millrace.analysis.explain.function_groups import groups
 
 
-def setting(name: str) -> Setting:
-    return next(each for topic in known().topic for each in topic.settings if name in each.names)
+def setting(name: str, topic: str = "") -> Setting:
+    found = [each for each in known().topic if topic in ("", each.name)]
+    return next(each for of in found for each in of.settings if name in each.names)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +24,9 @@ def setting(name: str) -> Setting:
         ("innodb_doublewrite", "0", "1"),
         ("innodb_doublewrite", "DETECT_ONLY", "ON"),
         ("innodb_checksum_algorithm", "crc32", "innodb"),
-        ("query_cache_type", "OFF", "DEMAND"),
+        ("query_cache_type", "ON", "OFF"),
         ("long_query_time", "10.000000", "0.000000"),
-        ("innodb_redo_log_capacity", "1073741824", "104857600"),
+        ("innodb_log_file_size", "1073741824", "104857600"),
         ("tls", "false", "true"),
         ("clients", "1", "16"),
     ],
@@ -93,12 +94,88 @@ def test_threads_that_write_the_log_where_nobody_can_switch_them() -> None:
     assert not writers.is_dearer(always, switched[1])
 
 
-@pytest.mark.parametrize("name", ["innodb_log_buffer_size", "innodb_log_write_ahead_size"])
-def test_sizes_beside_that_of_the_redo_log(name: str) -> None:
-    (topic,) = [
-        topic for topic in known().topic if any(name in each.names for each in topic.settings)
-    ]
-    assert "dirty pages" not in topic.does
+def redo_log(capacity: str | None = None, **variables: str) -> dict[str, str]:
+    return variables | ({} if capacity is None else {"log_capacity_bytes": capacity})
+
+
+def test_redo_logs_are_compared_by_their_capacity() -> None:
+    capacity = setting("innodb_redo_log_capacity")
+    files = redo_log(innodb_log_file_size="268435456", innodb_log_files_in_group="2")
+    # The server made 512 MB of the same files, which its variable does not show.
+    computed = redo_log("536870912", innodb_redo_log_capacity="104857600")
+    fallen_back = redo_log("104857600", innodb_redo_log_capacity="104857600")
+    assert capacity.value(files) == capacity.value(computed) == "536870912"
+    assert not capacity.is_dearer(files, computed)
+    assert capacity.is_dearer(files, fallen_back)
+    assert not capacity.is_dearer(fallen_back, files)
+    # Nobody read the capacity: nothing is known of it.
+    assert capacity.value(redo_log(innodb_redo_log_capacity="104857600")) is None
+
+
+def test_a_capacity_as_the_option_of_each_server() -> None:
+    capacity = setting("innodb_redo_log_capacity")
+    files = redo_log(innodb_log_file_size="268435456", innodb_log_files_in_group="2")
+    assert capacity.option_value("536870912", files) == "268435456"
+    one = redo_log("104857600", innodb_redo_log_capacity="104857600")
+    assert capacity.option_value("536870912", one) == "536870912"
+
+
+def test_a_delay_of_mariadb_counts_only_with_a_count() -> None:
+    usec = setting("binlog_commit_wait_usec")
+    one = {"log_bin": "ON", "binlog_commit_wait_usec": "0"}
+    other = {"log_bin": "ON", "binlog_commit_wait_usec": "100000"}
+    assert not usec.is_dearer(one, other)
+    assert not usec.is_dearer(one, other | {"binlog_commit_wait_count": "0"})
+    assert usec.is_dearer(one, other | {"binlog_commit_wait_count": "2"})
+    delay = setting("binlog_group_commit_sync_delay")
+    mysql = {"log_bin": "ON", "binlog_group_commit_sync_delay": "0"}
+    assert not delay.is_dearer(mysql, other)
+    assert delay.is_dearer(other, mysql | {"binlog_group_commit_sync_delay": "100"})
+
+
+def test_a_server_without_an_engine_for_temporary_tables_works_as_with_memory() -> None:
+    engine = setting("internal_tmp_mem_storage_engine")
+    old = {"internal_tmp_disk_storage_engine": "InnoDB"}
+    assert engine.value(old) == "MEMORY"
+    assert engine.name_in(old) is None
+    assert engine.is_dearer(old, {"internal_tmp_mem_storage_engine": "TempTable"})
+    assert not engine.is_dearer(old, {"internal_tmp_mem_storage_engine": "MEMORY"})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("binlog_group_commit_sync_delay", "binlog_commit_wait_usec"),
+        ("internal_tmp_mem_storage_engine", "internal_tmp_disk_storage_engine"),
+        ("innodb_old_blocks_pct", "innodb_old_blocks_time"),
+        ("innodb_io_capacity", "innodb_io_capacity_max"),
+        ("innodb_data_file_buffering", "innodb_data_file_write_through"),
+        ("tmp_table_size", "temptable_max_ram"),
+        ("innodb_encrypt_tables", "default_table_encryption"),
+        ("server_audit_logging", "audit_log_policy"),
+        ("binlog_transaction_compression", "log_bin_compress"),
+        ("tls_version", "ssl_cipher"),
+    ],
+)
+def test_variables_that_mean_something_else_are_settings_of_their_own(
+    names: tuple[str, str],
+) -> None:
+    one, other = map(setting, names)
+    assert one.names == names[:1]
+    assert other.names == names[1:]
+
+
+def test_settings_of_one_name_are_renamed_alone() -> None:
+    """Only what the manuals call the same variable under another name is one setting."""
+    several = {each.names for topic in known().topic for each in topic.settings}
+    assert {names for names in several if len(names) > 1} == {
+        ("binlog_rows_query_log_events", "binlog_annotate_row_events"),
+        ("innodb_adaptive_hash_index_parts", "innodb_adaptive_hash_index_partitions"),
+        ("innodb_redo_log_capacity", "innodb_log_file_size"),  # compared by their capacity
+        ("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"),
+        ("table_open_cache", "table_cache"),
+        ("transaction_isolation", "tx_isolation"),
+    }
 
 
 def test_an_empty_value_is_the_one_that_it_stands_for() -> None:
@@ -119,8 +196,9 @@ def test_another_name_in_another_version() -> None:
     one, other = {"tx_isolation": "READ-COMMITTED"}, {"transaction_isolation": "REPEATABLE-READ"}
     isolation = setting("tx_isolation")
     assert isolation.is_dearer(one, other)
-    assert isolation.name_of(one, other) == "transaction_isolation"
-    assert isolation.name_of(one, one) == "tx_isolation"
+    assert isolation.name_in(one) == "tx_isolation"
+    assert isolation.name_in(other) == "transaction_isolation"
+    assert isolation.name_in({}) is None
 
 
 def test_the_data_names_groups_that_there_are_and_nothing_twice() -> None:
@@ -130,6 +208,33 @@ def test_the_data_names_groups_that_there_are_and_nothing_twice() -> None:
         assert set(topic.groups) <= there, topic.name
         assert topic.parts
         assert 0 < topic.certainty <= 1
-    names = [name for topic in topics for each in topic.settings for name in each.names]
-    assert len(names) == len(set(names))
+        names = [name for each in topic.settings for name in each.names]
+        assert len(names) == len(set(names)), topic.name
     assert len({topic.name for topic in topics}) == len(topics)
+
+
+def test_each_topic_names_its_means_and_each_setting_what_it_does() -> None:
+    for topic in [*known().topic, *known().build]:
+        acts = topic.acts
+        assert acts.every or acts.counters or acts.collations, topic.name
+        assert set(topic.spares) <= set(acts.counters), topic.name
+        for each in topic.settings:
+            assert each.does, each.names
+    by_effect = {each.does: topic.name for topic in known().topic for each in topic.settings}
+    for topic in known().topic:
+        for each in topic.settings:
+            assert by_effect[each.does] == topic.name, each.names
+
+
+def test_what_writes_pages_acts_by_pages_that_are_written() -> None:
+    by_pages = {
+        "doublewrite", "writing of dirty pages", "checksums of pages", "size of the redo log",
+        "asynchronous I/O", "encryption of tables",
+    }  # fmt: skip
+    for topic in known().topic:
+        if topic.name in by_pages:
+            assert not topic.acts.every
+            assert all(
+                any(word in name for word in ("page", "buffer_pool", "log_waits"))
+                for name in topic.acts.counters
+            )
