@@ -164,6 +164,7 @@ class _Options:
     memory: frozenset[str] = frozenset()
     needs_others: tuple[str, ...] = ()
     read_only: frozenset[str] = frozenset()
+    needs: Mapping[str, Mapping[str, str]] = {}
     listing_arguments = ("--list-options",)
     value_refused = "refused"
 

@@ -117,6 +117,10 @@ class Options(Protocol):
     def read_only(self) -> frozenset[str]:
         """The options that keep tables from being loaded."""
 
+    @property
+    def needs(self) -> Mapping[str, Mapping[str, str]]:
+        """The options, with values that do, without which a server with another does not start."""
+
     def parse_file(self, text: str) -> FileOptions:
         """Return the content of an option file."""
 

@@ -108,6 +108,13 @@ def test_log_with_a_directory_keeps_its_name_in_a_written_configuration() -> Non
     assert values(found) == {"log_bin": "mysql-bin"}
 
 
+def test_binary_log_gets_the_server_id_that_it_needs() -> None:
+    assert values(resolve("mysql-5.7.22"))["server_id"] == "1"
+    assert "server_id" not in values(resolve("mysql-5.7.22", "[mysqld]\nback_log = 9\n"))
+    text = "[mysqld]\nlog-bin\nserver-id = 7\n"
+    assert values(resolve("mysql-5.7.22", text))["server_id"] == "7"
+
+
 def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
     left = {each.option.name: each.reason for each in resolve("mysql-8.0.33").left_out}
     for name in ("user", "port", "datadir", "socket", "pid_file", "log_error"):

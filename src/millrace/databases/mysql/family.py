@@ -74,6 +74,7 @@ def read_family(source: Path) -> Family:
             memory=frozenset(common["memory_options"]),
             needs_others=tuple(common["cluster_options"]),
             read_only=frozenset(common["read_only_options"]),
+            needs=common["option_needs"],
         ),
         administration=MysqlAdministration(),
         load_dialect=MysqlLoadDialect(),

@@ -5,7 +5,7 @@ The line accepts names with dashes or underscores; behind ``skip``, ``disable``,
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from millrace.databases.base import FileOptions, Replacement, version_key
@@ -39,6 +39,7 @@ class MysqlOptions:
     memory: frozenset[str]
     needs_others: tuple[str, ...]
     read_only: frozenset[str]
+    needs: Mapping[str, Mapping[str, str]]
     listing_arguments: tuple[str, ...] = ("--verbose", "--help")
     value_refused: str = "Error while setting value"
 

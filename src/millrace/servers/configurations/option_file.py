@@ -63,6 +63,7 @@ def definition_of_option_file(text: str, source: str) -> dict[str, Any]:
                 groups.setdefault(option, []).append(section)
     for option in sorted(groups, key=lambda each: each.line):
         _put(draft, option, _joined(groups[option]))
+    _add_needs(draft)
     for line, include in includes.items():
         draft.left_out[include] = {
             "value": "",
@@ -117,6 +118,16 @@ def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
     value = local_value(name, option.value)
     for section in sections:
         draft.put(section, name, True if value is None else value)
+
+
+def _add_needs(draft: _Draft) -> None:
+    """Add the options without which a server with those of the file would not start."""
+    for rules in _rules():
+        given = {about(name) for options in draft.sections.values() for name in options}
+        for option, needed in rules.needs.items():
+            for name in needed if option in given else ():
+                if name not in given:
+                    draft.put((None, None), name, needed[name])
 
 
 def _why_left_out(name: str, value: str | None) -> str | None:
