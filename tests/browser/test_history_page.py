@@ -26,7 +26,9 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         series_view(history(stepping((40, 0.9)), states), CHANGES, STATES, "nightly · throughput"),
         series_view(history(stepping(n=300), series=other), [], STATES, "nightly · latency"),
     ]
-    found = group_changes([change for one in series for change in one.changes], {"v40": 12})
+    found = group_changes(
+        [change for one in series for change in one.changes], {("local", "v40"): 12}
+    )
     path = tmp_path_factory.mktemp("history") / "page.html"
     return write_text(path, as_html(series, found), PAGE)
 

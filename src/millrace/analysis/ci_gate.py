@@ -1,14 +1,20 @@
-"""Decide whether verdicts fail a gate, such as the check of a CI job."""
+"""Decide whether verdicts fail a gate, such as the check of a CI job.
 
-from collections.abc import Collection, Iterable, Sequence
+What was planned and has no verdict never passes for a good one: it is at least inconclusive.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
 from millrace.analysis.compare.paired import PairedComparison
 from millrace.analysis.history.series_verdicts import AnalyzedSeries
+from millrace.quantities import counted
 
 Gated = Literal["regression", "inconclusive"]
+
+_CERTAIN = (*DIFFERENCES, "equivalent")
 
 EXIT_STATUS: dict[Gated, int] = {"regression": 10, "inconclusive": 11}
 """Exit statuses of a gate that failed. A regression outranks an inconclusive verdict."""
@@ -33,8 +39,9 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
     """Return the verdicts of a run that a gate can fail on.
 
     A regression counts in every metric, where it survives the correction for the number of
-    comparisons. In the headline metric alone, so does an inconclusive verdict, a missing one, or a
-    difference that may be chance.
+    comparisons. In the headline metric alone, so does all else that is not a certain improvement or
+    equivalence: an inconclusive verdict, a missing or failed one, a difference that may be chance.
+    A run is also inconclusive where trials have not ended, or where nothing is compared.
     """
     verdicts = []
     for group in analysis.groups:
@@ -43,24 +50,34 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
             if each.same:
                 continue
             subject = f"{labels[each.candidate_id]} in {each.metric.title}"
-            if each.verdict == "regression" and not each.not_significant:
+            is_certain = each.verdict in _CERTAIN and not each.not_significant
+            if each.verdict == "regression" and is_certain:
                 verdicts.append(GatedVerdict("regression", subject))
-            elif each.metric.name == analysis.headline.name and (
-                each.lacks_verdict or each.undecided
-            ):
+            elif each.metric.name == analysis.headline.name and not is_certain:
                 verdicts.append(GatedVerdict("inconclusive", subject))
-    return verdicts
+    return [*verdicts, *(GatedVerdict("inconclusive", each) for each in _missing(analysis))]
+
+
+def _missing(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield what was planned and not compared."""
+    for group in analysis.groups:
+        if not any(each.is_base for each in group.treatments):
+            yield from (f"{each.label}, which has no base" for each in group.treatments)
+    if all(each.same for each in analysis.comparisons()):
+        yield "nothing, because the run compares nothing"
+    if waiting := sum(each.open for each in analysis.treatments):
+        yield f"{counted(waiting, 'trial')} that {'has' if waiting == 1 else 'have'} not ended"
 
 
 def of_pairs(comparisons: Iterable[PairedComparison], alpha: float) -> list[GatedVerdict]:
     """Return the verdicts of paired values that a gate can fail on, at this FDR."""
     verdicts = []
     for each in comparisons:
-        not_significant = each.adjusted_p is not None and each.adjusted_p > alpha
+        may_be_chance = each.adjusted_p is not None and each.adjusted_p > alpha
         is_difference = each.verdict in DIFFERENCES
-        if each.verdict == "regression" and not not_significant:
+        if each.verdict == "regression" and not may_be_chance:
             verdicts.append(GatedVerdict("regression", each.candidate))
-        elif each.verdict == "inconclusive" or (is_difference and not_significant):
+        elif each.verdict not in _CERTAIN or (is_difference and may_be_chance):
             verdicts.append(GatedVerdict("inconclusive", each.candidate))
     return verdicts
 

@@ -139,13 +139,13 @@ def _run_to_explain(store: Store, wanted: str) -> RunRecord:
     ablates = found.spec.tested
     if ablates is None:
         return found
-    try:
-        return store.find_run(ablates.run)
-    except UserError:
+    tested = store.tested_run(found)
+    if tested is None:
         raise UserError(
             f"run {found.id} is an ablation of run {ablates.run}, which is no longer in the store",
             hint="name a run with observations; `millrace results list` has all",
-        ) from None
+        )
+    return tested
 
 
 def ablations_of(store: Store, run_id: str) -> tuple[StoredRun, ...]:

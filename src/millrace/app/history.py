@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from millrace.analysis.history import overview
 from millrace.analysis.history.changes import examine
@@ -13,7 +14,15 @@ from millrace.analysis.history.segments import environment_changes, series_names
 from millrace.errors import UserError
 from millrace.quantities import utc_now, utc_text
 from millrace.stats.change_points import Sensitivity
-from millrace.store.history_records import ChangeRecord, HistoryPart, Recorded
+from millrace.store.history_records import (
+    ChangeRecord,
+    History,
+    HistoryPart,
+    Recorded,
+    Recording,
+    as_imported,
+)
+from millrace.store.records import Origin
 from millrace.store.store import Store
 
 _SHOWN_RUNS = 8
@@ -35,16 +44,18 @@ def record(
 ) -> RecordedRun:
     """Add a run's ratios to a reference build to the histories of the store at ``path``.
 
-    ``date`` is UTC unless it has a zone; without it the points are as old as the run.
+    ``date`` is UTC unless it has a zone; without it the points are as old as the run. Those of an
+    imported run, which must be named by its whole id, belong to imported series.
     """
     with Store.open(path, create=False) as store:
-        stored = store.load_run(store.find_run(run).id, observations_too=True)
+        stored = store.load_run(store.find_run(run, trusted=True).id, observations_too=True)
         at_utc = stored.run.created_utc
         if date is not None:
             at_utc = utc_text(date.replace(tzinfo=UTC) if date.tzinfo is None else date)
         points = points_of(stored, reference=reference, label=label, at_utc=at_utc)
-        recorded = store.histories.record(points.part)
-    return RecordedRun(stored.run.id, points.part, recorded, tuple(points.left_out))
+        part = points.part if stored.run.origin == "local" else as_imported(points.part)
+        recorded = store.histories.record(part)
+    return RecordedRun(stored.run.id, part, recorded, tuple(points.left_out))
 
 
 @dataclass
@@ -53,15 +64,17 @@ class Detected:
 
     ``examined`` has the number of points by series, ``breaks`` counts changes of environment,
     ``lost`` earlier candidates that more points do not confirm, ``too_few`` series that are too
-    short. ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
+    short, ``imported`` those that were measured elsewhere.
+    ``changes`` are the found and the lost ones; ``series_with`` counts series by label.
     """
 
     examined: dict[str, int] = field(default_factory=dict)
     breaks: int = 0
     lost: int = 0
     too_few: int = 0
+    imported: int = 0
     changes: list[overview.ChangeView] = field(default_factory=list)
-    series_with: Mapping[str, int] = field(default_factory=dict)
+    series_with: overview.SeriesWith = field(default_factory=dict)
 
 
 def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> Detected:
@@ -73,7 +86,7 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
         names = named_series(store, path, wanted)
         known = _by_series(store.histories.changes())
         states = store.histories.states()
-        for history in store.histories.read(names.keys()):
+        for history in _read(store, names):
             before = known.get(history.series.id, [])
             result = examine(history, before, sensitivity=sensitivity, now_utc=now)
             changed += [each for each in result.changes if each not in before]
@@ -81,6 +94,7 @@ def detect(path: Path, wanted: Sequence[str], *, sensitivity: Sensitivity) -> De
             found.breaks += len(environment_changes(history.points, states))
             found.lost += len(result.lost)
             found.too_few += too_few_points(history.points)
+            found.imported += history.series.origin == "imported"
             shown = [each for each in result.changes if each.id in result.found | result.lost]
             if shown:
                 found.changes += overview.series_view(
@@ -100,10 +114,10 @@ class HistoriesView:
     names: Mapping[str, str]
 
     def series(self) -> Iterator[overview.SeriesView]:
-        """Yield the named series with their changes."""
+        """Yield the named series with their changes, local ones first."""
         known = _by_series(self.store.histories.changes())
         states = self.store.histories.states()
-        for history in self.store.histories.read(self.names.keys()):
+        for history in _read(self.store, self.names):
             series = history.series.id
             yield overview.series_view(history, known.get(series, []), states, self.names[series])
 
@@ -132,19 +146,32 @@ def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
 
 
 def forget(path: Path, run: str) -> tuple[str, int]:
-    """Remove the points of a run, named by the beginning of its id; return its id, their number."""
+    """Remove the points of a run, named by the beginning of its id; return its id, their number.
+
+    Where the run was measured here and later imported again, the points of here go first.
+    """
     with Store.open(path, create=False) as store:
-        known = store.histories.runs()
-        found = [run_id for run_id in known if run_id == run] or [
-            run_id for run_id in known if run_id.startswith(run)
-        ]
+        known = store.histories.recordings()
+        local = [each for each in known if each.origin == "local"]
+        found = (
+            [each for each in local if each.run_id == run]
+            or [each for each in known if each.run_id == run]
+            or [each for each in local if each.run_id.startswith(run)]
+            or [each for each in known if each.run_id.startswith(run)]
+        )
         if len(found) != 1:
-            shown = ", ".join((found or list(known))[-_SHOWN_RUNS:]) or "none"
+            shown = ", ".join(_recording_text(e) for e in (found or known)[-_SHOWN_RUNS:]) or "none"
             which = f"{len(found)} recorded runs have" if found else "no recorded run has"
             raise UserError(
                 f"{path}: {which} an id that starts with {run!r}", hint=f"recorded runs: {shown}"
             )
-        return found[0], store.histories.forget(found[0])
+        forgotten = found[0]
+        points = store.histories.forget(forgotten.run_id, forgotten.origin)
+        return _recording_text(forgotten), points
+
+
+def _recording_text(each: Recording) -> str:
+    return each.run_id if each.origin == "local" else f"{each.run_id} ({each.origin})"
 
 
 def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str, str]:
@@ -169,6 +196,15 @@ def named_series(store: Store, path: Path, wanted: Sequence[str]) -> Mapping[str
             hint=f"the series are, for example:\n{shown}",
         )
     return found
+
+
+def _read(store: Store, names: Mapping[str, str]) -> Iterator[History]:
+    """Yield the named series, local ones first."""
+    origins = {each.id: each.origin for each in store.histories.series()}
+    for origin in get_args(Origin):
+        wanted = [series for series in names if origins[series] == origin]
+        if wanted:
+            yield from store.histories.read(wanted)
 
 
 def _by_series(changes: Iterable[ChangeRecord]) -> dict[str, list[ChangeRecord]]:

@@ -39,14 +39,17 @@ def report(
     *,
     margin: float | None = None,
     base: str | None = None,
+    gates: bool = False,
 ) -> RunReport | BisectionReport | CountedRun:
     """Analyze the run named ``run`` (an id, its beginning, or ``latest``) of the store at ``path``.
 
     Nothing is measured. ``margin`` is a fraction; None for it or ``base`` takes the experiment's.
+    Where the report decides a gate (``gates``), raise UserError for an imported run that is not
+    named by its whole id.
     """
     with Store.open(path, read_only=True) as store:
         # Verdicts use observed plans, and are the same in every format.
-        stored = store.load_run(store.find_run(run).id, observations_too=True)
+        stored = store.load_run(store.find_run(run, trusted=gates).id, observations_too=True)
         if stored.run.spec.bisects is not None:
             return BisectionReport(bisection(stored), store.report_path(stored.run.id))
         if stored.run.spec.counts is not None:

@@ -71,7 +71,8 @@ def remove_runs(
         ids = _ids(store, runs)
         confirm(ids)
         reports = [report for report in map(store.report_path, ids) if os.path.lexists(report)]
-        recorded = [run_id for run_id in ids if run_id in store.histories.runs()]
+        with_points = {each.run_id for each in store.histories.recordings()}
+        recorded = [run_id for run_id in ids if run_id in with_points]
     try:
         _remove(path, ids)
     except DiskFull:

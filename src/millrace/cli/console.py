@@ -1,10 +1,12 @@
 """Print data on stdout and talk on stderr; rich obeys ``NO_COLOR``."""
 
+import errno
+import io
 import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -15,9 +17,86 @@ from rich.text import Text
 from millrace.errors import MillraceError
 from millrace.shown_text import shown, shown_json, shown_line
 
-# A pipe or a file has no width: prose gets a readable one, tables what they need (print_table).
-_PROSE_WIDTH = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 _UNLIMITED = 10_000
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+_GONE = (errno.EPIPE, errno.EBADF)  # nobody reads what is written, nor ever will
+
+
+class _Stream(io.RawIOBase):
+    """A standard stream whose reader may go away: what is written then is discarded.
+
+    So the exit status of a command is the same whether or not somebody reads all of its output.
+    ``talks`` marks the stream of messages, which no error of it ends the work.
+    """
+
+    def __init__(self, descriptor: int, *, talks: bool) -> None:
+        self._descriptor = descriptor
+        self._talks = talks
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: "ReadableBuffer") -> int:
+        try:
+            return os.write(self._descriptor, data)
+        except OSError as error:
+            if not self._talks and error.errno not in _GONE:
+                raise
+        discard(self)
+        return memoryview(data).nbytes
+
+
+def guard_streams() -> None:
+    """Let no reader of stdout and stderr change what a command does.
+
+    A stream that was closed before the command began is empty, or discarded: its descriptor would
+    else be that of the next opened file.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = open(_STDIN, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = _guarded(sys.stdout, _STDOUT)
+    sys.stderr = _guarded(sys.stderr, _STDERR)
+
+
+def _guarded(stream: TextIO | None, descriptor: int) -> TextIO:
+    if stream is not None and not _has_descriptor(stream, descriptor):
+        return stream  # of a caller in this process
+    raw = _Stream(descriptor, talks=descriptor == _STDERR)
+    if stream is None:
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors,
+        line_buffering=stream.isatty() or descriptor == _STDERR,
+    )  # fmt: skip
+
+
+def _has_descriptor(stream: TextIO, descriptor: int) -> bool:
+    try:
+        return stream.fileno() == descriptor
+    except (OSError, ValueError):
+        return False
+
+
+def _prose_width() -> int | None:
+    """Return the width of prose: that of a terminal (None), else a readable one.
+
+    A pipe or a file has no width; tables there get what they need (``print_table``).
+    """
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return None if is_terminal or "COLUMNS" in os.environ else 120
 
 
 class _Shown(Console):
@@ -43,29 +122,15 @@ class _Shown(Console):
         return super().render(renderable, options)
 
 
-class _Out(_Shown):
-    """Data; when its reader has gone (`millrace ... | head`), there is nothing left to do."""
-
-    def on_broken_pipe(self) -> None:
-        discard(sys.stdout)
-        raise SystemExit(0)
-
-
-class _Talk(_Shown):
-    """Talk; when its reader has gone, the work goes on in silence."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        discard(sys.stderr)
-
-
-def discard(stream: TextIO) -> None:
+def discard(stream: TextIO | io.RawIOBase) -> None:
     """Let what is still written to a stream go nowhere, so that no flush fails at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
-out = _Out(soft_wrap=True, width=_PROSE_WIDTH)
-err = _Talk(soft_wrap=True, stderr=True)
+out = _Shown(soft_wrap=True, width=_prose_width())
+err = _Shown(soft_wrap=True, stderr=True)
 
 
 def echo(document: str) -> None:
@@ -96,7 +161,7 @@ def plain_table(*headings: str) -> LineTable:
 
 def print_table(table: Table) -> None:
     """Print a table as wide as the terminal, elsewhere a row a line, for programs."""
-    console = out if out.is_terminal else _Out(width=_UNLIMITED)
+    console = out if out.is_terminal else _Shown(width=_UNLIMITED)
     console.print(table, soft_wrap=False)
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 import click
 
+from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import EXIT_STATUS, Gated, GatedVerdict, failing
-from millrace.errors import GateFailed
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.errors import GateFailed, TrialFailed
 from millrace.quantities import counted
 from millrace.report.run.sentences import COUNTED
 
@@ -30,8 +32,21 @@ fail_on_option = click.option(
     default=(),
     metavar="VERDICTS",
     help="Exit with 10 on a regression (`regression`), with 11 also where there is no verdict "
-    "(`regression,inconclusive`).",
+    "(`regression,inconclusive`), and with 3 where a trial failed.",
 )
+
+
+def check_run(analysis: RunAnalysis, fail_on: tuple[Gated, ...]) -> None:
+    """Raise TrialFailed where a trial of a run failed, else as ``check`` does for its verdicts.
+
+    What a failed trial would have shown is unknown, so that no verdict of the run passes a gate.
+    """
+    if analysis.failures:
+        raise TrialFailed(
+            f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed",
+            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
+        )
+    check(ci_gate.of_run(analysis), fail_on)
 
 
 def check(verdicts: Iterable[GatedVerdict], fail_on: tuple[Gated, ...]) -> None:

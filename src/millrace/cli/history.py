@@ -66,6 +66,7 @@ def record(
 ) -> None:
     """Add the ratios of RUN (an id, its beginning, or `latest`) to the histories of the store.
 
+    An imported run must be named by its whole id, and its points belong to series of their own.
     Each metric is a series, in each group of the experiment (the levels of all factors but the
     compared one). Points are in the order of their dates, then in that of recording.
     """
@@ -112,7 +113,8 @@ def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) ->
     n_series = len(found.examined)
     points = counted(sum(found.examined.values()), "point")
     of = f"{points} in {counted(n_series, 'series', 'series')}, {counted(found.breaks, 'break')}"
-    out.print(f"{of}; sensitivity {sensitivity}")
+    apart = f", {found.imported} of them imported" if found.imported else ""
+    out.print(f"{of}{apart}; sensitivity {sensitivity}")
     if found.changes:
         others = [each for each in found.changes if not each.is_open]
         table = tables.changes_table(group_changes(found.changes, found.series_with), others)

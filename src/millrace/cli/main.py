@@ -8,7 +8,7 @@ from io import StringIO
 import click
 
 from millrace import __version__, paths
-from millrace.cli.console import discard, err, show_error
+from millrace.cli.console import discard, err, guard_streams, show_error
 from millrace.cli.options import PASSWORD_VARIABLE
 from millrace.errors import Interrupted, MillraceError
 
@@ -66,6 +66,7 @@ def main() -> None:
     0 done, 2 mistake of the user, 3 failed trial, 4 the host could not, 10 or 11 by ``--fail-on``,
     130 interrupted.
     """
+    guard_streams()
     os.umask(os.umask(0o077) | 0o022)  # no group and no other user may write to our files
     sys.exit(_exit_status())
 
@@ -87,9 +88,6 @@ def _exit_status() -> int:
     except (KeyboardInterrupt, click.Abort):
         err.print("interrupted")
         return Interrupted.exit_status
-    except BrokenPipeError:
-        # The reader of our output has gone (`millrace ... | head`); that is not an error of ours.
-        discard(sys.stdout)
     except OSError as error:
         where = error.filename or "standard output"
         problem = paths.problem(error, f"{where}: {error.strerror}")

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import Gated
 from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out, print_json
-from millrace.cli.fail_on import check, fail_on_option
+from millrace.cli.fail_on import check_run, fail_on_option
 from millrace.cli.options import Percent, margin_option, store_option
 from millrace.errors import UserError
 from millrace.output_files import write_text
@@ -58,11 +57,12 @@ def command(
     """Show the verdicts of RUN (an id, its beginning, or `latest`).
 
     Measures nothing: verdicts come from the stored trials, so that you can ask for another margin
-    or another base at any time.
+    or another base at any time. `latest` is the newest run that was measured here. With --fail-on,
+    an imported run must be named by its whole id.
     """
     is_page = output_format == "html"
     fraction = None if margin is None else margin / 100
-    found = use_case.report(store, run, margin=fraction, base=base)
+    found = use_case.report(store, run, margin=fraction, base=base, gates=bool(fail_on))
     if isinstance(found, BisectionReport):
         if fail_on:
             raise UserError(
@@ -90,7 +90,8 @@ def command(
         terminal.show(analysis, out)
     else:
         echo(render(analysis, output_format))
-    check(ci_gate.of_run(analysis), fail_on)
+    if fail_on:
+        check_run(analysis, fail_on)
 
 
 def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> None:

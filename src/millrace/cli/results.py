@@ -17,6 +17,7 @@ from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
 from millrace.quantities import counted
 from millrace.report.common.formatting import grouped_text, latency_text
+from millrace.report.common.wording import ORIGIN_TEXT
 from millrace.shown_text import shown_line
 from millrace.store.checked import to_plain
 from millrace.store.records import StoredAttempt, StoredRun
@@ -30,7 +31,7 @@ _STYLES = {"finished": "green", "failed": "red", "interrupted": "yellow", "open"
 def command() -> None:
     """List, show, move and remove stored runs.
 
-    RUN is the beginning of a run's id, or `latest`.
+    RUN is the beginning of a run's id, or `latest`: the newest run that was measured here.
     """
 
 
@@ -47,12 +48,12 @@ def list_(store: Path, as_json: bool) -> None:
         err.print(f"{store} holds no runs yet")
         return
     table = LineTable(box=None, pad_edge=False, header_style="bold")
-    for heading in ("id", "name", "scale", "created", "host"):
+    for heading in ("id", "name", "scale", "created", "origin", "host"):
         table.add_column(heading, no_wrap=True)
     for heading in ("finished", "failed", "open"):
         table.add_column(heading, justify="right")
     for run in runs:
-        texts = (run.id, run.name, run.scale, run.created_utc, run.host_id)
+        texts = (run.id, run.name, run.scale, run.created_utc, run.origin, run.host_id)
         failed = Text(str(run.failed), style="red" if run.failed else "")
         table.add_row(*texts, str(run.finished), failed, str(run.open))
     print_table(table)
@@ -153,6 +154,7 @@ def _print_header(stored: StoredRun) -> None:
         "run": run.id,
         "scale": run.scale,
         "created": run.created_utc,
+        "origin": ORIGIN_TEXT[run.origin],
         "host": run.host.id,
         "blocks": run.blocks or "",
         "seed": run.seed,

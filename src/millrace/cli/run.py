@@ -4,17 +4,14 @@ from pathlib import Path
 
 import click
 
-from millrace.analysis import ci_gate
 from millrace.analysis.ci_gate import Gated
 from millrace.app import execution as use_case
 from millrace.cli.console import out
 from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, experiment_options
-from millrace.cli.fail_on import check, fail_on_option
+from millrace.cli.fail_on import check_run, fail_on_option
 from millrace.cli.options import store_option
 from millrace.cli.plan import note_if_nothing_compared
-from millrace.errors import TrialFailed
-from millrace.quantities import counted
 from millrace.report.run import html, terminal
 
 
@@ -45,9 +42,4 @@ def command(
     analysis = found.analysis
     terminal.show(analysis, out)
     out.print(f"report: {html.write(analysis, found.page, found.explanations)}")
-    if analysis.failures:
-        raise TrialFailed(
-            f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed",
-            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
-        )
-    check(ci_gate.of_run(analysis), fail_on)
+    check_run(analysis, fail_on)

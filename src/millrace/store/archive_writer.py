@@ -12,6 +12,8 @@ A zip archive, the same bytes for the same runs:
                          such files)
     history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
 
+The origin of runs and points is not in it: whoever imports it decides that, not the file.
+
 Any change of the records makes a new version; older versions are read, newer ones are refused.
 Files are never unpacked under a name from the archive: they are stored under the hash of their
 content. An archive is checked completely before its first row is written (``run_archive``).
@@ -61,7 +63,9 @@ def write(
         entries = []
         for number, run in enumerate(runs, start=1):
             content = adapter(StoredRun).dump_json(
-                run, exclude={"attempts": {"__all__": _IN_FILES}}, exclude_unset=True
+                run,
+                exclude={"run": {"origin"}, "attempts": {"__all__": _IN_FILES}},
+                exclude_unset=True,
             )
             name = f"runs/{number:04}.json"
             _add(archive, name, content)

@@ -11,20 +11,34 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, exists, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from millrace.errors import UserError
 from millrace.store import checked, history_rows, schema
 from millrace.store.history_records import (
+    IMPORTED,
     ChangeRecord,
     History,
     HistoryPart,
     PointRecord,
     Recorded,
+    Recording,
     SeriesRecord,
     StateRecord,
+    as_imported,
 )
 from millrace.store.history_rows import MOST_NAMED, Recordings
+from millrace.store.records import Origin
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 PointKey = tuple[str, str]  # a series' id and the label of a point
@@ -53,10 +67,10 @@ class Histories:
         run that was recorded under other labels.
         """
         _, first = part.points[0]
-        run_id = first.run_id
+        run_id, origin = first.run_id, first.origin
         new = {(series, point.label): point.n_blocks for series, point in part.points}
         with self._writing() as connection:
-            old = _blocks_of(connection, run_id)
+            old = _blocks_of(connection, run_id, origin)
             _refuse_other_labels(self._path, run_id, old, new)
             taken = _taken(connection, part)
             counted = Counter(run for run in taken.values() if run != run_id)
@@ -68,26 +82,31 @@ class Histories:
             recordable_keys = [(series, point.label) for series, point in recordable]
             if old and all(old.get(key) == new[key] for key in recordable_keys):
                 return Recorded(added=0, replaced=0, present=len(recordable), taken=counted)
-            _delete_points(connection, run_id)
-            history_rows.insert_part(connection, only(part, recordable))
+            _delete_points(connection, run_id, origin)
+            kept = only(part, recordable)
+            history_rows.update_margins(connection, kept.series)
+            history_rows.insert_part(connection, kept)
         replaced = sum(key in old for key in recordable_keys)
         added = len(recordable) - replaced
         return Recorded(added=added, replaced=replaced, present=0, taken=counted)
 
-    def forget(self, run_id: str) -> int:
+    def forget(self, run_id: str, origin: Origin = "local") -> int:
         """Remove the points of a run, and series that become empty; return the number of points."""
         with self._writing() as connection:
-            number = _delete_points(connection, run_id)
-            connection.execute(delete(_RECORDINGS).where(_RECORDINGS.c.run_id == run_id))
+            number = _delete_points(connection, run_id, origin)
+            connection.execute(delete(_RECORDINGS).where(_is_of(run_id, origin)))
             empty = ~exists().where(_POINTS.c.series_id == _SERIES.c.id)
             connection.execute(delete(_SERIES).where(empty))
         return number
 
-    def runs(self) -> dict[str, str]:
-        """Return the dates of the runs that have points, by run id, in the order of recording."""
+    def recordings(self) -> list[Recording]:
+        """Return the runs that have points, in the order of recording."""
         with self._reading() as connection:
             found = connection.execute(select(_RECORDINGS).order_by(_RECORDINGS.c.id))
-            return {row.run_id: row.at_utc for row in found}
+            return [
+                checked.record(Recording, run_id=row.run_id, at_utc=row.at_utc, origin=row.origin)
+                for row in found
+            ]
 
     def series(self) -> list[SeriesRecord]:
         """Return every series, in the order in which they began."""
@@ -127,15 +146,16 @@ class Histories:
             found = connection.execute(select(_STATES))
             return {row.key: history_rows.state_record(row) for row in found}
 
-    def series_with(self, labels: Collection[str]) -> dict[str, int]:
-        """Return the number of series that have a point of each of these labels."""
-        column = _POINTS.c.label
-        query = select(column, func.count().label("series")).group_by(column)
+    def series_with(self, labels: Collection[str]) -> dict[tuple[Origin, str], int]:
+        """Return the number of series of each origin that have a point of each of these labels."""
+        column, origin = _POINTS.c.label, _SERIES.c.origin
+        query = select(column, origin, func.count().label("series"))
+        query = query.select_from(_POINTS.join(_SERIES)).group_by(column, origin)
         if len(labels) <= MOST_NAMED:
             query = query.where(column.in_(labels))
         with self._reading() as connection:
             found = connection.execute(query)
-            return {row.label: row.series for row in found if row.label in labels}
+            return {(row.origin, row.label): row.series for row in found if row.label in labels}
 
     # Changes.
 
@@ -173,11 +193,17 @@ class Histories:
     # Portable files.
 
     def of_runs(self, run_ids: Collection[str]) -> HistoryPart:
-        """Return the points of these runs, in the order of recording, with all references."""
+        """Return the points of these runs, in the order of recording, with all references.
+
+        A run that was removed and imported again also has the points of before; these stay here.
+        """
+        runs = schema.runs
+        of_stored = _OF_RUNS.join(runs, runs.c.id == _RECORDINGS.c.run_id)
+        is_local = runs.c.imported_utc.is_(None)
         query = (
             select(*history_rows.point_columns(), _SERIES.c.key)
-            .select_from(_OF_RUNS)
-            .where(_RECORDINGS.c.run_id.in_(run_ids))
+            .select_from(of_stored)
+            .where(_RECORDINGS.c.run_id.in_(run_ids), is_local == (_RECORDINGS.c.origin == "local"))
             .order_by(_POINTS.c.recording_id, _POINTS.c.series_id, _POINTS.c.place)
         )
         with self._reading() as connection:
@@ -190,10 +216,19 @@ class Histories:
         return only(every, found)
 
 
-def add_part(connection: Connection, part: HistoryPart, *, of_runs: Collection[str]) -> None:
-    """Add points of runs just imported, and their changes; what exists stays."""
+def add_imported(
+    connection: Connection, path: Path, of_file: HistoryPart, *, of_runs: Collection[str]
+) -> None:
+    """Add points of runs just imported from ``path``, and their changes, as imported ones.
+
+    No row that exists is changed. Raise UserError for a series of another unit or direction than
+    the imported one of the same id.
+    """
+    part = as_imported(of_file)
+    _refuse_other_units(connection, path, part)
     taken = _taken(connection, part)
-    recorded = set(connection.scalars(select(_RECORDINGS.c.run_id)))
+    imported = _RECORDINGS.c.origin == "imported"
+    recorded = set(connection.scalars(select(_RECORDINGS.c.run_id).where(imported)))
     new = set(of_runs) - recorded
     points = [(of, p) for of, p in part.points if (of, p.label) not in taken and p.run_id in new]
     added = only(part, points)
@@ -226,9 +261,30 @@ def _taken(connection: Connection, part: HistoryPart) -> dict[PointKey, str]:
     return {(row.key, row.label): row.run_id for row in rows if (row.key, row.label) in wanted}
 
 
-def _blocks_of(connection: Connection, run_id: str) -> dict[PointKey, int]:
+def _refuse_other_units(connection: Connection, path: Path, part: HistoryPart) -> None:
+    known = {row.key: row for row in connection.execute(select(_SERIES))}
+    for series in part.series:
+        row = known.get(series.id)
+        if (
+            row is not None
+            and replace(history_rows.series_record(row), title=series.title, margin=series.margin)
+            != series
+        ):
+            raise UserError(
+                f"{path}: series {series.id.removeprefix(IMPORTED)} ({series.experiment}) differs "
+                "from the one of the same id that was imported before; nothing was imported",
+                hint="one of the two files was changed: import it into a store of its own with "
+                "--store PATH, or remove the other's points with `millrace history forget RUN`",
+            )
+
+
+def _is_of(run_id: str, origin: Origin) -> ColumnElement[bool]:
+    return and_(_RECORDINGS.c.run_id == run_id, _RECORDINGS.c.origin == origin)
+
+
+def _blocks_of(connection: Connection, run_id: str, origin: Origin) -> dict[PointKey, int]:
     query = select(_SERIES.c.key, _POINTS.c.label, _POINTS.c.n_blocks).select_from(_OF_RUNS)
-    query = query.where(_RECORDINGS.c.run_id == run_id)
+    query = query.where(_is_of(run_id, origin))
     return {(row.key, row.label): row.n_blocks for row in connection.execute(query)}
 
 
@@ -243,8 +299,8 @@ def _refuse_other_labels(
         )
 
 
-def _delete_points(connection: Connection, run_id: str) -> int:
-    of_run = select(_RECORDINGS.c.id).where(_RECORDINGS.c.run_id == run_id).scalar_subquery()
+def _delete_points(connection: Connection, run_id: str, origin: Origin) -> int:
+    of_run = select(_RECORDINGS.c.id).where(_is_of(run_id, origin)).scalar_subquery()
     return connection.execute(delete(_POINTS).where(_POINTS.c.recording_id == of_run)).rowcount
 
 

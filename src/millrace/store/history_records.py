@@ -5,12 +5,13 @@ is a candidate until it is measured again. Points outlive their trials.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field
 
 from millrace.levels import Level
+from millrace.store.records import Origin
 
 ChangeState = Literal["candidate", "confirmed", "withdrawn"]
 
@@ -23,7 +24,9 @@ class SeriesRecord:
     ``metric`` to the level ``reference`` of the compared ``factor``, at these levels of the
     ``fixed_factors`` (``held`` in archives before version 4). ``candidate`` is the level whose
     versions the series follows, where a run has several candidates, else None. ``direction`` is the
-    better one, ``higher`` or ``lower``; ``margin`` is that of the newest run.
+    better one, ``higher`` or ``lower``; ``margin`` is that of the newest run. The points of a
+    series have one ``origin``: an imported series is another one than the local one of the same
+    experiment, and so are its states and changes, whose ids begin with ``IMPORTED``.
     """
 
     id: str
@@ -40,6 +43,7 @@ class SeriesRecord:
     unit: str
     direction: Literal["higher", "lower"]
     margin: float
+    origin: Annotated[Origin, Field(exclude=True)] = "local"
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class PointRecord:
     ``label`` is the version or commit, ``at_utc`` its date, ``level`` its name in the run (with
     aliases replaced), ``build`` the SHA-256 of its server's program where it is known. ``log_sd``
     is the standard deviation of the blocks' log-ratios. ``place`` is its place among the points of
-    its run, ``state`` the id of a StateRecord.
+    its run, ``state`` the id of a StateRecord, ``origin`` that of its run.
     """
 
     label: str
@@ -76,6 +80,7 @@ class PointRecord:
     n_blocks: int
     log_sd: float | None
     state: str
+    origin: Annotated[Origin, Field(exclude=True)] = "local"
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,39 @@ class HistoryPart:
     states: tuple[StateRecord, ...] = ()
     points: tuple[tuple[str, PointRecord], ...] = ()
     changes: tuple[ChangeRecord, ...] = ()
+
+
+IMPORTED = "imported-"
+"""The beginning of the ids of imported series, states and changes, which no local one has."""
+
+
+def as_imported(part: HistoryPart) -> HistoryPart:
+    """Return a part of others, with series, states and changes that no local point refers to.
+
+    What its author had imported stays apart from what was measured there.
+    """
+    return replace(
+        part,
+        series=tuple(replace(s, id=IMPORTED + s.id, origin="imported") for s in part.series),
+        states=tuple(replace(each, id=IMPORTED + each.id) for each in part.states),
+        points=tuple(
+            (IMPORTED + of, replace(point, state=IMPORTED + point.state, origin="imported"))
+            for of, point in part.points
+        ),
+        changes=tuple(
+            replace(each, id=IMPORTED + each.id, series=IMPORTED + each.series)
+            for each in part.changes
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A run that has points, and their date."""
+
+    run_id: str
+    at_utc: str
+    origin: Origin
 
 
 @dataclass(frozen=True)

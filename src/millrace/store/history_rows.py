@@ -15,13 +15,14 @@ from millrace.store.history_records import (
     SeriesRecord,
     StateRecord,
 )
+from millrace.store.records import Origin
 from millrace.store.rows import AnyRow, insert_all
 
 MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
 
 _SERIES = (
     "experiment", "digest", "factor", "reference", "candidate", "fixed_factors", "metric", "title",
-    "unit", "direction", "margin",
+    "unit", "direction", "margin", "origin",
 )  # fmt: skip
 _MEASURED = (
     "place", "label", "level", "build", "ratio", "low", "high", "n_blocks", "log_sd",
@@ -64,18 +65,20 @@ def _with_clipped_ratios(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**values, **{name: checked.clipped_ratio(values[name]) for name in _RATIOS}}
 
 
-_NONE = (-1, "", "")  # the recording of points without a reference to one
+_NONE = (-1, "", "", "local")  # the recording of points without a reference to one
 
 
 class Recordings:
-    """The run of each recording, its date, and its rank in the order of time."""
+    """The run of each recording, its date and origin, and its rank in the order of time."""
 
     def __init__(self, connection: Connection) -> None:
         table = schema.history_recordings
         ordered = connection.execute(select(table).order_by(table.c.at_utc, table.c.id)).all()
         for row in ordered:
             checked.require_valid_date(row.run_id, row.at_utc)
-        self._runs = {row.id: (rank, row.at_utc, row.run_id) for rank, row in enumerate(ordered)}
+        self._runs = {
+            row.id: (rank, row.at_utc, row.run_id, row.origin) for rank, row in enumerate(ordered)
+        }
 
     def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
         """Return the points by date, of rows by recording and place; ``states`` are keys by id."""
@@ -90,10 +93,11 @@ class Recordings:
         ) = row  # fmt: skip
         if recording not in self._runs or state not in states:
             raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
-        _, at_utc, run_id = self._runs[recording]
+        _, at_utc, run_id, origin = self._runs[recording]
         made = PointRecord(
             label=label, at_utc=at_utc, run_id=run_id, place=place, level=level, build=build,
             ratio=ratio, low=low, high=high, n_blocks=n_blocks, log_sd=log_sd, state=states[state],
+            origin=origin,
         )  # fmt: skip
         checked.require_valid_point(made)
         return made
@@ -121,7 +125,7 @@ def series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
 
 
 def insert_part(connection: Connection, part: HistoryPart) -> None:
-    """Insert new points and what they refer to, but no changes."""
+    """Insert new points and the missing rows that they refer to, but no changes."""
     ids = _insert_series(connection, part.series)
     states = _insert_states(connection, part.states)
     recordings = _insert_recordings(connection, [point for _, point in part.points])
@@ -129,7 +133,7 @@ def insert_part(connection: Connection, part: HistoryPart) -> None:
         {
             **_with_clipped_ratios({name: getattr(point, name) for name in _MEASURED}),
             "series_id": ids[series],
-            "recording_id": recordings[point.run_id],
+            "recording_id": recordings[point.run_id, point.origin],
             "state_id": states[point.state],
         }
         for series, point in part.points
@@ -137,15 +141,18 @@ def insert_part(connection: Connection, part: HistoryPart) -> None:
     insert_all(connection, schema.history_points, rows)
 
 
-def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
-    """Insert the missing series and update the margin of the others; return ids by key."""
-    table, keys = schema.history_series, {each.id for each in series}
-    query = select(table.c.key, table.c.margin)
-    known = {row.key: row.margin for row in connection.execute(query)}
+def update_margins(connection: Connection, series: Iterable[SeriesRecord]) -> None:
+    """Give existing series the margin of the newest run."""
+    table = schema.history_series
     for each in series:
-        if known.get(each.id, each.margin) != each.margin:
-            row = table.c.key == each.id
-            connection.execute(update(table).where(row).values(margin=each.margin))
+        row = table.c.key == each.id
+        connection.execute(update(table).where(row).values(margin=each.margin))
+
+
+def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
+    """Insert the missing series; return ids by key."""
+    table, keys = schema.history_series, {each.id for each in series}
+    known = set(connection.scalars(select(table.c.key)))
     missing = [
         {"key": each.id, **{name: getattr(each, name) for name in _SERIES}}
         for each in series
@@ -167,11 +174,18 @@ def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dic
     return {key: state for state, key in state_keys(connection).items()}
 
 
-def _insert_recordings(connection: Connection, points: Sequence[PointRecord]) -> dict[str, int]:
+def _insert_recordings(
+    connection: Connection, points: Sequence[PointRecord]
+) -> dict[tuple[str, Origin], int]:
     table = schema.history_recordings
-    query = select(table.c.run_id, table.c.id)
-    known = {row.run_id: row.id for row in connection.execute(query)}
-    dates = {point.run_id: point.at_utc for point in points if point.run_id not in known}
-    for run_id, at_utc in dates.items():
-        connection.execute(insert(table).values(run_id=run_id, at_utc=at_utc))
-    return {row.run_id: row.id for row in connection.execute(query)}
+    query = select(table.c.run_id, table.c.origin, table.c.id)
+
+    def ids() -> dict[tuple[str, Origin], int]:
+        return {(row.run_id, row.origin): row.id for row in connection.execute(query)}
+
+    known = ids()
+    dates = {(p.run_id, p.origin): p.at_utc for p in points if (p.run_id, p.origin) not in known}
+    for (run_id, origin), at_utc in dates.items():
+        values = {"run_id": run_id, "at_utc": at_utc, "origin": origin}
+        connection.execute(insert(table).values(**values))
+    return ids()

@@ -5,7 +5,7 @@ their artefacts into place, after a list of them was written. A failed import re
 files that no run refers to; after a killed one the next command that writes does.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from millrace.errors import UserError
 from millrace.quantities import utc_now
 from millrace.store import digests, rows, run_archive, schema
 from millrace.store.artefacts import Artefacts, Staged
-from millrace.store.histories import add_part
+from millrace.store.histories import add_imported
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 
@@ -72,9 +72,13 @@ def _add(
     staged: Staged,
 ) -> Imported:
     known = set(connection.scalars(select(schema.runs.c.id)))
+    local = set(
+        connection.scalars(select(schema.runs.c.id).where(schema.runs.c.imported_utc.is_(None)))
+    )
     added = [entry for entry in found.runs if entry.id not in known]
     new = {entry.id for entry in added}
-    trials = [trial for trial, run_id in found.trials.items() if run_id in new]
+    trials = {trial: run_id for trial, run_id in found.trials.items() if run_id in new}
+    _refuse_names_of_local_runs(path, new, trials, local)
     _refuse_known_trials(connection, path, trials)
     names: dict[str, None] = {}
     for entry in added:
@@ -87,10 +91,10 @@ def _add(
             rows.insert_attempt(connection, attempt)
         names |= dict.fromkeys(a.sha256 for each in stored.attempts for a in each.artefacts)
     # The file's author can have given points to a run that the file lacks.
-    add_part(connection, found.history, of_runs=new)
+    add_imported(connection, path, found.history, of_runs=new)
     artefacts.adopt(staged, names)
     present = tuple(entry.id for entry in found.runs if entry.id in known)
-    recorded = set(connection.scalars(select(schema.history_recordings.c.run_id)))
+    recorded = set(connection.scalars(select(schema.history_recordings.c.run_id).distinct()))
     missing = {point.run_id for _, point in found.history.points} - recorded
     return Imported(
         added=tuple(entry.id for entry in added),
@@ -106,7 +110,33 @@ def _settle(artefacts: Artefacts, staged: Staged, writing: Transaction) -> None:
             artefacts.discard(names - referred(connection, names))
 
 
-def _refuse_known_trials(connection: Connection, path: Path, trials: Sequence[str]) -> None:
+def _refuse_names_of_local_runs(
+    path: Path, new: Collection[str], trials: Mapping[str, str], local: Collection[str]
+) -> None:
+    """Raise UserError where ids of a file stand for runs that were measured here.
+
+    A user may name such a run by that beginning of its id, and a run that gets more blocks needs
+    the ids of its trials. ``trials`` are ids of runs by those of their trials.
+    """
+    for run_id in sorted(new):
+        mistaken = [each for each in local if each.startswith(run_id)]
+        if mistaken:
+            raise UserError(
+                f"{path}: the id of run {run_id} is the beginning of that of run {mistaken[0]}, "
+                "which was measured here; nothing was imported",
+                hint="import it into a store of its own with --store PATH",
+            )
+    for trial, run_id in trials.items():
+        named, slash, _ = trial.partition("/")
+        if slash and named != run_id and named in local:
+            raise UserError(
+                f"{path}: trial {trial} of run {run_id} has an id of run {named}, which was "
+                "measured here; nothing was imported",
+                hint="ask whoever made the file for an export that was not changed",
+            )
+
+
+def _refuse_known_trials(connection: Connection, path: Path, trials: Iterable[str]) -> None:
     known = set(connection.scalars(select(schema.trials.c.id)))
     for trial in trials:
         if trial in known:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, and_, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, Engine, and_, case, exists, func, select, true
 
 from millrace.errors import UserError
 from millrace.store import checked, database, importing, rows
@@ -17,6 +17,7 @@ from millrace.store.schema import attempts, runs, trials
 _OF_A_SUMMARY = (
     "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
 )  # fmt: skip
+_NEWEST = "latest"
 _NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
 
 
@@ -36,24 +37,50 @@ class StoreReader:
         """Return the default path of a run's HTML report; it may not exist yet."""
         return self.path.parent / "reports" / f"{run_id}.html"
 
-    def find_run(self, wanted: str) -> RunRecord:
-        """Return the run whose id starts with ``wanted``, or the newest one for ``latest``."""
+    def find_run(self, wanted: str, *, trusted: bool = False) -> RunRecord:
+        """Return the run whose id starts with ``wanted``, or the newest local one for ``latest``.
+
+        A beginning stands for a local run, where one has it. Where something depends on the run
+        (``trusted``), raise UserError for an imported one, unless ``wanted`` is its whole id and
+        not the beginning of a local one's.
+        """
         with self._reading() as connection:
             known = connection.execute(
-                select(runs.c.id, runs.c.name, runs.c.created_utc).order_by(*_NEWEST_FIRST)
+                select(runs.c.id, runs.c.name, runs.c.created_utc, runs.c.imported_utc).order_by(
+                    *_NEWEST_FIRST
+                )
             ).all()
             if not known:
                 raise UserError(
                     f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
                 )
+            local = [row for row in known if row.imported_utc is None]
             exact = [row for row in known if row.id == wanted]
-            matching = exact or [row for row in known if str(row.id).startswith(wanted)]
-            if wanted == "latest":
-                matching = list(known[:1])
+            begun = [[row for row in of if str(row.id).startswith(wanted)] for of in (local, known)]
+            if wanted == _NEWEST:
+                matching = local[:1]
+                if not matching:
+                    raise _no_local_run(self.path, known)
+            else:
+                matching = exact or begun[0] or begun[1]
             if len(matching) != 1:
                 raise _no_single_run(self.path, wanted, matching, known)
-            (found,) = rows.run_records(connection, runs.c.id == matching[0].id)
+            (match,) = matching
+            if trusted and match.imported_utc is not None:
+                _require_named(self.path, wanted, match, begun[0])
+            (found,) = rows.run_records(connection, runs.c.id == match.id)
             return found
+
+    def tested_run(self, ablation: RunRecord) -> RunRecord | None:
+        """Return the run that an ablation tested; for a local ablation, only a local run."""
+        tested = ablation.spec.tested
+        if tested is None:
+            return None
+        found = self._runs_where(
+            runs.c.id == tested.run,
+            *((runs.c.imported_utc.is_(None),) if ablation.origin == "local" else ()),
+        )
+        return next(iter(found), None)
 
     def runs_of(
         self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
@@ -119,6 +146,7 @@ class StoreReader:
         ended = _has_attempt("finished", "failed")
         query = select(
             *(runs.c[name] for name in _OF_A_SUMMARY),
+            case((runs.c.imported_utc.is_(None), "local"), else_="imported").label("origin"),
             count(finished).label("finished"),
             count(ended, ~finished).label("failed"),
             count(~ended).label("open"),
@@ -160,10 +188,42 @@ def _has_attempt(*outcomes: str) -> Any:
 def _no_single_run(
     path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]
 ) -> UserError:
-    shown = (matching or known)[:8]
-    lines = "\n".join(f"  {row.id}  {row.name}  {row.created_utc}" for row in shown)
+    lines = _lines(matching or known)
     if matching:
         message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
         return UserError(message, hint="give more characters of the id, or `latest`")
     message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
     return UserError(message, hint="see `millrace results list`")
+
+
+def _no_local_run(path: Path, known: Sequence[Any]) -> UserError:
+    return UserError(
+        f"{path}: holds no run that was measured here, only imported ones, and `{_NEWEST}` is "
+        f"never one of these; the newest are:\n{_lines(known)}",
+        hint="name one by its id",
+    )
+
+
+def _require_named(path: Path, wanted: str, found: Any, local: Sequence[Any]) -> None:
+    """Raise UserError where a name is not clearly that of the imported run that it stands for."""
+    if wanted != found.id:
+        raise UserError(
+            f"{path}: {wanted!r} stands for run {found.id}, which was imported: nothing in it was "
+            "measured here",
+            hint=f"name it by its whole id, {found.id}, if you trust whoever made the file",
+        )
+    if local:
+        raise UserError(
+            f"{path}: {wanted!r} is the id of an imported run, and the beginning of the ids of "
+            f"runs measured here:\n{_lines(local)}",
+            hint="give more characters of the id",
+        )
+
+
+def _lines(found: Sequence[Any]) -> str:
+    """Return a line for each of the first few runs."""
+    return "\n".join(
+        f"  {row.id}  {row.name}  {row.created_utc}"
+        + ("" if row.imported_utc is None else "  imported")
+        for row in found[:8]
+    )

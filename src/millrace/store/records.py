@@ -25,6 +25,9 @@ from millrace.model.trials import Outcome, Purpose
 from millrace.store.lag import LagSample
 from millrace.store.loops import LoopRecord
 
+Origin = Literal["local", "imported"]
+"""Where a run or a point of a history was measured: here, or elsewhere as a file claims."""
+
 ROUND_FAILED = "pair_failed"
 """The step of a trial that is left out because another one failed: of its round, or, in earlier
 versions, of its concurrent pair."""
@@ -56,7 +59,9 @@ class RunRecord:
     """One run of an experiment (``spec``, and its TOML text) on one host.
 
     ``versions`` holds ``millrace``, ``load_generator`` and ``data`` (of the data set's definition).
-    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones.
+    ``blocks`` counts the blocks with trials: all of a fixed run, or the started ones. ``origin`` is
+    ``imported`` where the run came from a file, so that nothing in it was verified here; the store
+    decides it, never a file.
     """
 
     id: str
@@ -73,6 +78,7 @@ class RunRecord:
     spec: RunSpec
     experiment_text: str
     millrace_command: str = ""
+    origin: Origin = field(default="local", compare=False)
 
     @property
     def design(self) -> Design:
@@ -359,6 +365,7 @@ class RunSummary:
     title: str
     scale: str
     created_utc: str
+    origin: Origin
     digest: str
     seed: int
     blocks: int

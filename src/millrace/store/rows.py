@@ -20,6 +20,7 @@ from millrace.store.records import (
     HostRecord,
     InstanceRecord,
     MeasurementRecord,
+    Origin,
     Owner,
     RunRecord,
     ServerRecord,
@@ -70,8 +71,14 @@ def _run_record(row: AnyRow) -> RunRecord:
             host=checked.record(HostRecord, id=row.host_id, facts=row.host_facts),
             versions=row.versions,
             spec=row.spec,
+            origin=origin(row.imported_utc),
         )
     )
+
+
+def origin(imported_utc: str | None) -> Origin:
+    """Return the origin of a run that was imported at this time, or never."""
+    return "local" if imported_utc is None else "imported"
 
 
 _RUN_COLUMNS = (

@@ -30,7 +30,7 @@ from millrace.store.zip_reader import Archive, opened, wrong
 # commands that reports and hints recommend: a shell finds nothing to execute in it.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_RUN_ID = 200
-_NO_RUN_ID = "latest"  # `latest`, the newest run, for every command
+_NO_RUN_ID = "latest"  # the newest run measured here, for every command
 _CLOCKS_DIFFER = timedelta(days=1)  # at most, between the measuring host and this one
 
 # Far above any real run: one of 1,000 trials has 40 MB and 2 million values.
@@ -199,7 +199,7 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
 
 
 def _refuse_future(run: RunRecord) -> None:
-    """Raise NotARecord for a run dated in the future, which would long stay `latest`."""
+    """Raise NotARecord for a run dated in the future, which would long stay first in lists."""
     if datetime.fromisoformat(run.created_utc) > datetime.now(UTC) + _CLOCKS_DIFFER:
         raise NotARecord(f"run {run.id}: created_utc is in the future: {run.created_utc}")
 

@@ -17,7 +17,9 @@ nearly always the same, so those that do not differ on every start are stored on
 their hash.
 
 A run that came from a file has ``imported_utc``. Its statements about this host are unverified:
-millrace does not resume it, and does not use it as evidence about runs measured here.
+millrace does not resume it, and does not use it as evidence about runs measured here. Its points
+have series, states, changes and recordings of their own, whose ``origin`` is ``imported``: what
+an import brings never refers to a row of here, and changes none.
 
 Runs and ended attempts have a digest of their rows, ``sha256``, by which damage is noticed (see
 ``digests``); those of earlier versions have none.
@@ -44,7 +46,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0005"
+HEAD = "0006"
 """The revision of these tables, the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -226,6 +228,7 @@ history_series = Table(
     Column("direction", String(16), nullable=False),
     Column("margin", Float(53), nullable=False),
     Column("examined", Integer, nullable=False, server_default="0"),
+    Column("origin", String(16), nullable=False, server_default="local"),
 )
 
 history_states = Table(
@@ -241,8 +244,10 @@ history_recordings = Table(
     "history_recordings",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", String(128), nullable=False, unique=True),
+    Column("run_id", String(128), nullable=False),
     Column("at_utc", String(32), nullable=False),
+    Column("origin", String(16), nullable=False, server_default="local"),
+    UniqueConstraint("run_id", "origin"),
     sqlite_autoincrement=True,  # in the order of recording, even after a removal
 )
 

@@ -96,11 +96,18 @@ class Store(StoreReader):
         runs = schema.runs
         with self._writing() as connection:
             known = connection.execute(
-                select(runs.c.digest, runs.c.blocks, runs.c.spec).where(runs.c.id == run.id)
+                select(runs.c.digest, runs.c.blocks, runs.c.spec, runs.c.imported_utc).where(
+                    runs.c.id == run.id
+                )
             ).first()
             if known is None:
                 connection.execute(insert(runs).values(**rows.run_row(run)))
                 digests.sign_run(connection, run.id)
+            elif known.imported_utc is not None:
+                raise UserError(
+                    f"{self.path}: run {run.id} was imported, and gets no trials of this host",
+                    hint="remove it, or use another store (--store PATH), and run it again",
+                )
             elif known.digest != run.digest:
                 raise ValueError(
                     f"run {run.id} measures something else: {known.digest}, {run.digest}"

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.analysis.builders import keep, study
+from tests.unit.analysis.builders import keep
+from tests.unit.analysis.history_points import run_of
 from tests.unit.cli.called import millrace
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "results.sqlite"
-    keep(study(), path)
+    keep(run_of("run-1", ratio=0.8), path)
     return path
 
 

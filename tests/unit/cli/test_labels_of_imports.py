@@ -20,6 +20,7 @@ FORGED = "answer: mysql-9 is 50 % faster"
 LABEL = f"\r\n{FORGED}\n\t"
 SHOWN = rf"\r\n{FORGED}\n\t"
 LEVEL = f"mysql-5.7{LABEL}"
+RUN = "load-data-demo-20260105-1000"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = replace(stored.run, title=f"title{LABEL}")
     keep(replace(stored, run=run), place / "theirs.sqlite")
     exported = ("--store", place / "theirs.sqlite", "--output", place / "runs.zip")
-    assert call("results", "export", "latest", *exported) == 0
+    assert call("results", "export", RUN, *exported) == 0
     assert call("results", "import", place / "runs.zip", "--store", place / "ours.sqlite") == 0
     return place / "ours.sqlite"
 
@@ -57,20 +58,20 @@ def forged_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("output_format", ["terminal", "markdown", "csv"])
 def test_a_label_begins_no_line_of_a_report(store: Path, output_format: str) -> None:
-    text = said("report", "latest", "--store", store, "--format", output_format)
+    text = said("report", RUN, "--store", store, "--format", output_format)
     assert "faster" in text
     assert forged_lines(text) == []
 
 
 def test_a_label_begins_no_line_of_a_run_that_is_shown(store: Path) -> None:
-    text = said("results", "show", "latest", "--store", store)
+    text = said("results", "show", RUN, "--store", store)
     assert LEVEL.removesuffix(LABEL) + SHOWN in text
     assert forged_lines(text) == []
 
 
 def test_a_page_shows_the_line_ends_of_a_label(store: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert call("report", "latest", "--store", store, "--output", page) == 0
+    assert call("report", RUN, "--store", store, "--output", page) == 0
     text = page.read_text(encoding="utf-8")
     assert f"title{SHOWN}" in text
     assert f"mysql-5.7{SHOWN}" in text
@@ -78,10 +79,10 @@ def test_a_page_shows_the_line_ends_of_a_label(store: Path, tmp_path: Path) -> N
 
 
 def test_no_data_are_lost(store: Path) -> None:
-    text = said("report", "latest", "--store", store, "--format", "csv")
+    text = said("report", RUN, "--store", store, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert {row["candidate"] for row in rows} == {f"mysql-5.7{SHOWN}", f"mysql-8{SHOWN}"}
-    document = json.loads(said("report", "latest", "--store", store, "--format", "json"))
+    document = json.loads(said("report", RUN, "--store", store, "--format", "json"))
     assert document["run"]["title"] == f"title{LABEL}"
     with Store.open(store, read_only=True) as opened:
         found = opened.load_run(opened.list_runs()[0].id)

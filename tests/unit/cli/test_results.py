@@ -49,10 +49,25 @@ def test_list_shows_the_newest_first(store: Path) -> None:
     out, err = results("list", store=store)
     heading, newest, oldest = out.splitlines()
     assert heading.split() == [
-        "id", "name", "scale", "created", "host", "finished", "failed", "open",
+        "id", "name", "scale", "created", "origin", "host", "finished", "failed", "open",
     ]  # fmt: skip
-    assert newest.split() == ["study-b2", "study", "smoke", "2026-05-02T00:00:00Z", "host", *"004"]
-    assert oldest.split() == ["study-a1", "study", "smoke", "2026-05-01T00:00:00Z", "host", *"112"]
+    of_both = ["local", "host"]
+    assert newest.split() == [
+        "study-b2",
+        "study",
+        "smoke",
+        "2026-05-02T00:00:00Z",
+        *of_both,
+        *"004",
+    ]
+    assert oldest.split() == [
+        "study-a1",
+        "study",
+        "smoke",
+        "2026-05-01T00:00:00Z",
+        *of_both,
+        *"112",
+    ]
     assert err == ""
     runs = json.loads(results("list", "--json", store=store)[0])
     assert [(run["id"], run["failed"]) for run in runs] == [("study-b2", 0), ("study-a1", 1)]

@@ -13,12 +13,14 @@ from sqlalchemy import event
 from millrace.errors import UserError
 from millrace.levels import Level
 from millrace.store.history_records import (
+    ChangeRecord,
     HistoryPart,
     PointRecord,
     Recorded,
     Remeasured,
     SeriesRecord,
     StateRecord,
+    as_imported,
 )
 from millrace.store.store import Store
 from tests.unit.analysis.history_points import (
@@ -53,7 +55,7 @@ def test_points_come_back_as_they_were_recorded(store: Store) -> None:
     assert list(store.histories.read()) == [made]
     assert store.histories.series() == [SERIES]
     assert store.histories.states() == {STATE.id: STATE, OTHER_STATE.id: OTHER_STATE}
-    assert list(store.histories.runs()) == ["run-0", "run-1", "run-2"]
+    assert [each.run_id for each in store.histories.recordings()] == ["run-0", "run-1", "run-2"]
 
 
 def test_points_are_in_the_order_of_dates_then_of_recording(store: Store) -> None:
@@ -104,7 +106,7 @@ def test_labels_that_another_run_has_are_passed_over(store: Store) -> None:
     (only,) = store.histories.read()
     assert [(each.label, each.run_id) for each in only.points] == [("v1", "run-1"), ("v2", "late")]
     assert store.histories.record(part(point(2, 0.8, run_id="x"))) == Recorded(0, 0, 0, {"late": 1})
-    assert "x" not in store.histories.runs()
+    assert "x" not in {each.run_id for each in store.histories.recordings()}
     # In another series the label is free.
     assert store.histories.record(part(point(2, 0.8, run_id="x"), series=OTHER)).added == 1
 
@@ -181,7 +183,10 @@ def test_series_can_be_chosen_and_counted(store: Store) -> None:
     )
     store.histories.record(both)
     assert [each.series for each in store.histories.read([OTHER.id])] == [OTHER]
-    assert store.histories.series_with({"v1", "v2", "v3"}) == {"v1": 1, "v2": 2}
+    assert store.histories.series_with({"v1", "v2", "v3"}) == {
+        ("local", "v1"): 1,
+        ("local", "v2"): 2,
+    }
 
 
 def test_all_series_are_read_by_as_many_statements_as_one(store: Store) -> None:
@@ -215,12 +220,17 @@ def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
     with Store.open(tmp_path / "other.sqlite") as other:
         other.import_file(file)
         assert labels(other) == ["v0", "v1"]
-        assert other.histories.changes() == [change(1, note="known")]
+        assert other.histories.changes() == [imported_change(note="known")]
         # Existing data stays unchanged, even when it is imported again.
-        other.histories.keep([change(1, note="mine")])
+        other.histories.keep([imported_change(note="mine")])
         assert other.import_file(file).added == ()
         assert labels(other) == ["v0", "v1"]
-        assert other.histories.changes() == [change(1, note="mine")]
+        assert other.histories.changes() == [imported_change(note="mine")]
+
+
+def imported_change(note: str) -> ChangeRecord:
+    (made,) = as_imported(HistoryPart(changes=(change(1, note=note),))).changes
+    return made
 
 
 def test_points_of_a_run_that_the_file_did_not_bring_are_left_out(
@@ -240,6 +250,8 @@ def test_points_of_a_run_that_the_file_did_not_bring_are_left_out(
         assert labels(other) == ["v0"], "nothing of the other's run-1"
         mine = part_of(history([1.0, 0.9]))[1]
         assert other.histories.record(mine).added == 1
+        theirs, own = other.histories.read()
+        assert [[each.label for each in of.points] for of in (theirs, own)] == [["v0"], ["v1"]]
         assert other.import_file(file).unrecorded == ()
 
 
@@ -317,9 +329,14 @@ def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> 
         store.export_runs(["run"], path.with_suffix(".zip"), replace=True)
     other_path = path.with_suffix(".other")
     other_path.unlink(missing_ok=True)
+    theirs = as_imported(drawn)
     with Store.open(other_path) as other:
         other.import_file(path.with_suffix(".zip"))
-        assert {each.series.id: each for each in other.histories.read()} == made
+        read = {each.series.id: each for each in other.histories.read()}
+        for series in theirs.series:
+            assert read[series.id].series == series
+            own = tuple(point for of, point in theirs.points if of == series.id)
+            assert read[series.id].points == own
 
 
 HISTORY = "history.json"

@@ -19,7 +19,13 @@ from typing import Any
 
 from millrace.analysis.history.segments import segments
 from millrace.stats.change_points import ChangePoint, Sensitivity, change_points
-from millrace.store.history_records import ChangeRecord, History, PointRecord
+from millrace.store.history_records import (
+    IMPORTED,
+    ChangeRecord,
+    History,
+    PointRecord,
+    SeriesRecord,
+)
 
 _ID_DIGITS = 10
 
@@ -69,7 +75,7 @@ def examine(
         points = [history.points[index] for index in segment]
         places = {point.label: place for place, point in enumerate(points)}
         of_segment = [each for each in known if each.label in places]
-        look = _Look(history.series.id, points, places, now_utc)
+        look = _Look(history.series, points, places, now_utc)
         for change in look.at(of_segment, sensitivity, set(changes)):
             changes[change.id] = change
             found.add(change.id)
@@ -126,7 +132,7 @@ def range_of(change: ChangeRecord, places: Mapping[str, int]) -> Range:
 class _Look:
     """One look at the points of one state of a series, which are at ``places`` by their labels."""
 
-    series: str
+    series: SeriesRecord
     points: Sequence[PointRecord]
     places: Mapping[str, int]
     now_utc: str
@@ -164,7 +170,7 @@ class _Look:
         label = self.points[point.index].label
         return ChangeRecord(
             id=_new_id(self.series, label, ids),
-            series=self.series,
+            series=self.series.id,
             found_utc=self.now_utc,
             **self._seen(point),
         )
@@ -202,8 +208,9 @@ def _range(point: ChangePoint) -> Range:
     return Range(point.index, point.earliest, point.latest, point.ratio > 1)
 
 
-def _new_id(series: str, label: str, ids: Collection[str]) -> str:
+def _new_id(series: SeriesRecord, label: str, ids: Collection[str]) -> str:
     """Return a new id, the same for the same change in another store."""
-    texts = (f"{series}\n{label}\n{number}" for number in itertools.count())
+    texts = (f"{series.id}\n{label}\n{number}" for number in itertools.count())
     digests = (hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS] for text in texts)
-    return next(each for each in digests if each not in ids)
+    begin = IMPORTED if series.origin == "imported" else ""
+    return next(begin + each for each in digests if begin + each not in ids)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import get_args
 
 from millrace.analysis.compare.model import DIFFERENCES, Verdict
 from millrace.analysis.compare.verdict import decide_interval
@@ -21,6 +22,10 @@ from millrace.store.history_records import (
     SeriesRecord,
     StateRecord,
 )
+from millrace.store.records import Origin
+
+SeriesWith = Mapping[tuple[Origin, str], int]
+"""The number of series of an origin that have a point of a label."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,11 @@ class ChangeView:
         return self.change.state != "withdrawn" and self.verdict in DIFFERENCES
 
     @property
+    def can_be_confirmed(self) -> bool:
+        """Return whether it is an open candidate among points that were measured here."""
+        return self.is_open and self.change.state == "candidate" and self.series.origin == "local"
+
+    @property
     def gain(self) -> float:
         """Return the change as a fraction, positive where it is for the better."""
         return (self.ratio if self.series.direction == "higher" else 1 / self.ratio) - 1
@@ -75,7 +85,7 @@ class SeriesView:
 class ChangeGroup:
     """Open changes of several series at one label, of which ``n_series`` have a point.
 
-    ``least`` and ``most`` are the gains of these changes, by size.
+    All series have one ``origin``. ``least`` and ``most`` are the gains of these changes, by size.
     """
 
     label: str
@@ -83,6 +93,7 @@ class ChangeGroup:
     n_series: int
     least: float
     most: float
+    origin: Origin = "local"
 
 
 def series_view(
@@ -127,28 +138,30 @@ def _where(
 
 
 def group_changes(
-    changes: Sequence[ChangeView], series_with: Mapping[str, int]
+    changes: Sequence[ChangeView], series_with: SeriesWith
 ) -> tuple[ChangeGroup, ...]:
-    """Group the open changes by the label that most of them have.
+    """Group the open changes by the label that most of them have, those of each origin apart.
 
     A change goes with a group at any label that may be its first. ``series_with`` counts the series
-    that have a point of each label. Facts come before candidates, the largest group first; those
-    that somebody knows of come last.
+    of each origin that have a point of a label. Facts come before candidates, the largest group
+    first; those that somebody knows of come last, and imported ones after all others.
     """
-    waiting = [each for each in changes if each.is_open]
     found = []
-    for label, numbers in _by_label(waiting):
-        members = tuple(waiting[number] for number in numbers)
-        gains = sorted((each.gain for each in members), key=abs)
-        n_series = max(series_with.get(label, 0), len({each.series.id for each in members}))
-        found.append(ChangeGroup(label, members, n_series, gains[0], gains[-1]))
+    for origin in get_args(Origin):
+        waiting = [each for each in changes if each.is_open and each.series.origin == origin]
+        for label, numbers in _by_label(waiting):
+            members = tuple(waiting[number] for number in numbers)
+            gains = sorted((each.gain for each in members), key=abs)
+            least = len({each.series.id for each in members})
+            n_series = max(series_with.get((origin, label), 0), least)
+            found.append(ChangeGroup(label, members, n_series, gains[0], gains[-1], origin))
     return tuple(sorted(found, key=_rank))
 
 
-def _rank(group: ChangeGroup) -> tuple[bool, bool, int]:
+def _rank(group: ChangeGroup) -> tuple[bool, bool, bool, int]:
     is_known = all(each.change.note is not None for each in group.changes)
     is_likely = all(each.change.state == "candidate" for each in group.changes)
-    return is_known, is_likely, -len(group.changes)
+    return group.origin != "local", is_known, is_likely, -len(group.changes)
 
 
 def _by_label(changes: Sequence[ChangeView]) -> Iterator[tuple[str, list[int]]]:

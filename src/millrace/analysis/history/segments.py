@@ -12,17 +12,22 @@ from itertools import pairwise
 from millrace.levels import level_text
 from millrace.stats.change_points import FEWEST_TO_TELL
 from millrace.store.history_records import PointRecord, SeriesRecord, StateRecord
+from millrace.store.records import Origin
 
 _DIGESTS = ("configuration ", "reference ")  # begin the names of facts that say nothing themselves
 
 
 @dataclass(frozen=True)
 class EnvironmentChange:
-    """The first point (``index``, ``label``) in another environment, and what differs."""
+    """The first point (``index``, ``label``) in another environment, and what differs.
+
+    ``origin`` is that of the points.
+    """
 
     index: int
     label: str
     changes: tuple[str, ...]
+    origin: Origin = "local"
 
 
 def segments(points: Sequence[PointRecord]) -> tuple[tuple[int, ...], ...]:
@@ -44,7 +49,10 @@ def environment_changes(
     """Return the points at which the environment changes."""
     return tuple(
         EnvironmentChange(
-            index, after.label, tuple(_changes(states[before.state], states[after.state]))
+            index,
+            after.label,
+            tuple(_changes(states[before.state], states[after.state])),
+            after.origin,
         )
         for index, (before, after) in enumerate(pairwise(points), start=1)
         if before.state != after.state
@@ -69,13 +77,17 @@ def _known(value: object) -> object:
 
 
 def series_names(series: Iterable[SeriesRecord]) -> dict[str, str]:
-    """Name each series by experiment, differing factor levels and metric."""
-    by_experiment: dict[str, list[SeriesRecord]] = {}
+    """Name each series by experiment, differing factor levels and metric, local ones first.
+
+    An imported one has the word before its name, and does not change the name of a local one.
+    """
+    by_experiment: dict[tuple[Origin, str], list[SeriesRecord]] = {}
     for each in series:
-        by_experiment.setdefault(each.experiment, []).append(each)
+        by_experiment.setdefault((each.origin, each.experiment), []).append(each)
+    local_first = sorted(by_experiment.items(), key=lambda item: item[0][0] != "local")
     return {
-        each.id: name
-        for of_experiment in by_experiment.values()
+        each.id: name if origin == "local" else f"{origin}: {name}"
+        for (origin, _), of_experiment in local_first
         for each, name in _names(of_experiment)
     }
 

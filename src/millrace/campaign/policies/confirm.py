@@ -83,6 +83,11 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
     UserError where the builds, or the run to take the experiment from, no longer exist.
     """
     (history,) = store.histories.read([change.series])
+    if history.series.origin != "local":
+        raise UserError(
+            f"change {change.id} is one of an imported series: its builds were measured elsewhere",
+            hint="confirm it where they were measured, or record runs of this host",
+        )
     if history.series.metric == INSTRUCTIONS:
         raise UserError(
             f"change {change.id} is one of counted instructions, which no time confirms",

@@ -9,6 +9,7 @@ from millrace.model.measurements import Direction
 from millrace.report.bisection.sentences import answer, notes
 from millrace.report.common.json_parts import From, Part, TextOrNull, part
 from millrace.stats.bisection_model import Found, Next, NoChange
+from millrace.store.records import Origin
 
 VERSION = "millrace.bisection/2"
 
@@ -28,6 +29,7 @@ class BisectionDocument(Part):
 
     document_schema: str = Field(alias="schema")
     run: Annotated[str, From("run.id")]
+    origin: Annotated[Origin, From("run.origin")]
     host: Annotated[str, From("run.host.id")]
     search: Annotated[dict[str, Any], From(lambda found: found.spec.to_json())]
     metric: Annotated[str, From("metric.name")]

@@ -7,6 +7,7 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
+from millrace.report.common.wording import imported_notes
 from millrace.report.counts.sentences import comparison_notes, sentence
 from millrace.report.counts.tables import difference_text
 from millrace.stats.bisection_model import Found, NoChange
@@ -70,6 +71,7 @@ def likeliest(found: Bisection) -> str:
 
 def notes(found: Bisection) -> Iterator[str]:
     """Yield the servers that were passed over, with reasons, and what instructions tell."""
+    yield from imported_notes(found.run)
     for member in found.members:
         if member.skipped:
             yield f"{member.name} was passed over: {member.skipped}"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from millrace.report.common.wording import repeating
 from millrace.shown_text import shown_json
+from millrace.store.records import Origin
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,14 @@ def _parts(annotation: object, value: object) -> object:
 
 
 class RunPart(Part):
-    """The run: what was carried out, where and with which versions."""
+    """The run: what was carried out, where and with which versions.
+
+    `origin` is `local` where it was measured here, and `imported` where it came from a file, so
+    that nothing in it was verified here.
+    """
 
     id: str
+    origin: Origin
     digest: str
     name: str
     title: str

@@ -2,7 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from millrace.store.records import Origin, RunRecord
+
+ORIGIN_TEXT: Mapping[Origin, str] = {
+    "local": "measured here",
+    "imported": "imported, not measured here",
+}
+_IMPORTED = (
+    "the run was imported: what it says of its servers, its host and its results is its author's, "
+    "and nothing in it was measured or verified here"
+)
 
 # A match is looked for where blanks begin, and takes no other bracket: names may be of any length.
 _CLONE = re.compile(
@@ -39,6 +50,11 @@ def _without(text: str, brackets: tuple[str, str], after: str = "") -> str:
             kept.append(text[at])
         at += 1
     return "".join(kept)
+
+
+def imported_notes(run: RunRecord) -> list[str]:
+    """Return the note on a run that was not measured here; nothing for others."""
+    return [_IMPORTED] if run.origin == "imported" else []
 
 
 def first_line(text: str) -> str:

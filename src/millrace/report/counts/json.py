@@ -8,7 +8,9 @@ from millrace.analysis.counts.model import Verdict
 from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.levels import Level
 from millrace.report.common.json_parts import From, Part, part
+from millrace.report.common.wording import imported_notes
 from millrace.report.counts.sentences import comparison_notes, notes, sentence
+from millrace.store.records import Origin
 
 VERSION = "millrace.counts/1"
 
@@ -81,6 +83,7 @@ class CountsDocument(Part):
 
     document_schema: str = Field(alias="schema")
     run: Annotated[str, From("run.id")]
+    origin: Annotated[Origin, From("run.origin")]
     experiment: str
     scale: Annotated[str, From("run.scale")]
     command: Annotated[str, From("run.millrace_command")]
@@ -92,5 +95,6 @@ class CountsDocument(Part):
 
 def as_json(found: CountedRun) -> dict[str, Any]:
     """Return the counts of a run as one document."""
-    document = part(CountsDocument, found, schema=VERSION, notes=list(notes(found.groups)))
+    lines = [*imported_notes(found.run), *notes(found.groups)]
+    document = part(CountsDocument, found, schema=VERSION, notes=lines)
     return document.model_dump(mode="json", by_alias=True)

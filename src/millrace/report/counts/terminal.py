@@ -6,6 +6,7 @@ from rich.text import Text
 
 from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.report.common.terminal_table import show_table
+from millrace.report.common.wording import imported_notes
 from millrace.report.counts.sentences import notes, sentence
 from millrace.report.counts.tables import counts_table, functions_table
 from millrace.shown_text import shown_line
@@ -31,7 +32,7 @@ def show(found: CountedRun, console: Console) -> None:
                 _line(f"{where}{table.title}", console, "bold")
                 show_table(table, console)
     console.print()
-    for note in notes(groups):
+    for note in (*imported_notes(found.run), *notes(groups)):
         console.print(Padding(Text(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
 
 

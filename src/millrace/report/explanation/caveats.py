@@ -11,6 +11,7 @@ from millrace.analysis.explain.caveats import (
 from millrace.analysis.explain.model import Explanation, Side, SideExplanation
 from millrace.quantities import counted
 from millrace.report.common.formatting import whole_percent_text
+from millrace.report.common.wording import imported_notes
 from millrace.report.explanation.sentences import within
 
 NOT_SURE = "not sure: does not hold after correction for the number of rows looked at"
@@ -32,6 +33,7 @@ def caveat_sentences(explanation: Explanation) -> list[str]:
     """List the reasons why the answer may be wrong, a sentence each."""
     found = caveats(explanation)
     return [
+        *(f"{note[0].upper()}{note[1:]}." for note in imported_notes(explanation.run)),
         *(_breakdown(each, explanation) for each in found.breakdowns),
         *(_statements(each, explanation) for each in found.statements),
         *_disturbed(found, explanation),

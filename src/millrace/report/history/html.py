@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace import __version__
-from millrace.analysis.history.overview import ChangeGroup, SeriesView
+from millrace.analysis.history.overview import ChangeGroup, ChangeView, SeriesView
 from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
 from millrace.quantities import counted
@@ -13,13 +13,12 @@ from millrace.report.common import formatting
 from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
 from millrace.report.common.pages import environment
 from millrace.report.history import tables
-from millrace.store.history_records import PointRecord
+from millrace.store.history_records import PointRecord, SeriesRecord
 
 
 def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
     """Return the whole page as text."""
     changes = [change for one in series for change in one.changes]
-    facts = sum(change.change.state == "confirmed" for change in changes)
     points = [point for one in series for point in one.points]
     breaks = [each for one in series for each in one.environment_changes]
     template = environment(()).get_template("history.html.j2")
@@ -27,8 +26,8 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
         version=__version__,
         series=[_section(one) for one in series],
         points=counted(len(points), "point"),
-        newest=max((point.at_utc for point in points), default=""),
-        answer=_answer(groups, facts, series),
+        newest=max((point.at_utc for point in _local(points) or points), default=""),
+        answer=_answer(groups, changes, series),
         next_step=tables.next_step(changes),
         changes=tables.changes_table(groups, [each for each in changes if not each.is_open]),
         environment_changes=tables.break_lines(breaks),
@@ -37,11 +36,18 @@ def as_html(series: Sequence[SeriesView], groups: Sequence[ChangeGroup]) -> str:
     )
 
 
-def _answer(groups: Sequence[ChangeGroup], facts: int, series: Sequence[SeriesView]) -> str:
+def _local(points: Sequence[PointRecord]) -> list[PointRecord]:
+    return [point for point in points if point.origin == "local"]
+
+
+def _answer(
+    groups: Sequence[ChangeGroup], changes: Sequence[ChangeView], series: Sequence[SeriesView]
+) -> str:
     n_too_few = sum(one.too_few_points for one in series)
     if not groups:
         return tables.nothing_moved(len(series), n_too_few)
-    largest = tables.group_text(groups[0])
+    largest, origin = tables.group_text(groups[0]), groups[0].origin
+    facts = any(c.change.state == "confirmed" for c in changes if c.series.origin == origin)
     more = f"; {counted(len(groups) - 1, 'more place')} below" if len(groups) > 1 else ""
     known = "" if facts else ". Nothing of it is confirmed yet"
     few = f" {tables.too_few(n_too_few)}" if n_too_few else ""
@@ -56,12 +62,16 @@ def _section(seen: SeriesView) -> dict[str, Any]:
         "name": seen.name,
         "subtitle": (
             f"{series.title} relative to {level_text(series.factor, series.reference)}, {better} 1 "
-            f"is better; {counted(len(seen.points), 'point')}"
+            f"is better; {counted(len(seen.points), 'point')}{_measured_elsewhere(series)}"
         ),
         "chart": history_chart(seen),
         "environment_changes": tuple(tables.break_lines(seen.environment_changes)),
         "changes": tuple("; ".join(tables.change_lines(change)) for change in seen.changes),
     }
+
+
+def _measured_elsewhere(series: SeriesRecord) -> str:
+    return "" if series.origin == "local" else ", imported: nothing of it was measured here"
 
 
 _MOST_LABELS = 8

@@ -16,6 +16,7 @@ from millrace.model.measurements import Direction
 from millrace.report.common.json_parts import From, Part, TextOrNull, document_text, part
 from millrace.report.history.tables import group_text
 from millrace.store.history_records import ChangeState, Remeasured, StateRecord
+from millrace.store.records import Origin
 
 Version = Literal["millrace.history/2"]
 VERSION: Version = "millrace.history/2"
@@ -25,12 +26,13 @@ class PointPart(Part):
     """A version's ratio to the reference. Null: not known.
 
     `state` is the id of the environment that it was measured in, `build` the SHA-256 of the
-    server's program.
+    server's program. `origin` says whether its run was measured here (`local`) or `imported`.
     """
 
     label: str
     date_utc: Annotated[str, From("at_utc")]
     run: Annotated[str, From("run_id")]
+    origin: Origin
     level: Level
     build: str | None
     ratio: float
@@ -85,13 +87,15 @@ class SeriesPart(Part):
     """A series: ratios in one metric to the level `reference` of `factor`.
 
     `candidate` is null where runs have one candidate, or label them by level. `unexamined` points
-    came after the last look for changes; `too_few_points` leave open whether a level moved.
+    came after the last look for changes; `too_few_points` leave open whether a level moved. Its
+    points, states and changes have one `origin`; nothing of an `imported` series was measured here.
     """
 
     WITHIN = "series"
 
     id: str
     name: str
+    origin: Origin
     experiment: str
     digest: str
     factor: str
@@ -117,6 +121,7 @@ class GroupPart(Part):
     """
 
     label: str
+    origin: Origin
     sentence: Annotated[str, From(group_text)]
     changes: Annotated[list[str], From(lambda group: [each.change.id for each in group.changes])]
     n_series: int

@@ -17,6 +17,7 @@ from millrace.report.common.formatting import (
 )
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
 from millrace.stats.change_points import FEWEST_TO_TELL
+from millrace.store.records import Origin
 
 SPARKS = "▁▂▃▄▅▆▇█"
 _SPARKLINE = 24  # characters
@@ -140,7 +141,8 @@ def group_text(group: ChangeGroup) -> str:
     states += [counted(candidates, "candidate")] if candidates else []
     states += [f"{known} acknowledged"] if known else []
     of = f"{len(group.changes)} of {counted(group.n_series, 'series', 'series')}"
-    return f"{group.label}: {of}, {' to '.join(sizes)} ({', '.join(states)})"
+    where = f"{origin_text(group.origin)}{group.label}"
+    return f"{where}: {of}, {' to '.join(sizes)} ({', '.join(states)})"
 
 
 def nothing_moved(n_series: int, n_too_few: int) -> str:
@@ -158,11 +160,17 @@ def too_few(n_series: int) -> str:
 
 def break_lines(breaks: Sequence[EnvironmentChange]) -> list[str]:
     """Return each change of the environment once, with how many series have it."""
-    found = sorted((each.label, each.changes) for each in breaks)
+    found = sorted((origin_text(each.origin), each.label, each.changes) for each in breaks)
     return [
-        f"break at {label} ({counted(len(list(same)), 'series', 'series')}): {'; '.join(changes)}"
-        for (label, changes), same in groupby(found)
+        f"{of}break at {label} ({counted(len(list(same)), 'series', 'series')}): "
+        f"{'; '.join(changes)}"
+        for (of, label, changes), same in groupby(found)
     ]
+
+
+def origin_text(origin: Origin) -> str:
+    """Return what begins a line about points that were not measured here; else nothing."""
+    return "" if origin == "local" else f"{origin}: "
 
 
 def change_lines(seen: ChangeView) -> list[str]:
@@ -187,7 +195,7 @@ def change_lines(seen: ChangeView) -> list[str]:
 
 def next_step(changes: Sequence[ChangeView]) -> str | None:
     """Say what to do about candidates; None where there are none."""
-    open_ones = [each for each in changes if each.is_open and each.change.state == "candidate"]
+    open_ones = [each for each in changes if each.can_be_confirmed]
     if not open_ones:
         return None
     what = counted(len(open_ones), "candidate")

@@ -8,9 +8,10 @@ from millrace.report.run.causes import cause_text
 from millrace.shown_text import defused_cell, shown_line
 
 COLUMNS = (
-    "run", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio", "low",
-    "high", "confidence", "n_blocks", "verdict", "reason", "minimum_detectable", "blocks_wanted",
-    "adjusted_p", "agreeing_blocks", "more_blocks", "first_cause", "base_value", "candidate_value",
+    "run", "origin", "metric", "unit", "direction", "fixed_factors", "base", "candidate", "ratio",
+    "low", "high", "confidence", "n_blocks", "verdict", "reason", "minimum_detectable",
+    "blocks_wanted", "adjusted_p", "agreeing_blocks", "more_blocks", "first_cause", "base_value",
+    "candidate_value",
 )  # fmt: skip
 
 
@@ -34,6 +35,7 @@ def as_csv(analysis: RunAnalysis) -> str:
             estimate = comparison.estimate
             cells = [
                 analysis.run.id,
+                analysis.run.origin,
                 *(metric.name, metric.unit, metric.direction),
                 ";".join(f"{name}={level}" for name, level in comparison.fixed_factors.items()),
                 comparison.base,

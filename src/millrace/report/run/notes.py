@@ -11,7 +11,7 @@ from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.model.host_facts import Finding
 from millrace.quantities import counted
 from millrace.report.common.formatting import count_text, percent_text
-from millrace.report.common.wording import first_line, listed
+from millrace.report.common.wording import ORIGIN_TEXT, first_line, imported_notes, listed
 from millrace.report.counts.sentences import sentence
 from millrace.report.run import drive_notes
 from millrace.report.run.design import design_text
@@ -27,6 +27,8 @@ def subtitle(analysis: RunAnalysis) -> str:
     """Return one line: the run, its scale, size, blocks and how they ended, and margin."""
     run = analysis.run
     parts = [f"run {run.id}", f"scale {run.scale}"]
+    if run.origin != "local":
+        parts.append(ORIGIN_TEXT[run.origin])
     if "rows" in run.spec.parameters:
         parts.append(f"{int(run.spec.parameters['rows']):,} rows")
     parts += _constants(analysis.constants)
@@ -61,6 +63,7 @@ def findings(analysis: RunAnalysis) -> list[Finding]:
 def warnings(analysis: RunAnalysis) -> list[str]:
     """List what a reader must know before trusting the verdicts, a sentence each."""
     return [
+        *imported_notes(analysis.run),
         *_about_trials(analysis),
         *_about_levels(analysis),
         *_about_pairs(analysis),

@@ -62,7 +62,7 @@ def test_changes_of_many_series_at_one_label_are_a_group() -> None:
         *shown(change(41, 0.90, width=1, series=series[2]), series=series[2]),
         *shown(change(60, 1.20, series=series[2]), series=series[2]),
     ]
-    first, second = group_changes(changes, {"v40": 12, "v60": 12})
+    first, second = group_changes(changes, {("local", "v40"): 12, ("local", "v60"): 12})
     assert (first.label, len(first.changes), first.n_series) == ("v40", 3, 12)
     assert [first.least, first.most] == pytest.approx([-0.04, -0.19])
     assert (second.label, len(second.changes)) == ("v60", 1)

@@ -56,7 +56,9 @@ def shown(*changes: ChangeRecord) -> SeriesView:
 
 
 def grouped(series: Sequence[SeriesView]) -> tuple[ChangeGroup, ...]:
-    return group_changes([change for one in series for change in one.changes], {"v40": 12})
+    return group_changes(
+        [change for one in series for change in one.changes], {("local", "v40"): 12}
+    )
 
 
 def test_only_a_fact_is_told_as_one() -> None:
