@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.analysis.builders import keep
+from millrace.analysis import ci_gate
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.app import report as use_case
+from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
 from tests.unit.analysis.history_points import run_of
 from tests.unit.cli.called import millrace
 
@@ -56,6 +62,89 @@ def test_documents_for_programs_are_whole_before_the_gate_fails(store: Path) -> 
     arguments = ("--format", "json")
     status, document, _ = report(store, *arguments, "--fail-on", "regression")
     assert (status, document) == (10, report(store, *arguments)[1])
+
+
+GATES = ("regression", "inconclusive", "regression,inconclusive")
+BASE, CANDIDATE, OTHER = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33"
+FASTER = noisy(2.0, 5, seed=3)
+
+
+def kept(place: Path, load_s: Mapping[Any, Sequence[float | Fails | None]]) -> Path:
+    """Return a store with a run of these times."""
+    path = place / "made.sqlite"
+    keep(RunBuilder(load_s).build(), path)
+    return path
+
+
+@pytest.mark.parametrize("fail_on", GATES)
+@pytest.mark.parametrize(
+    "load_s",
+    [
+        {BASE: noisy(3.0, 5), CANDIDATE: [Fails()] * 5},
+        {BASE: [Fails()] * 5, CANDIDATE: FASTER},
+        {BASE: noisy(3.0, 5), CANDIDATE: FASTER, OTHER: [Fails()] * 5},
+        {BASE: noisy(3.0, 5), CANDIDATE: (*FASTER[:4], Fails())},
+        {BASE: noisy(3.0, 5), CANDIDATE: noisy(4.0, 5), OTHER: [Fails()] * 5},
+    ],
+)
+def test_a_failed_trial_passes_no_gate(
+    load_s: Mapping[str, Sequence[float | Fails]], fail_on: str, tmp_path: Path
+) -> None:
+    store = kept(tmp_path, load_s)
+    assert report(store)[0] == 0
+    for output in ("terminal", "json"):
+        status, _, error = report(store, "--format", output, "--fail-on", fail_on)
+        assert status == 3
+        assert " failed" in error
+
+
+@pytest.mark.parametrize(
+    "load_s",
+    [
+        {BASE: noisy(3.0, 5), CANDIDATE: [None] * 5},
+        {BASE: noisy(3.0, 5), CANDIDATE: FASTER, OTHER: [None] * 5},
+        {BASE: noisy(3.0, 10), CANDIDATE: (*noisy(2.0, 9, seed=3), None)},
+        {BASE: [None] * 5, CANDIDATE: [None] * 5},
+        {BASE: noisy(3.0, 5)},
+    ],
+)
+def test_what_was_planned_and_not_compared_is_inconclusive(
+    load_s: Mapping[str, Sequence[float | None]], tmp_path: Path
+) -> None:
+    store = kept(tmp_path, load_s)
+    for fail_on, wanted in zip(GATES, (0, 11, 11), strict=True):
+        assert report(store, "--fail-on", fail_on)[0] == wanted
+
+
+def test_a_run_that_is_whole_and_no_slower_passes(tmp_path: Path) -> None:
+    store = kept(tmp_path, {BASE: noisy(3.0, 5), CANDIDATE: FASTER})
+    for fail_on in GATES:
+        assert report(store, "--fail-on", fail_on)[0] == 0
+
+
+def test_a_base_that_a_group_lacks_is_inconclusive() -> None:
+    analysis = compare_run(RunBuilder({BASE: noisy(3.0, 5), CANDIDATE: FASTER}).build())
+    (group,) = analysis.groups
+    alone = replace(group, treatments=group.treatments[1:], comparisons=())
+    (found,) = ci_gate.of_run(replace(analysis, groups=(group, alone)))
+    assert (found.kind, found.subject) == ("inconclusive", f"{CANDIDATE}, which has no base")
+
+
+@pytest.mark.parametrize(("times", "wanted"), [(noisy(4.0, 5), 10), ([Fails()] * 5, 3)])
+def test_a_run_and_its_report_end_alike(
+    times: Sequence[float | Fails], wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = kept(tmp_path, {BASE: noisy(3.0, 5), CANDIDATE: times})
+    monkeypatch.setattr(
+        "millrace.app.execution.run", lambda path, *_, **__: use_case.report(path, "latest")
+    )
+    file = tmp_path / "study.toml"
+    text = f'workload = "load-data"\n[factors]\nserver = ["{BASE}", "{CANDIDATE}"]\n'
+    text += "[parameters]\nrows = 1000\n"
+    file.write_text(f'name = "study"\n{text}[compare]\nfactor = "server"\nbase = "{BASE}"\n')
+    ran = millrace("run", file, "--store", store, "--fail-on", "regression")
+    assert ran.returncode == wanted, ran.stderr
+    assert report(store, "--fail-on", "regression")[0] == wanted
 
 
 def test_a_verdict_that_is_none_is_refused(store: Path) -> None:
