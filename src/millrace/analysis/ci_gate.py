@@ -41,7 +41,8 @@ def of_run(analysis: RunAnalysis) -> list[GatedVerdict]:
     A regression counts in every metric, where it survives the correction for the number of
     comparisons. In the headline metric alone, so does all else that is not a certain improvement or
     equivalence: an inconclusive verdict, a missing or failed one, a difference that may be chance.
-    A run is also inconclusive where trials have not ended, or where nothing is compared.
+    A run is also inconclusive where trials have not ended, where tests were left out, or where
+    nothing is compared.
     """
     verdicts = []
     for group in analysis.groups:
@@ -65,6 +66,8 @@ def _missing(analysis: RunAnalysis) -> Iterator[str]:
             yield from (f"{each.label}, which has no base" for each in group.treatments)
     if all(each.same for each in analysis.comparisons()):
         yield "nothing, because the run compares nothing"
+    for test in analysis.run.design.left_out_tests:
+        yield f"test {test}, left out for lack of time"
     if waiting := sum(each.open for each in analysis.treatments):
         yield f"{counted(waiting, 'trial')} that {'has' if waiting == 1 else 'have'} not ended"
 

@@ -129,6 +129,7 @@ def design_of(experiment: Experiment) -> Design:
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
         slices=experiment.slices,
+        **({"left_out_tests": experiment.left_out_tests} if experiment.left_out_tests else {}),
     )
 
 

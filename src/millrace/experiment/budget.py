@@ -105,7 +105,9 @@ def _with_tests(experiment: Experiment, count: int) -> Experiment:
         replace(each, levels=each.levels[:count]) if each.name == TEST else each
         for each in experiment.factors
     )
-    return replace(experiment, factors=tuple(factors))
+    tests = _tests(experiment)
+    left_out = () if tests is None else tuple(map(str, tests.levels[count:]))
+    return replace(experiment, factors=tuple(factors), left_out_tests=left_out)
 
 
 def _is_one_client_in_slices(experiment: Experiment) -> bool:

@@ -92,6 +92,7 @@ class Experiment:
     that ``requires_slices`` is refused where that is not so. ``slices_if_cached`` is true
     where ``cache_mode = "cached"`` alone is missing for them.
 
+    ``left_out_tests`` are tests of the file that do not fit into its limit of time.
     ``combinations`` are the levels of the treatments that are measured, where these are not all
     combinations of the factors' levels. An ablation has them: its base, its candidate, and the
     candidate with some settings of the base. They are one group, whatever factors they differ in.
@@ -119,6 +120,7 @@ class Experiment:
     requires_slices: bool = False
     slices_if_cached: bool = False
     combinations: tuple[Mapping[str, Level], ...] = ()
+    left_out_tests: tuple[str, ...] = ()
     counted_starts: int = 0
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)

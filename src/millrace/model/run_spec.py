@@ -143,7 +143,8 @@ class Design(ExactDocument):
     comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
     turns, or those of a group take turns in ``slices``. Earlier versions also measured the two
     trials of a pair at the same time, each on half of the CPUs (``concurrent``, once
-    ``side_by_side``).
+    ``side_by_side``). ``left_out_tests`` are tests of the experiment that did not fit into the
+    limit of time.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -153,6 +154,7 @@ class Design(ExactDocument):
         default=False, validation_alias=AliasChoices("concurrent", "side_by_side")
     )
     slices: bool = False
+    left_out_tests: Items[str] = ()
 
     @property
     def concurrency(self) -> int:

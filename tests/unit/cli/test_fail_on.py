@@ -116,6 +116,17 @@ def test_what_was_planned_and_not_compared_is_inconclusive(
         assert report(store, "--fail-on", fail_on)[0] == wanted
 
 
+def test_tests_that_were_left_out_are_inconclusive(tmp_path: Path) -> None:
+    run = RunBuilder({BASE: noisy(3.0, 5), CANDIDATE: FASTER}).build()
+    design = run.run.design.replace(left_out_tests=("scan",))
+    spec = run.run.spec.replace(design=design)
+    keep(replace(run, run=replace(run.run, spec=spec)), tmp_path / "made.sqlite")
+    status, text, error = report(tmp_path / "made.sqlite", "--fail-on", "inconclusive")
+    assert status == 11
+    assert "test scan, left out" in error
+    assert "are missing: scan" in text
+
+
 def test_a_run_that_is_whole_and_no_slower_passes(tmp_path: Path) -> None:
     store = kept(tmp_path, {BASE: noisy(3.0, 5), CANDIDATE: FASTER})
     for fail_on in GATES:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.campaign.run_records import design_of
 from millrace.experiment.budget import fitted, notes, shortened
 from millrace.experiment.estimate import unmeasured_s
 from millrace.experiment.model import Experiment
@@ -123,6 +124,8 @@ def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits(tmp_path: Path
         last_count = count
         trials = [each for each in expand(found, seed=1).trials if each.block < 3]
         assert count == 1 or unmeasured_s(expand(found, seed=1).only(trials)) <= limit_s
+        assert found.left_out_tests == tuple(names[count:])
+        assert design_of(found).left_out_tests == found.left_out_tests
         missing = [note for note in notes(asked, found) if "left out" in note]
         assert bool(missing) == (count < len(names))
         assert all(name in missing[0] for name in names[count:] if missing)

@@ -113,6 +113,10 @@ def counted_lines(analysis: RunAnalysis) -> list[str]:
 
 def _about_trials(analysis: RunAnalysis) -> list[str]:
     lines = []
+    if missing := analysis.run.design.left_out_tests:
+        lines.append(
+            f"tests that did not fit into the limit of time are missing: {listed(missing)}"
+        )
     planned = len(analysis.trials)
     open_trials = sum(treatment.open for treatment in analysis.treatments)
     if open_trials:

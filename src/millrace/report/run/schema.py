@@ -106,11 +106,12 @@ class ComparisonStatusPart(Part):
 class DesignPart(Part):
     """The design of a run: exactly `blocks`, or `sequential`, with limits.
 
-    `ended` says why a sequential run has no further block: all comparisons are `closed`, or the
-    limit of `blocks` or `time`; null where it may go on. `intervals_hold_for` says whether
-    intervals hold for `any` number of looks or for `once`, `intervals_from` whether the spread of
-    each is that of its own blocks, shared by all comparisons of the run, or only moderated by
-    earlier runs. `earlier_runs` is the number of these in all three cases.
+    `left_out_tests` of the experiment did not fit into the limit of time. `ended` says why a
+    sequential run has no further block: all comparisons are `closed`, or the limit of `blocks` or
+    `time`; null where it may go on. `intervals_hold_for` says whether intervals hold for `any`
+    number of looks or for `once`, `intervals_from` whether the spread of each is that of its own
+    blocks, shared by all comparisons of the run, or only moderated by earlier runs. `earlier_runs`
+    is the number of these in all three cases.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -118,6 +119,7 @@ class DesignPart(Part):
     max_time_s: float | None
     concurrent: bool
     slices: bool
+    left_out_tests: list[str]
     ended: model.Ending | None
     intervals_hold_for: Looks
     intervals_from: Literal["own_blocks", "all_comparisons", "earlier_runs"]
