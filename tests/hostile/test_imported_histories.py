@@ -157,6 +157,20 @@ def test_a_change_of_an_import_does_not_settle_a_local_one_when_it_has_its_id(pl
     assert [(each.state, each.note) for each in noted] == [("candidate", "mine")]
 
 
+def test_a_change_is_acknowledged_by_its_id_when_an_import_has_it_as_a_label(place: Path) -> None:
+    wanted = local_parts(place)[2][0].id
+
+    def forge(raw: Any) -> None:
+        for _, point in raw["points"]:
+            point.update(label=wanted)
+        own_change(raw)
+        raw["changes"][0].update(id="c1", note=None)
+
+    assert call(place, "results", "import", str(archive(place, forge))).returncode == 0
+    assert call(place, "history", "acknowledge", wanted, "--note", "mine").returncode == 0
+    assert [each.note for each in local_parts(place)[2] if each.id == wanted] == ["mine"]
+
+
 def test_a_local_run_is_recorded_when_an_import_has_taken_its_label(place: Path) -> None:
     assert call(place, "results", "import", str(archive(place, same_labels))).returncode == 0
     keep(run_of("nightly-2", created_utc="2026-03-01T00:00:00Z"), place / "results.sqlite")

@@ -15,6 +15,7 @@ from millrace.errors import UserError
 from millrace.quantities import utc_now, utc_text
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import (
+    IMPORTED,
     ChangeRecord,
     History,
     HistoryPart,
@@ -135,12 +136,22 @@ def histories(path: Path, wanted: Sequence[str]) -> Iterator[HistoriesView]:
 
 
 def acknowledge(path: Path, change: str, note: str) -> list[ChangeRecord]:
-    """Acknowledge a change, named by its id or by the label of several, with a note."""
+    """Acknowledge a change, named by its id or by the label of several, with a note.
+
+    A label stands for the changes that were found here, where there are any.
+    """
     if not note.strip():
         raise UserError("the note is empty", hint="say who knows of it, or where it is fixed")
     with Store.open(path, create=False) as store:
-        changes = [each for each in store.histories.changes() if each.label == change]
-        noted = changes or [store.histories.find_change(change)]
+        at_label = [each for each in store.histories.changes() if each.label == change]
+        noted = [each for each in at_label if not each.id.startswith(IMPORTED)]
+        if not noted:
+            try:  # an import may have given a point the id of a change as its label
+                noted = [store.histories.find_change(change)]
+            except UserError:
+                if not at_label:
+                    raise
+                noted = at_label
         store.histories.keep([replace(each, note=note.strip()) for each in noted])
     return noted
 
