@@ -98,11 +98,13 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     if not workload.drives:
         yield from _loads(experiment, [workload.values(each) for each in values])
         return
-    yield from _other_metric(workload)
+    driven = [workload.client_settings(each) for each in values]
+    in_open_loop = any(each.rate for each in driven)  # whose result is another metric
+    if not in_open_loop:
+        yield from _other_metric(workload)
     for each in values:
         yield from _statements(experiment, workload.values(each))
-    driven = [workload.client_settings(each) for each in values]
-    if any(each.rate for each in driven):
+    if in_open_loop:
         yield Diagnostic(
             "parameters.rate",
             "arrivals would wait for the other servers' slices",
