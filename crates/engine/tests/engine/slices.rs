@@ -205,7 +205,8 @@ fn what_fails_on_one_side_is_counted_there_and_ends_slices_too() {
 #[test]
 fn a_client_with_nothing_left_to_ask_ends_the_drive() {
     for short_of in [1, 3] {
-        let settings = in_slices(2, 2);
+        let end = End::Time(Duration::from_secs(20));
+        let settings = DriveSettings { end, ..in_slices(2, 2) };
         let (outcome, _) = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
             let script = StatementScript::new(1);
             if client == short_of { script.with_transactions(50) } else { script }
@@ -213,7 +214,7 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
         let driven = outcome.unwrap();
         let reason = driven.partial_reason.as_deref();
         assert_eq!(reason, Some("1 of 4 clients used up what they had to ask"));
-        assert!(driven.duration_s < 0.4, "{}", driven.duration_s);
+        assert!(driven.duration_s < 15.0, "{}", driven.duration_s);
         assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
     }
     // No side has anything to ask.
