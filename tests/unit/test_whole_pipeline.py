@@ -21,6 +21,7 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import as_html
 from millrace.store.records import StoredAttempt
 from millrace.store.store import Store
+from millrace.workloads.defaults import in_open_loop
 from tests.fake_family.family import Script
 from tests.unit.fake_servers import fakes
 from tests.unit.fakes import HOST, Fakes
@@ -92,6 +93,10 @@ def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
     assert (found.is_of_plan, other.is_of_plan) == (True, False)
     assert other.largest == found.largest
     assert visible(name="another", slices=not experiment.slices) is None
+    # The throughput of a rate of their own hardly varies, and latencies are another figure.
+    assert visible(name="another", workload=in_open_loop(experiment.workload)) is None
+    with_rate = {**experiment.parameters, "rate": 100}
+    assert visible(name="another", parameters=with_rate) is None
 
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:

@@ -7,6 +7,7 @@ use serde::Serialize;
 use protocol::ClientError;
 
 use super::client::Span;
+use super::clock::seconds;
 use super::interval::Interval;
 use super::maintenance::MaintenanceResult;
 use super::record::Record;
@@ -109,6 +110,9 @@ pub struct SideResult {
     pub statements: Vec<Record>,
     pub rollbacks: u64,
     pub mean_gap_s: f64,
+    /// Transactions before the measured part that succeeded, and the time that they took.
+    pub before: u64,
+    pub before_s: f64,
 }
 
 impl SideResult {
@@ -118,6 +122,8 @@ impl SideResult {
             statements: records.statements.clone(),
             rollbacks: records.rollbacks,
             mean_gap_s: records.mean_gap_s(),
+            before: records.before,
+            before_s: seconds(records.before_ns),
         }
     }
 }

@@ -20,6 +20,9 @@ pub struct Records {
     /// Time between answers and the requests after them, and how often.
     pub gap_ns: u64,
     pub gaps: u64,
+    /// Transactions before the measured part that succeeded, and the time that they took.
+    pub before: u64,
+    pub before_ns: u64,
 }
 
 impl Records {
@@ -35,6 +38,8 @@ impl Records {
             error_messages: BTreeMap::new(),
             gap_ns: 0,
             gaps: 0,
+            before: 0,
+            before_ns: 0,
         }
     }
 
@@ -54,6 +59,8 @@ impl Records {
         }
         self.gap_ns += other.gap_ns;
         self.gaps += other.gaps;
+        self.before += other.before;
+        self.before_ns += other.before_ns;
     }
 
     /// 0 without any gap.

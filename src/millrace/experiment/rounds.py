@@ -24,6 +24,7 @@ from millrace.levels import Values
 from millrace.quantities import parse_size, readable_size
 from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 from millrace.workloads.definition import Workload
+from millrace.workloads.settings import ClientSettings
 from millrace.workloads.statement_kinds import statement_kinds
 
 MOST_SLOTS = 8
@@ -98,16 +99,10 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     if not workload.drives:
         yield from _loads(experiment, [workload.values(each) for each in values])
         return
-    yield from _other_metric(workload)
+    driven = [workload.client_settings(each) for each in values]
+    yield from _pacing(workload, driven)
     for each in values:
         yield from _statements(experiment, workload.values(each))
-    driven = [workload.client_settings(each) for each in values]
-    if any(each.rate for each in driven):
-        yield Diagnostic(
-            "parameters.rate",
-            "arrivals would wait for the other servers' slices",
-            "rate = 0, a closed loop",
-        )
     if any(workload.background_client_count(workload.values(each)) for each in values):
         yield Diagnostic(
             "factors.test",
@@ -148,6 +143,18 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
             "what a server has read ahead is there in its next slice",
             "cache_mode = 'cached'",
         )
+
+
+def _pacing(workload: Workload, driven: Iterable[ClientSettings]) -> Iterator[Diagnostic]:
+    if not any(each.rate for each in driven):
+        yield from _other_metric(workload)
+        return
+    # That the primary metric of an open loop is a latency follows from the rate.
+    yield Diagnostic(
+        "parameters.rate",
+        "arrivals would wait for the other servers' slices",
+        "rate = 0, a closed loop",
+    )
 
 
 def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:

@@ -193,6 +193,8 @@ class Side(Document):
     statements: Items[Record]
     rollbacks: int
     mean_gap_s: Count  # within its turns
+    before: int = 0  # transactions of the warm-up that succeeded, and their time
+    before_s: Count = 0.0
 
 
 class BackgroundResult(Document):

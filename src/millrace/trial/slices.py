@@ -62,15 +62,17 @@ def given_up(result: LoadResult, base: int) -> Mapping[str, float]:
     """Return what a round that a limit of time ended shows of the side that was waited for.
 
     These are measurements by name: how long its oldest transaction was under way, and how long one
-    of the base took on average. Empty where nothing was under way.
+    of the base took on average, in the warm-up too. Empty where nothing was under way.
     """
     driven = result.driven()
     if driven is None or not driven.unanswered_s:
         return {}
     found = {names.UNANSWERED_S: driven.unanswered_s}
-    records = driven.sides[base].transactions if driven.sides else ()
-    transactions = sum(record.service.count for record in records)
-    took_s = sum(record.service.sum_s for record in records)
+    assert driven.sides is not None
+    of_base = driven.sides[base]
+    measured = [record.service for record in of_base.transactions]
+    transactions = of_base.before + sum(service.count for service in measured)
+    took_s = of_base.before_s + sum(service.sum_s for service in measured)
     return found | ({names.BASE_TRANSACTION_S: took_s / transactions} if took_s else {})
 
 

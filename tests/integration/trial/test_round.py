@@ -20,11 +20,13 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import FittedOptions, Option
 from millrace.servers.instances import ownership, processes
 from millrace.store.records import ROUND_FAILED, AttemptResult
+from millrace.trial import phase_spec, time_limits
 from millrace.trial.cpu_idle import CpuIdleSettings
 from millrace.trial.group import RoundTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import execute_round
 from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.workloads import Phase
 from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
 from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
@@ -176,14 +178,32 @@ def test_each_server_has_its_time_and_its_own_figures(server_of: ServerOf) -> No
 
 def test_a_statement_that_takes_longer_than_the_round_has_a_result(server_of: ServerOf) -> None:
     slow = naps("IF(VERSION() LIKE '8.%', 1.2, 0)")
-    results = round_of(server_of, (SERVERS[0], SERVERS[2]), definition=slow, time_s=0.3)
-    assert [result.outcome for result in results] == ["finished"] * 2, results
-    assert [figure(result, "slices") for result in results] == [2, 2]
-    base_s, slow_s = (
+    results = round_of(server_of, SERVERS, definition=slow, time_s=0.3)
+    assert [result.outcome for result in results] == ["finished"] * 3, results
+    assert [figure(result, "slices") for result in results] == [2, 2, 2]
+    base_s, _, slow_s = (
         figure(result, "measure_trimmed_s") / figure(result, "transactions") for result in results
     )
     assert slow_s >= 1.2
     assert slow_s > 10 * base_s
+
+
+def test_a_round_that_is_given_up_shows_who_was_waited_for_and_how_long(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_of = time_limits.phase_limit_s
+
+    def limit_s(phase: Phase, workload: ResolvedWorkload) -> float:
+        return 1.5 if phase.kind == "drive" else limit_of(phase, workload)
+
+    monkeypatch.setattr(phase_spec, "phase_limit_s", limit_s)
+    stuck = naps("IF(VERSION() LIKE '8.%', 60, 0)")
+    base, late = round_of(server_of, (SERVERS[0], SERVERS[2]), definition=stuck, time_s=0.3)
+    assert (late.failed_step, base.failed_step) == ("measure", ROUND_FAILED)
+    found = {each.name: each.value for each in late.measurements}
+    assert 0 < found["unanswered_s"] <= 4.0
+    # Where the slow server's turn came first, the base had none.
+    assert found.get("base_transaction_s", 0.0) < found["unanswered_s"]
 
 
 def test_collectors_observe_each_server_of_a_round(server_of: ServerOf) -> None:

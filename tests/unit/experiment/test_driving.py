@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from millrace import databases, workloads
+from millrace.analysis.compare.metrics import read_metrics
 from millrace.campaign.inputs import configuration_of
+from millrace.campaign.run_records import experiment_spec
 from millrace.errors import ValidationError
 from millrace.experiment.estimate import Estimate, Needs, estimate
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
+from millrace.workloads.defaults import in_open_loop
 from tests.unit.experiment.files import mistakes_of, read_text
 from tests.unit.workloads.small import driving
 
@@ -83,6 +86,26 @@ def test_what_clients_imply_may_be_varied(tmp_path: Path) -> None:
     assert experiment.parameters["warmup_s"] == 5
     # Its default depends on the test, so it stays open.
     assert "range_size" not in experiment.parameters
+
+
+@pytest.mark.parametrize(
+    ("rate", "primary"),
+    [("", "throughput"), ("rate = [0]", "throughput"), ("rate = [10, 20]", "p99")],
+)
+def test_latency_is_the_result_of_clients_with_a_rate_of_their_own(
+    tmp_path: Path, rate: str, primary: str
+) -> None:
+    experiment = read_text(tmp_path, with_lines(rate))
+    metrics = experiment.checked_workload.metrics
+    assert [name for name, metric in metrics.items() if metric.primary] == [primary]
+    assert next(iter(read_metrics(experiment_spec(experiment).workload))).name == primary
+
+
+def test_a_primary_metric_of_the_workload_stays_in_an_open_loop() -> None:
+    own = {**driving()["metrics"], "rows": {**driving()["metrics"]["throughput"], "primary": True}}
+    own["throughput"] = {**own["throughput"], "primary": False}
+    definition = driving(metrics=own)
+    assert in_open_loop(definition) == definition
 
 
 @pytest.mark.parametrize(

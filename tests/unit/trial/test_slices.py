@@ -154,8 +154,10 @@ def test_a_round_that_was_given_up_shows_how_long_the_others_waited() -> None:
     result = result_of(slices_of(2, 1, lambda _side, _number: 5.0), 2)
     (driven,) = result.drives
     assert given_up(result, 0) == {}
-    waited = replace(result, phases=(driven.replace(unanswered_s=124.0),))
-    mean_s = 1.0 / driven.sides[0].transactions[0].count if driven.sides else 0.0
+    assert driven.sides is not None
+    sides = [side.replace(before=10, before_s=3.0) for side in driven.sides]
+    waited = replace(result, phases=(driven.replace(unanswered_s=124.0, sides=sides),))
+    mean_s = (1.0 + 3.0) / (sides[0].transactions[0].count + 10)
     assert given_up(waited, 0) == {"unanswered_s": 124.0, "base_transaction_s": mean_s}
 
 

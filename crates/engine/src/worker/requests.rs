@@ -168,6 +168,10 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
                 part.succeeded(service_ns, response_ns);
             }
             self.clients[index].transactions += 1;
+        } else {
+            let records = &mut self.records[client.side as usize];
+            records.before += 1;
+            records.before_ns += service_ns;
         }
         self.note_end(index, now_ns);
         if let Some(turns) = &mut self.turns {

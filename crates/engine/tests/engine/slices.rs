@@ -145,6 +145,9 @@ fn a_warm_up_has_slices_that_do_not_count() {
     for (side, seen) in seen.iter().enumerate() {
         let seen = seen.load(Ordering::SeqCst);
         assert!(0 < ended(&driven, side) && ended(&driven, side) < seen, "side {side}: {seen}");
+        let found = &driven.sides.as_ref().unwrap()[side];
+        assert_eq!(found.before + ended(&driven, side), seen);
+        assert!(found.before_s > 0.0);
     }
     let slices = driven.slices.unwrap();
     assert_whole_groups(&slices, 2, &warm.slices.unwrap());
@@ -205,7 +208,8 @@ fn what_fails_on_one_side_is_counted_there_and_ends_slices_too() {
 #[test]
 fn a_client_with_nothing_left_to_ask_ends_the_drive() {
     for short_of in [1, 3] {
-        let settings = in_slices(2, 2);
+        let end = End::Time(Duration::from_secs(20));
+        let settings = DriveSettings { end, ..in_slices(2, 2) };
         let (outcome, _) = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
             let script = StatementScript::new(1);
             if client == short_of { script.with_transactions(50) } else { script }
@@ -213,7 +217,7 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
         let driven = outcome.unwrap();
         let reason = driven.partial_reason.as_deref();
         assert_eq!(reason, Some("1 of 4 clients used up what they had to ask"));
-        assert!(driven.duration_s < 0.4, "{}", driven.duration_s);
+        assert!(driven.duration_s < 15.0, "{}", driven.duration_s);
         assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
     }
     // No side has anything to ask.
@@ -324,8 +328,9 @@ fn slow_transactions_of_several_clients_end_a_slice_before_it_has_all() {
     assert!(!slices.is_empty());
     assert_whole_groups(&slices, 2, &few);
     for slice in slices {
-        let expected = if slice.side == 0 { 2..=41 } else { 2..=2 };
-        assert!(expected.contains(&slice.transactions), "{slice:?}");
+        // One of each client; on side 0 there may be time for more.
+        assert!(slice.transactions >= 2, "{slice:?}");
+        assert!(slice.side == 0 || slice.transactions == 2, "{slice:?}");
     }
 }
 
@@ -337,6 +342,7 @@ fn the_limit_and_a_request_to_stop_end_a_slice() {
     assert_eq!((error.kind(), driven.unanswered), ("time_limit", 1));
     assert!(error.to_string().starts_with("side 1: "), "{error}");
     assert!(0.0 < driven.unanswered_s && driven.unanswered_s < 0.7, "{}", driven.unanswered_s);
+    assert!(driven.sides.unwrap().iter().all(|side| side.before == 0 && side.before_s == 0.0));
 
     let stop = AtomicBool::new(false);
     let settings = DriveSettings { end: End::Time(Duration::from_secs(20)), ..in_slices(2, 2) };

@@ -155,8 +155,10 @@ def _groups(
     ``last_blocks`` are those that the run has begun for each treatment, by its id.
     """
     # A trial that was left out because another one of its round failed did not fail itself.
-    own = [failure for failure in failures if failure.step != ROUND_FAILED]
-    first_failures = {failure.treatment_id: failure for failure in reversed(own)}
+    own: dict[str, list[Failure]] = {}
+    for failure in failures:
+        if failure.step != ROUND_FAILED:
+            own.setdefault(failure.treatment_id, []).append(failure)
     by_held: dict[tuple[tuple[str, Level], ...], list[TreatmentAnalysis]] = {}
     for treatment in treatments:
         by_held.setdefault(tuple(treatment.fixed_factors.items()), []).append(treatment)
@@ -174,7 +176,7 @@ def _groups(
         ]
         compared = compare_with_bases(
             as_then, metrics, rules,
-            factor=factor, first_failures=first_failures, earlier=earlier,
+            factor=factor, failures=own, earlier=earlier,
         )  # fmt: skip
         return with_adjusted_p(compared, rules.margin)
 

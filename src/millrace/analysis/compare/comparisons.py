@@ -25,13 +25,13 @@ def compare_with_bases(
     rules: ComparabilityRules,
     *,
     factor: str,
-    first_failures: Mapping[str, Failure],
+    failures: Mapping[str, Sequence[Failure]],
     earlier: Sequence[EarlierNoise],
 ) -> tuple[Comparison, ...]:
     """Compare the candidates of each group with its base, in each metric.
 
     ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence;
-    ``earlier`` is that of other runs. ``first_failures`` is by treatment id.
+    ``earlier`` is that of other runs. ``failures`` are by treatment id, the first one first.
     """
     pairs = [
         _pair(base, candidate, rules, factor)
@@ -43,7 +43,7 @@ def compare_with_bases(
         metric.name: estimate_ratios(pairs, metric, rules.looks, known) for metric in metrics
     }
     return tuple(
-        _compare(pair, metric, estimates[metric.name][number], rules, first_failures=first_failures)
+        _compare(pair, metric, estimates[metric.name][number], rules, failures=failures)
         for number, pair in enumerate(pairs)
         for metric in metrics
     )
@@ -66,15 +66,15 @@ def _compare(
     estimate: RatioEstimate | None,
     rules: ComparabilityRules,
     *,
-    first_failures: Mapping[str, Failure],
+    failures: Mapping[str, Sequence[Failure]],
 ) -> Comparison:
     base, candidate, names = pair.base, pair.candidate, pair.names
     refused = pair.refused if metric.needs_steady_state else pair.refused.without_steadiness()
     skipped = refused.skipped if metric.shows_skipped else None
     pairs = paired_values(base, candidate, metric)
     verdict: Verdict | None
-    own_failure = _failure(candidate, names[1], first_failures)
-    base_failure = _failure(base, f"the base {names[0]}", first_failures)
+    own_failure = _failure(candidate, names[1], failures)
+    base_failure = _failure(base, f"the base {names[0]}", failures)
     if failure := own_failure or base_failure:
         verdict, reason = "failed", failure
     else:
@@ -86,7 +86,7 @@ def _compare(
             if skipped is not None:
                 is_worse = skipped.candidate > skipped.base
                 verdict = "regression" if is_worse else "improvement"
-    slower = _slower_at_least(base, first_failures.get(candidate.id)) if own_failure else None
+    slower = _slower_at_least(base, failures.get(candidate.id, ())) if own_failure else None
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, rules.margin)
     return Comparison(
@@ -130,28 +130,28 @@ def _agreeing(
 
 
 def _failure(
-    treatment: TreatmentAnalysis, name: str, first_failures: Mapping[str, Failure]
+    treatment: TreatmentAnalysis, name: str, failures: Mapping[str, Sequence[Failure]]
 ) -> str | None:
     """Explain why a treatment has no result, where all of its ended trials failed."""
-    failure = first_failures.get(treatment.id)
-    if treatment.finished or failure is None:
+    of_treatment = failures.get(treatment.id, ())
+    if treatment.finished or not of_treatment:
         return None
-    return f"{name} failed at step {failure.step}: {failure.reason}"
+    return f"{name} failed at step {of_treatment[0].step}: {of_treatment[0].reason}"
 
 
-def _slower_at_least(base: TreatmentAnalysis, failure: Failure | None) -> float | None:
+def _slower_at_least(base: TreatmentAnalysis, failures: Sequence[Failure]) -> float | None:
     """Return how many times slower a candidate is at least that was given up; None if unknown.
 
-    Its transaction was under way for so many times as long as one of the base takes on average.
+    Its transaction was under way for so many times as long as one of the base takes on average: in
+    the same round, else in the base's own trials. It is the least of its trials that show it.
     """
-    if failure is None or not failure.unanswered_s:
-        return None
-    took_s = failure.base_transaction_s
-    if took_s is None and base.latencies:
-        of_base = next((each for each in base.latencies if each.of == "transaction"), None)
-        took_s = None if of_base is None else of_base.mean_s
-    times = failure.unanswered_s / took_s if took_s else 0.0
-    return times if times > 1 else None
+    of_base = next((each.mean_s for each in base.latencies if each.of == "transaction"), None)
+    times = [
+        each.unanswered_s / took_s
+        for each in failures
+        if each.unanswered_s and (took_s := each.base_transaction_s or of_base)
+    ]
+    return min(times) if times and min(times) > 1 else None
 
 
 def _lost(treatments: Sequence[TreatmentAnalysis], names: Sequence[str]) -> str:

@@ -190,6 +190,8 @@ def _judged(bare: TrialSteadiness, attempt: StoredAttempt, margin: float) -> Tri
     if bare.state == "does not apply" or not within or warmup_s is None or measured_s is None:
         return bare
     trend = classify_trend(within, margin=margin, alpha=ALPHA)
+    if bare.transactions < len(within):
+        trend = Trend("too short to tell")  # seconds without a transaction are no change of speed
     found_s = min(warm_up([*before, *within]) / len(before), 1.0) * warmup_s if before else 0.0
     if trend.kind == "warm-up" and trend.at is not None:
         found_s = warmup_s + trend.at * measured_s / len(within)

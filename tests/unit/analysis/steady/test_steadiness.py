@@ -128,6 +128,13 @@ def test_a_short_trial_is_too_short_to_tell_whatever_its_gates_say(n_seconds: in
     assert not found.is_judged
 
 
+def test_seconds_without_a_transaction_are_no_change_of_speed() -> None:
+    # Three transactions of 20 s.
+    slow = [float(second % 20 == 19) for second in range(60)]
+    found = first(run(slow, also=lambda _levels, _block: {"transactions": 3.0}))
+    assert found.state == "too short to tell"
+
+
 def test_a_gate_that_fails_makes_a_trial_unsteady() -> None:
     state = {**STATE, "end": {**END, "dirty_pages": 7_900}}
     found = first(run(seconds(1.0), facts={"state": state}))
