@@ -34,6 +34,7 @@ from millrace.databases.base import (
     Replacement,
     StorageState,
     StoredSettings,
+    Successor,
     TableSize,
 )
 from millrace.databases.client import DatabaseClient, Session
@@ -159,6 +160,7 @@ class _Options:
     init_options: frozenset[str] = frozenset()
     runtime_only = ("*",)
     replacements: tuple[Replacement, ...] = ()
+    successors: tuple[Successor, ...] = ()
     file_groups = ("server",)
     own_files: frozenset[str] = frozenset()
     memory: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
+from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.errors import UserError, nearest
@@ -106,7 +107,8 @@ def first_causes(
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
     CPU time and builds alone name nothing, nor what could merely be a part of such a cause; what
-    costs the side that looks faster is no cause, nor what can have made less than half.
+    costs the side that looks faster is no cause, nor what can have made less than half. Of several
+    settings that are only possible none is named.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
@@ -117,7 +119,8 @@ def first_causes(
             for each in causes
             if each.kind in _NAMED and each.certainty != Certainty.FACT_AGAINST
             if each.may_be_most
-            if each.certainty != Certainty.POSSIBLE or each is causes[0]
+            if each.certainty != Certainty.POSSIBLE
+            or (each is causes[0] and not _is_doubtful(causes))
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
         if first := next(named, None):
@@ -131,6 +134,14 @@ def first_causes(
                 share=first.share if first.certainty == Certainty.SHOWN else None,
             )
     return found
+
+
+def _is_doubtful(causes: Sequence[LikelyCause]) -> bool:
+    """Return whether the first two causes are settings of which either is only possible."""
+    possible = [
+        each.kind == "option" and each.certainty == Certainty.POSSIBLE for each in causes[:2]
+    ]
+    return len(possible) > 1 and all(possible)
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:

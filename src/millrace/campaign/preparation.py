@@ -37,7 +37,7 @@ from millrace.levels import Level
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
 from millrace.model.roles import MEASURED
-from millrace.model.servers import AttachedServer, InstalledServer, Option, Server
+from millrace.model.servers import AttachedServer, InstalledServer, LeftOut, Server
 from millrace.servers import attached, configurations, install, options, snapshots
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import launch, users
@@ -83,7 +83,7 @@ def options_without_effect(prepared: Iterable[PreparedTreatment]) -> list[str]:
         for treatment in prepared
         for server in treatment.servers
         for left in server.options.left_out
-        if _is_varied(left.option)
+        if _is_varied(left)
     )
     return list(dict.fromkeys(sentences))
 
@@ -96,7 +96,7 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     servers = (server for treatment in prepared for server in treatment.servers)
     own = [each for each in servers if isinstance(each.server, InstalledServer)]
     lacking = [
-        {about(left.option.name) for left in each.options.left_out if _is_varied(left.option)}
+        {about(left.option.name) for left in each.options.left_out if _is_varied(left)}
         for each in own
     ]
     unknown = sorted(set.intersection(*lacking)) if lacking else []
@@ -109,8 +109,8 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
         )
 
 
-def _is_varied(option: Option) -> bool:
-    return option.layer == configurations.VARIED
+def _is_varied(left: LeftOut) -> bool:
+    return left.option.layer == configurations.VARIED and left.replaced_by is None
 
 
 def _known_names(server: Server) -> Collection[str]:

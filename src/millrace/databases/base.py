@@ -57,6 +57,21 @@ class Replacement:
 
 
 @dataclass(frozen=True)
+class Successor:
+    """An option ``by`` that later servers have in place of ``option``.
+
+    Its value is the older one's times ``times``, and times that of the option ``multiplied_by``,
+    which servers took for ``otherwise`` where it was not set.
+    """
+
+    option: str
+    by: str
+    times: int = 1
+    multiplied_by: str = ""
+    otherwise: int = 1
+
+
+@dataclass(frozen=True)
 class FileOption:
     """An option in a file: its group in lower case, name as written, and line (from 1).
 
@@ -96,6 +111,10 @@ class Options(Protocol):
     @property
     def replacements(self) -> tuple[Replacement, ...]:
         """The pairs of options of which a server ignores one."""
+
+    @property
+    def successors(self) -> tuple[Successor, ...]:
+        """The options that servers no longer have, and those that they have in their place."""
 
     @property
     def file_groups(self) -> tuple[str, ...]:

@@ -108,10 +108,14 @@ def option_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An option that was not applied: optional and unknown to the server, or taken out."""
+    """An option that was not applied: optional and unknown to the server, or taken out.
+
+    ``replaced_by`` is the newer option that the server got its value by.
+    """
 
     option: Option
     reason: str
+    replaced_by: Option | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from millrace.model.servers import (
     Server,
     option_name,
 )
+from millrace.quantities import exact_size, parse_size
 from millrace.servers.instances import lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.provenance import sha256
@@ -76,9 +77,17 @@ def fit_known(
     applied: list[Option] = []
     left_out = list(configuration.left_out)
     unknown: list[Option] = []
+    replaced = _replaced(rules, options, configuration)
     for option in configuration.options:
         if knows(rules, options, option.name):
             applied.append(replace(option, name=option_name(option.name)))
+        elif option in replaced:
+            by = replaced[option]
+            if by.name not in {each.name for each in applied}:
+                applied.append(by)
+            value = "" if by.value is None else f": {by.value}"
+            reason = f"{server} has {by.name} in its place{value}"
+            left_out.append(LeftOut(option, reason, replaced_by=by))
         elif option.optional or rules.is_loose(option.name):
             left_out.append(LeftOut(option, f"{server} has no option {option.name}"))
         else:
@@ -92,6 +101,39 @@ def fit_known(
             left_out += [LeftOut(option, reason) for option in losers]
             applied = [option for option in applied if option not in losers]
     return FittedOptions(configuration.name, tuple(applied), tuple(left_out))
+
+
+def _replaced(
+    rules: Options, options: KnownOptions, configuration: Configuration
+) -> dict[Option, Option]:
+    """Return the options that a server no longer has with those that it has in their place.
+
+    A configuration that sets the newer option itself keeps its value. Options that a newer one's
+    value was multiplied by are replaced with it.
+    """
+    found: dict[Option, Option] = {}
+    by_name = {rules.forms(each.name)[-1]: each for each in configuration.options}
+    for rule in rules.successors:
+        old = by_name.get(rule.option)
+        if old is None or rule.by in by_name or knows(rules, options, old.name):
+            continue
+        if not knows(rules, options, rule.by):
+            continue
+        factor = by_name.get(rule.multiplied_by)
+        with contextlib.suppress(ValueError):
+            times = rule.times * parse_size((factor and factor.value) or str(rule.otherwise))
+            name = option_name(old.name).replace(rule.option, rule.by)
+            value = old.value if times == 1 or old.value is None else _times(old.value, times)
+            found[old] = replace(old, name=name, value=value)
+            if factor is not None and not knows(rules, options, factor.name):
+                found[factor] = found[old]
+    return found
+
+
+def _times(value: str, times: int) -> str:
+    """Return a size or number times ``times``. Raise ValueError for another value."""
+    product = parse_size(value) * times
+    return str(product) if value.strip().isdigit() else exact_size(product)
 
 
 def _refuse_administrative(rules: Options, configuration: Configuration) -> None:

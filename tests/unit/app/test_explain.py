@@ -44,6 +44,7 @@ FACT = cause("option", "logs of statements", None, Certainty.FACT)
         ((CPU, BUILD), None),
         ((CPU, PURGE), None),
         ((PURGE, CPU), "purge"),
+        ((PURGE, cause("option", "spinning", certainty=Certainty.POSSIBLE), CPU), None),
         ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
         ((cause("option", "TLS", None, Certainty.FACT_AGAINST), FACT), "logs of statements"),
         ((replace(LOG, may_be_most=False), FACT), "logs of statements"),

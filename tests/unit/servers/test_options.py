@@ -194,3 +194,66 @@ def test_blanks_without_end_in_a_table_of_options_cost_no_more_than_reading_them
     found = RULES.parse_listing("x\n" + table)
     assert found.names == {"a", "d", "f"}
     assert (found.defaults["d"], found.defaults["f"]) == ("e", "")
+
+
+LATEST = KnownOptions(
+    frozenset(
+        {"innodb_redo_log_capacity", "binlog_expire_logs_seconds", "log_replica_updates", "log_bin"}
+    )
+)
+
+
+def fit_latest(*wanted: Option) -> tuple[dict[str, str | None], dict[str, str]]:
+    """Return the applied options with their values, and why others were left out."""
+    fitted = options.fit_known("mysql-9.7.4", RULES, LATEST, configuration(*wanted))
+    return (
+        {each.name: each.value for each in fitted.applied},
+        {each.option.name: each.reason for each in fitted.left_out},
+    )
+
+
+def test_an_option_that_a_server_no_longer_has_is_set_by_its_successor() -> None:
+    applied, left_out = fit_latest(
+        option("innodb_log_file_size", value="256M"),
+        option("expire_logs_days", value="7", optional=True),
+        option("skip_log_slave_updates", value=None),
+    )
+    assert applied == {
+        "innodb_redo_log_capacity": "512M",
+        "binlog_expire_logs_seconds": "604800",
+        "skip_log_replica_updates": None,
+    }
+    assert left_out == {
+        "innodb_log_file_size": "mysql-9.7.4 has innodb_redo_log_capacity in its place: 512M",
+        "expire_logs_days": "mysql-9.7.4 has binlog_expire_logs_seconds in its place: 604800",
+        "skip_log_slave_updates": "mysql-9.7.4 has skip_log_replica_updates in its place",
+    }
+
+
+def test_a_successor_counts_the_files_that_were_asked_for() -> None:
+    applied, left_out = fit_latest(
+        option("innodb_log_files_in_group", value="4"), option("innodb_log_file_size", value="64M")
+    )
+    assert applied == {"innodb_redo_log_capacity": "256M"}
+    assert left_out.keys() == {"innodb_log_files_in_group", "innodb_log_file_size"}
+
+
+def test_a_successor_that_is_set_itself_keeps_its_value() -> None:
+    applied, left_out = fit_latest(
+        option("innodb_log_file_size", value="256M", optional=True),
+        option("innodb_redo_log_capacity", value="1G"),
+    )
+    assert applied == {"innodb_redo_log_capacity": "1G"}
+    assert left_out == {"innodb_log_file_size": "mysql-9.7.4 has no option innodb_log_file_size"}
+
+
+def test_a_server_that_has_the_option_gets_no_successor() -> None:
+    fitted = fit(option("innodb_log_file_size", value="256M"))
+    assert [(each.name, each.value) for each in fitted.applied] == [
+        ("innodb_log_file_size", "256M")
+    ]
+
+
+def test_a_number_times_another_is_a_number() -> None:
+    applied, _ = fit_latest(option("expire_logs_days", value="128"))
+    assert applied == {"binlog_expire_logs_seconds": "11059200"}

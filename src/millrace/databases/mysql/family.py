@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.base import Family, LogPatterns, Replacement, StoredSettings, version_key
+from millrace.databases.base import (
+    Family,
+    LogPatterns,
+    Replacement,
+    StoredSettings,
+    Successor,
+    version_key,
+)
 from millrace.databases.mysql.administration import (
     MysqlAdministration,
     MysqlLoadDialect,
@@ -67,6 +74,7 @@ def read_family(source: Path) -> Family:
             init_options=frozenset(listed("init_options")),
             runtime_only=listed("runtime_only_options"),
             replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
+            successors=tuple(Successor(**each) for each in common["successor"]),
             has_one_log_file_since=_version(data.get("has_one_log_file_since")),
             keeps_binary_log_since=_version(data.get("keeps_binary_log_since")),
             file_groups=tuple(data["file_groups"]),

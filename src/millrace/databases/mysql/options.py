@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from millrace.databases.base import FileOptions, Replacement, version_key
+from millrace.databases.base import FileOptions, Replacement, Successor, version_key
 from millrace.databases.mysql.option_file import parse_option_file
 from millrace.model.servers import Configuration, KnownOptions, Option, option_name
 from millrace.quantities import parse_size
@@ -32,6 +32,7 @@ class MysqlOptions:
     init_options: frozenset[str]
     runtime_only: tuple[str, ...]
     replacements: tuple[Replacement, ...]
+    successors: tuple[Successor, ...]
     has_one_log_file_since: tuple[int, ...] | None
     keeps_binary_log_since: tuple[int, ...] | None
     file_groups: tuple[str, ...]

@@ -76,7 +76,7 @@ def ablating(explanation: Explanation) -> str:
     suspected = (
         each
         for each in explanation.likely_causes
-        if each.kind == "option" and not _is_of_a_alone(each)
+        if each.kind == "option" and each.certainty != Certainty.SHOWN and not _is_of_a_alone(each)
     )
     if _is_of_replica(explanation) or all(_is_compared(cause, explanation) for cause in suspected):
         return ""

@@ -409,7 +409,7 @@ def is_larger(better: Mapping[int, float], worse: Mapping[int, float], *, by: fl
     return difference.mean >= by and (apart or difference.excludes_0)
 
 
-_FIRST_WORD = re.compile(r"\W*(\w+)")
+_FIRST_WORD = re.compile(r"(?:/\*.*?\*/|--[^\n]*\n|\W)*(\w+)", re.DOTALL)
 _READS: frozenset[StatementKind] = frozenset({"reads"})
 _WRITES: frozenset[StatementKind] = frozenset({"writes"})
 _COMMITS: frozenset[StatementKind] = frozenset({"commits"})

@@ -31,6 +31,7 @@ from millrace.analysis.explain.causes.settings import (
     amounts,
     can_act,
     collations_text,
+    counts_more_of,
     grew,
     most_of,
     names_of,
@@ -191,14 +192,15 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
                 continue
             if _is_ruled_out(contrast, topic, costs):
                 continue
+            values = values_of(a, b, dearer)
             cause = _fact(
                 "option",
                 topic.name,
                 settings_text(a, b, dearer),
                 tuple(amounts(a, b, topic, contrast.noun)),
-                settings=values_of(a, b, dearer),
+                settings=values,
                 names=names_of(a, b, dearer),
-                may_be_most=_may_be_most(contrast, topic, costs),
+                may_be_most=_may_be_most(contrast, topic, costs, values),
             )
             yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)
 
@@ -211,17 +213,22 @@ def _is_ruled_out(contrast: Contrast, topic: Topic, costs: str) -> bool:
     return most_of(evidence, topic) < _HALF * evidence.size_us
 
 
-def _may_be_most(contrast: Contrast, topic: Topic, costs: str) -> bool:
-    """Return whether a topic may have made half of what the two look apart.
+def _may_be_most(contrast: Contrast, topic: Topic, costs: str, values: Values) -> bool:
+    """Return whether a topic may have made half of what the two look apart, as far as is known.
 
-    A statement in which it acts must have grown by as much, as far as statements are broken down;
-    else only what surely matters is likely to be so much.
+    The experiment varies it, or counters show that it acted, and the statements in which it acts
+    took as much longer.
     """
     evidence, statements = contrast.evidence, topic.acts.statements
-    if evidence is not None and statements is not None and evidence.statements:
-        grown_us, _ = evidence.growth_in(statements)
-        return costs == contrast.looks_slower and grown_us >= _HALF * evidence.size_us
-    return topic.certainty == 1 and _reach(contrast, costs, topic) >= _HALF
+    if costs != contrast.looks_slower:
+        return False
+    if evidence is not None and not evidence.varied.keys().isdisjoint(values):
+        return True
+    if not counts_more_of(topic, *contrast.sides(costs)):
+        return False
+    if evidence is None or statements is None or not evidence.statements:
+        return True
+    return evidence.growth_in(statements)[0] >= _HALF * evidence.size_us
 
 
 def _collations(contrast: Contrast) -> Iterator[_Fact]:

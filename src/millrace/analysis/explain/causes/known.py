@@ -35,6 +35,7 @@ class Setting:
     empty: str = ""
     requires: Mapping[str, str] = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
+    certainty: float = 1.0
     title: str = ""
     measured: str = ""
     multiplied: Mapping[str, str] = field(default_factory=dict)

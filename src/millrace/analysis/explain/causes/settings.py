@@ -71,12 +71,13 @@ def _option(evidence: Evidence, topic: Topic, dearer: Sequence[Setting]) -> Find
         return None
     values = values_of(evidence.a, evidence.b, dearer)
     varied = not values.keys().isdisjoint(evidence.varied)
-    is_likely = varied or topic.certainty == 1 or (own and topic.certainty >= _SURE)
+    certainty = topic.certainty * max(each.certainty for each in dearer)
+    is_likely = varied or certainty == 1 or (own and certainty >= _SURE)
     weight = _OPTION if is_likely or waits else _VAGUE_OPTION
     if topic.spares:
         weight = _SPARES
     elif not (_has_signs(evidence, topic) and is_likely):
-        weight *= topic.certainty
+        weight *= certainty
     if evidence.varied:
         weight *= _VARIED if varied else _NOT_VARIED
     return Finding(
@@ -393,6 +394,14 @@ def _said_by_plans(plans: Sequence[PlanComparison]) -> Iterator[str]:
         for side in (plan.a, plan.b):
             for row in () if side is None else side.rows:
                 yield from (str(said) for name, said in row.items() if name.lower() == "extra")
+
+
+def counts_more_of(topic: Topic, less: SideEvidence, more: SideEvidence) -> bool:
+    """Return whether one side counts more of what shows that a topic acted."""
+    counted = ((_amount(less, name)[0], _amount(more, name)[0]) for name in topic.amounts)
+    return bool(topic.grows or topic.spares) or any(
+        few is not None and many is not None and many > _GREW * few for few, many in counted
+    )
 
 
 def amounts(a: SideEvidence, b: SideEvidence, topic: Topic, noun: str) -> Iterator[str]:

@@ -336,8 +336,8 @@ def test_a_flush_rate_predicts_the_time() -> None:
 
 def test_a_plan_counts_less_where_it_reads_less() -> None:
     a, b = DROPPED_INDEX
-    a = replace(a, counted={"Innodb_rows_read": 20_000.0}, effective={"performance_schema": "OFF"})
-    b = replace(b, effective={"performance_schema": "ON"})
+    a = replace(a, counted={"Innodb_rows_read": 20_000.0}, effective={"performance_schema": "ON"})
+    b = replace(b, effective=a.effective, asked={"performance-schema-instrument": "%=ON"})
     assert named(suspects(a, b))[0] == ("option", "Performance Schema")
 
 
