@@ -1,6 +1,6 @@
 """Comparisons of a group's treatments with its base, paired within blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from millrace.analysis.compare.comparability import TreatmentTrials, assess_comparability
 from millrace.analysis.compare.equal_work import ComparabilityRules
@@ -83,9 +83,11 @@ def _compare(
             verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
-            if skipped is not None:
-                is_worse = skipped.candidate > skipped.base
-                verdict = "regression" if is_worse else "improvement"
+        if skipped is not None and _blocks_of_both(base, candidate) >= FEWEST_BLOCKS:
+            verdict = "regression" if skipped.candidate > skipped.base else "improvement"
+            reason = refused.reason
+        elif estimate is None and _skipped_all((base, candidate)):
+            reason = "all of the schedule was skipped, so that no response time was measured"
     slower = _slower_at_least(base, failures.get(candidate.id, ())) if own_failure else None
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, rules.margin)
@@ -137,6 +139,18 @@ def _failure(
     if treatment.finished or not of_treatment:
         return None
     return f"{name} failed at step {of_treatment[0].step}: {of_treatment[0].reason}"
+
+
+def _blocks_of_both(base: TreatmentAnalysis, candidate: TreatmentAnalysis) -> int:
+    """Count the blocks in which both did some work or skipped it."""
+    return len({work.block for work in base.work} & {work.block for work in candidate.work})
+
+
+def _skipped_all(sides: Iterable[TreatmentAnalysis]) -> bool:
+    """Return whether a side skipped the whole schedule in each of its trials."""
+    return any(
+        side.work and all(work.scheduled and not work.tried for work in side.work) for side in sides
+    )
 
 
 def _slower_at_least(base: TreatmentAnalysis, failures: Sequence[Failure]) -> float | None:

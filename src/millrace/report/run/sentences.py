@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from millrace.analysis.compare.equal_work import SkippedShares
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
@@ -63,13 +64,18 @@ def answer(analysis: RunAnalysis) -> str:
             f"Nothing was compared: {analysis.base_text} is the only level of {factor}. For a "
             f"verdict, add another level of {factor} to the experiment."
         )
-    if all(each.estimate is None and each.slower_at_least is None for each in comparisons):
+    if all(map(_has_no_result, comparisons)):
         first = f"No comparison could be made: {_why_nothing(analysis, comparisons)}."
     elif len(comparisons) <= FEW:
         first = _few(comparisons, analysis)
     else:
         first = _counts(comparisons, analysis)
     return f"{first}{_in_other_metrics(analysis)}"
+
+
+def _has_no_result(comparison: Comparison) -> bool:
+    has_bound = comparison.slower_at_least is not None or comparison.skipped is not None
+    return comparison.estimate is None and not has_bound
 
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
@@ -184,6 +190,8 @@ def _sentence(comparison: Comparison, analysis: RunAnalysis) -> str:
 def _without_result(comparison: Comparison, candidate: str, base: str) -> str:
     if comparison.only_base_failed:
         return f"{candidate} against {base}: base failed, so there is nothing to compare with."
+    if comparison.skipped is not None:
+        return f"{candidate} {_skips(comparison.skipped, base)}: {verdict_text(comparison)}."
     reason = f"{verdict_text(comparison)}: {first_line(comparison.reason)}"
     if comparison.slower_at_least is None:
         return f"{candidate} against {base}: {reason}."
@@ -216,9 +224,13 @@ def _verdict_by_itself(comparison: Comparison) -> str:
 
 def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> str:
     """Return the effect of a comparison; in an overloaded open loop, the work left undone."""
-    if (skipped := comparison.skipped) is None:
+    if comparison.skipped is None:
         return effect(estimate.ratio, comparison.metric, base)
-    ours, theirs = percent_text(skipped.candidate), percent_text(skipped.base)
+    return _skips(comparison.skipped, base)
+
+
+def _skips(shares: SkippedShares, base: str = "") -> str:
+    ours, theirs = percent_text(shares.candidate), percent_text(shares.base)
     return f"skips {ours} of the scheduled transactions, {base or 'the base'} {theirs}"
 
 
@@ -276,6 +288,8 @@ def _brief(comparison: Comparison, analysis: RunAnalysis) -> str:
         return f"{name} has nothing to be compared with (the base failed)"
     if comparison.slower_at_least is not None:
         return f"{name} {_slower_at_least(comparison)} ({first_line(comparison.reason)})"
+    if comparison.estimate is None and comparison.skipped is not None:
+        return f"{name} {_skips(comparison.skipped)} ({verdict_text(comparison)})"
     if comparison.estimate is None:
         return f"{name} has no result ({first_line(comparison.reason)})"
     if comparison.undecided:
@@ -335,6 +349,6 @@ def _largest(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
     largest = comparisons[ratios.index(ratio)]
     cause = causes.cause_name(largest, analysis)
     size = effect(ratio, largest.metric)
-    if largest.estimate is not None:
-        size = _effect(largest, largest.estimate)
+    if largest.skipped is not None:
+        size = _skips(largest.skipped)
     return f"{_name(largest, analysis)} {size}{f', {cause}' if cause else ''}"

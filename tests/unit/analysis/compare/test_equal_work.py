@@ -104,6 +104,29 @@ def test_a_base_that_leaves_more_of_the_schedule_undone_makes_an_improvement() -
     assert comparison.verdict == "improvement"
 
 
+@pytest.mark.parametrize("server", NAMES)
+def test_a_server_that_skips_all_of_the_schedule_is_the_slower_one(server: str) -> None:
+    def also(levels: Levels, _block: int) -> Values:
+        none = {"transactions": 0.0, "statements": 0.0, "skipped": 150_000.0}
+        return none if levels["server"] == server else {}
+
+    stored = QueryRun(NAMES, ("point-query",), (8,), 5, also=also, open_loop=True).build()
+    attempts = tuple(
+        replace(each, histograms=()) if each.measured["transactions"] == 0 else each
+        for each in stored.attempts
+    )
+    analysis = compare_run(replace(stored, attempts=attempts))
+    (comparison,) = analysis.comparisons()
+    is_base = server == NAMES[0]
+    assert comparison.verdict == ("improvement" if is_base else "regression")
+    assert comparison.estimate is None
+    shares = "0.0 % of the scheduled transactions, the base 100.0 %"
+    if not is_base:
+        shares = "100.0 % of the scheduled transactions, the base 0.0 %"
+    assert answer(analysis).startswith(f"Compared with mysql-5.6.24, mysql-8.0.12 skips {shares}")
+    assert " skips " in sentence(comparison, analysis)
+
+
 def test_skipped_transactions_are_no_answer_where_others_failed() -> None:
     def also(levels: Levels, _block: int) -> Values:
         return {"skipped": 9_000, "errors": 9_000} if levels["server"] == NAMES[1] else {}
