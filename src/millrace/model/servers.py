@@ -106,6 +106,10 @@ def option_name(name: str) -> str:
     return name.replace("-", "_").lower()
 
 
+IN_ITS_PLACE = " in its place"
+"""The words in the reason for which an option was left out: the server got a newer one."""
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """An option that was not applied: optional and unknown to the server, or taken out.

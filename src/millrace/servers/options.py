@@ -9,6 +9,7 @@ from millrace import atomic_file, databases, paths, safe_json
 from millrace.databases.base import Options
 from millrace.errors import PermanentHostError, UserError, nearest_names
 from millrace.model.servers import (
+    IN_ITS_PLACE,
     AttachedServer,
     Configuration,
     FittedOptions,
@@ -86,7 +87,7 @@ def fit_known(
             if by.name not in {each.name for each in applied}:
                 applied.append(by)
             value = "" if by.value is None else f": {by.value}"
-            reason = f"{server} has {by.name} in its place{value}"
+            reason = f"{server} has {by.name}{IN_ITS_PLACE}{value}"
             left_out.append(LeftOut(option, reason, replaced_by=by))
         elif option.optional or rules.is_loose(option.name):
             left_out.append(LeftOut(option, f"{server} has no option {option.name}"))

@@ -9,6 +9,7 @@ from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, is_name, level_text, level_value
 from millrace.model.host_facts import Finding
+from millrace.model.servers import IN_ITS_PLACE
 from millrace.quantities import counted
 from millrace.report.common.formatting import count_text, percent_text
 from millrace.report.common.wording import ORIGIN_TEXT, first_line, imported_notes, listed
@@ -77,6 +78,7 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_generator(analysis),
         *(line for group in analysis.groups for line in _about_warnings(group)),
         *_about_options(analysis),
+        *_about_replaced_options(analysis),
         *_about_host(analysis),
     ]
 
@@ -205,6 +207,14 @@ def _about_options(analysis: RunAnalysis) -> Iterator[str]:
         yield f"{counted(asked, 'requested option')} took another value on a server"
     if left_out := len({(i.role, each.name) for i in instances for each in i.left_out}):
         yield f"{counted(left_out, 'option')} left out where a server does not know them"
+
+
+def _about_replaced_options(analysis: RunAnalysis) -> Iterator[str]:
+    """Say which newer options servers got instead of those that they no longer have."""
+    instances = [i for t in analysis.treatments for i in t.instances]
+    left_out = ((each.name, each.left_out or "") for i in instances for each in i.left_out)
+    texts = dict.fromkeys(f"{name}: {why}" for name, why in left_out if IN_ITS_PLACE in why)
+    yield from texts
 
 
 def _about_host(analysis: RunAnalysis) -> Iterator[str]:

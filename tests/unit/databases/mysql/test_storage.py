@@ -199,6 +199,16 @@ def test_statistics_have_an_age_and_rows() -> None:
     assert state.to_json() == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
 
 
+def test_tables_have_the_collations_of_their_columns() -> None:
+    rows = [("firm", "binary"), ("firm", "utf8mb4_0900_ai_ci"), ("user", "utf8mb4_0900_ai_ci")]
+    state = databases.get("mysql").storage.state_afterwards(
+        cast(ServerClient, Server([], rows)), "test"
+    )
+    assert state.to_json() == {
+        "collations": {"firm": ["binary", "utf8mb4_0900_ai_ci"], "user": ["utf8mb4_0900_ai_ci"]}
+    }
+
+
 def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
     assert pool_figures({}) == {}
     some = {"Innodb_buffer_pool_reads": 5, "Innodb_buffer_pool_pages_total": 8}

@@ -14,7 +14,7 @@ from millrace.model.instance_facts import InstanceFacts
 from millrace.report.run.formats import render
 from millrace.report.run.notes import warnings
 from millrace.report.run.tables import trials_table
-from millrace.store.records import InstanceRecord, StoredRun
+from millrace.store.records import InstanceRecord, OptionRecord, StoredAttempt, StoredRun
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
@@ -60,6 +60,22 @@ def test_warnings_of_the_load_are_told_where_they_differ(
     assert [c.verdict for c in analysis.comparisons()] == [
         c.verdict for c in compare_run(RUN).comparisons()
     ]
+
+
+def test_an_option_that_a_server_got_by_another_name_is_told() -> None:
+    why = f"{OTHER} has innodb_redo_log_capacity in its place: 512M"
+    gone = OptionRecord("innodb_log_file_size", "256M", "mine", optional=False, left_out=why)
+
+    def with_option(attempt: StoredAttempt) -> StoredAttempt:
+        instances = tuple(
+            replace(each, options=(gone,)) if each.server.name == OTHER else each
+            for each in attempt.instances
+        )
+        return replace(attempt, instances=instances)
+
+    stored = replace(RUN, attempts=tuple(map(with_option, RUN.attempts)))
+    notes = warnings(compare_run(stored))
+    assert notes.count(f"innodb_log_file_size: {why}") == 1
 
 
 def test_blocks_added_after_a_look_are_told() -> None:
