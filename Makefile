@@ -5,7 +5,7 @@ PYTHON ?= python3
 # How many processes run tests at the same time; most of their time they wait for servers.
 WORKERS ?= 5
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-servers dev test test-unit test-repeat check fuzz format clean
+.PHONY: help setup demo demo-servers dev test test-unit test-repeat check audit fuzz format clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -17,13 +17,13 @@ $(BIN)/python:
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 $(VENV)/.millrace: pyproject.toml requirements.txt | $(BIN)/python
-	$(PIP) --requirement requirements.txt
+	$(PIP) --require-hashes --requirement requirements.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # What checks and tests need beside.
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.millrace
-	$(PIP) --requirement requirements-dev.txt
+	$(PIP) --require-hashes --requirement requirements-dev.txt
 	@touch $@
 
 # The load generator has the workloads inside.
@@ -76,6 +76,22 @@ check: dev ## formatters, linters, types, import directions
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# A clone of the database of advisories about crates; cargo-audit fetches it where this is empty.
+ADVISORY_DB ?=
+audit: Cargo.lock ## compare packages and crates with published advisories
+	@status=0; \
+	if ! command -v pip-audit >/dev/null; then \
+		echo "packages were not checked: pip-audit is missing (pipx install pip-audit)" >&2; status=4; \
+	elif ! pip-audit --disable-pip --require-hashes --progress-spinner off --requirement requirements-dev.txt; then \
+		echo "packages: advisories are above, or they could not be had" >&2; status=4; \
+	fi; \
+	if ! cargo audit --version >/dev/null 2>&1; then \
+		echo "crates were not checked: cargo-audit is missing (cargo install cargo-audit)" >&2; status=4; \
+	elif ! cargo audit --file Cargo.lock $(if $(ADVISORY_DB),--db $(ADVISORY_DB) --no-fetch); then \
+		echo "crates: advisories are above, or they could not be had" >&2; status=4; \
+	fi; \
+	exit $$status
 
 FUZZ_SECONDS ?= 30
 fuzz: ## fuzz the protocol, each target for FUZZ_SECONDS

@@ -98,3 +98,24 @@ def test_paths_in_the_architecture_exist() -> None:
 def test_slow_tests_that_are_listed_exist() -> None:
     listed = (ROOT / "tests/unit/slow.txt").read_text(encoding="utf-8").split()
     assert set(listed) <= {"::".join(names) for names in selection.names_of_tests()}
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_package_is_pinned_with_hashes(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    pinned = [
+        line.split() for line in text.splitlines() if line and not line.startswith(("#", "-"))
+    ]
+    assert len(pinned) > 15
+    for package, *hashes in pinned:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", package), package
+        assert hashes, package
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), package
+
+
+def test_pip_installs_nothing_without_a_hash() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installs = [line for line in makefile.splitlines() if line.startswith("\t$(PIP)")]
+    assert len(installs) == 3
+    for line in installs:
+        assert "--require-hashes --requirement" in line or "--no-deps" in line

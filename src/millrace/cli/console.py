@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _UNLIMITED = 10_000
+_LARGEST_SIZE = 10_000  # in characters, of a terminal
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
+_ESCAPED = "backslashreplace"  # characters that an encoding lacks
 _GONE = (errno.EPIPE, errno.EBADF)  # nobody reads what is written, nor ever will
 
 
@@ -75,10 +77,10 @@ def _guarded(stream: TextIO | None, descriptor: int) -> TextIO:
         return stream  # of a caller in this process
     raw = _Stream(descriptor, talks=descriptor == _STDERR)
     if stream is None:
-        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors=_ESCAPED)
     stream.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors,
+        io.BufferedWriter(raw), encoding=stream.encoding, errors=_ESCAPED,
         line_buffering=stream.isatty() or descriptor == _STDERR,
     )  # fmt: skip
 
@@ -88,6 +90,15 @@ def _has_descriptor(stream: TextIO, descriptor: int) -> bool:
         return stream.fileno() == descriptor
     except (OSError, ValueError):
         return False
+
+
+def _forget_impossible_sizes() -> None:
+    """Forget sizes of the terminal that the environment names and no terminal has."""
+    for name in ("COLUMNS", "LINES"):
+        text = os.environ.get(name, "1")
+        is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(_LARGEST_SIZE))
+        if not is_number or not 1 <= int(text) <= _LARGEST_SIZE:
+            del os.environ[name]
 
 
 def _prose_width() -> int | None:
@@ -129,6 +140,7 @@ def discard(stream: TextIO | io.RawIOBase) -> None:
     os.close(nowhere)
 
 
+_forget_impossible_sizes()
 out = _Shown(soft_wrap=True, width=_prose_width())
 err = _Shown(soft_wrap=True, stderr=True)
 

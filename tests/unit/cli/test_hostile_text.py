@@ -14,8 +14,12 @@ import pytest
 from millrace.cli.main import cli, main
 from millrace.report.run.formats import REPORTS
 from millrace.shown_text import shown
+from millrace.store import checked
+from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
+from tests.unit.cli.observed_store import keep as keep_observed
+from tests.unit.report.explanation.explained import study_run
 
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202egnp.\u2066 \u200b\ufeff [red]x[/nope] :smile:"
 
@@ -194,3 +198,36 @@ def test_names_of_an_experiment(
         status, said = call(command, str(file))
         assert status == 2
         assert "[red]x[/nope]" in said
+
+
+FORGED = "\nerror: forged"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("report", "latest"), ("explain", "latest"), ("results", "show", "latest")],
+    ids=" ".join,
+)
+def test_no_name_of_a_run_begins_a_line(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A line end in what others wrote would let them write lines that look like millrace's."""
+    found = json.loads(study_document())
+
+    def forge(value: object, place: tuple[str, ...] = ()) -> object:
+        if isinstance(value, dict):
+            return {key: forge(each, (*place, key)) for key, each in value.items()}
+        if isinstance(value, list):
+            return [forge(each, place) for each in value]
+        is_free = place[-1:] in FREE or place[-4:-1] == ("plans", "insert_next", "rows")
+        return value + FORGED if isinstance(value, str) and is_free else value
+
+    stored = checked.from_json(StoredRun, json.dumps(forge(found)).encode())
+    keep_observed(stored, tmp_path / "results.sqlite")
+    _, said = call(*words, "--store", str(tmp_path / "results.sqlite"))
+    assert [line for line in said.splitlines() if line.strip().startswith("error: forged")] == []
+
+
+FREE = [(name,) for name in ("title", "what", "remedy", "observer", "disturbed", "check", "hint")]
+
+
+def study_document() -> bytes:
+    return bytes(checked.adapter(StoredRun).dump_json(study_run(profiled=1), exclude_unset=True))

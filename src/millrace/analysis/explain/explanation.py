@@ -52,6 +52,7 @@ from millrace.errors import UserError
 from millrace.levels import Level, level_text, split_role
 from millrace.model.roles import MEASURED
 from millrace.model.trials import Purpose
+from millrace.shown_text import shown_line
 from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
 
 
@@ -97,7 +98,8 @@ def explain(
     if not found:
         chosen = ", ".join(f"{key} {level}" for key, level in wanted.items())
         raise UserError(
-            f"{base} and {candidate} have no treatment in common with {chosen or 'other factors'}",
+            f"{shown_line(str(base))} and {shown_line(str(candidate))} have no treatment in common "
+            f"with {shown_line(chosen) or 'other factors'}",
             hint="name other levels; `millrace results show` lists those of a run",
         )
     return tuple(found)

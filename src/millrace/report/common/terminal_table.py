@@ -26,6 +26,12 @@ HEAD = 8  # characters of a line of a head that is broken into several
 WIDEST = 36  # characters of a cell that are kept on one line where a table hardly fits
 
 
+def text_line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return a line of parts, each alone or with its style; no name in it begins another line."""
+    pairs = ((each, "") if isinstance(each, str) else each for each in parts)
+    return Text.assemble(*((shown_line(text), of_part) for text, of_part in pairs), style=style)
+
+
 def show_table(table: Table, console: Console) -> None:
     """Print the table without cutting a cell, however narrow the terminal is.
 

@@ -2,10 +2,9 @@
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.text import Text
 
 from millrace.analysis.counts.stored_counts import CountedRun
-from millrace.report.common.terminal_table import show_table
+from millrace.report.common.terminal_table import show_table, text_line
 from millrace.report.common.wording import imported_notes
 from millrace.report.counts.sentences import notes, sentence
 from millrace.report.counts.tables import counts_table, functions_table
@@ -33,8 +32,8 @@ def show(found: CountedRun, console: Console) -> None:
                 show_table(table, console)
     console.print()
     for note in (*imported_notes(found.run), *notes(groups)):
-        console.print(Padding(Text(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
+        console.print(Padding(text_line(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
 
 
 def _line(text: str, console: Console, style: str) -> None:
-    console.print(Text(text, style=style), soft_wrap=False)
+    console.print(text_line(text, style=style), soft_wrap=False)

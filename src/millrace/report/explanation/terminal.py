@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.text import Text
 
 from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.quantities import counted
 from millrace.report.common.tables import Table
-from millrace.report.common.terminal_table import show_table
+from millrace.report.common.terminal_table import show_table, text_line
 from millrace.report.counts import sentences as count_sentences
 from millrace.report.counts.tables import functions_table
 from millrace.report.explanation import causes, profile_tables, sentences, tables
@@ -41,18 +40,18 @@ def _show_answers(explanations: Sequence[Explanation], console: Console) -> None
     for explanation in explanations:
         _print_heading(sentences.title(explanation), console)
         for sentence in (*sentences.answer(explanation), *ablation_sentences(explanation)[:1]):
-            console.print(Padding(Text(sentence), (0, 0, 0, 2)), soft_wrap=False)
+            console.print(Padding(text_line(sentence), (0, 0, 0, 2)), soft_wrap=False)
         _show_doubts(explanation, console)
     more = "one of them in full: --candidate LEVEL, --test TEST, --where FACTOR=LEVEL, as in"
     _print_heading(more, console, "dim")
-    console.print(Text(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
+    console.print(text_line(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
 
 
 def _show(explanation: Explanation, console: Console) -> None:
     e = only_compared(explanation)
     labels = sentences.headings(e)
     _print_heading(sentences.title(e), console)
-    console.print(Text(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
+    console.print(text_line(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
     for sentence in sentences.answer(e):
         _print_heading(sentence, console)
     _show_doubts(e, console)
@@ -87,7 +86,7 @@ def _show(explanation: Explanation, console: Console) -> None:
 
 def _print_heading(text: str, console: Console, style: str = "bold") -> None:
     console.print()
-    console.print(Text(text, style=style), soft_wrap=False)
+    console.print(text_line(text, style=style), soft_wrap=False)
 
 
 def _show_doubts(e: Explanation, console: Console) -> None:
@@ -112,12 +111,14 @@ def _show_likely_causes(e: Explanation, console: Console) -> None:
         _print_heading(causes.heading(e), console)
     for number, cause in enumerate(causes.cause_texts(e), start=1):
         shown = " (shown by an experiment)" if cause.is_shown else ""
-        text = Text.assemble(f"{number}. {cause.sentence}", (shown, "bold"))
+        text = text_line(f"{number}. {cause.sentence}", (shown, "bold"))
         console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
         for line in cause.details:
-            console.print(Padding(Text(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False)
+            console.print(
+                Padding(text_line(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False
+            )
     if command := causes.ablating(e):
-        console.print(Text(command, style="dim"), soft_wrap=False)
+        console.print(text_line(command, style="dim"), soft_wrap=False)
 
 
 def _show_ablation(e: Explanation, console: Console) -> None:
@@ -125,7 +126,7 @@ def _show_ablation(e: Explanation, console: Console) -> None:
     if lines:
         _print_heading("What an experiment showed", console)
     for line in lines:
-        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+        console.print(Padding(text_line(line), (0, 0, 0, 2)), soft_wrap=False)
 
 
 @dataclass
@@ -159,7 +160,7 @@ def _show_instructions(e: Explanation, shown: _Tables) -> None:
 
 def _show_notes(notes: Sequence[str], console: Console) -> None:
     for note in notes:
-        console.print(Text(note, style="dim"), soft_wrap=False)
+        console.print(text_line(note, style="dim"), soft_wrap=False)
 
 
 def _show_footnotes(e: Explanation, console: Console) -> None:
@@ -167,11 +168,10 @@ def _show_footnotes(e: Explanation, console: Console) -> None:
     if disturbed or missing:
         console.print()
     for line in disturbed:
-        console.print(Text.assemble(("disturbed: ", "yellow"), line), soft_wrap=False)
+        console.print(text_line(("disturbed: ", "yellow"), line), soft_wrap=False)
     for what, where, remedy in missing:
-        text = Text.assemble(("not seen: ", "yellow"), f"{what} ({where})")
-        text.append(f"; {remedy}" if remedy else "")
-        console.print(text, soft_wrap=False)
+        lack = f"{what} ({where})" + (f"; {remedy}" if remedy else "")
+        console.print(text_line(("not seen: ", "yellow"), lack), soft_wrap=False)
 
 
 def _first(table: Table | None, rows: int) -> Table | None:

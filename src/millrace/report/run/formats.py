@@ -20,13 +20,13 @@ FORMATS: Mapping[str, Callable[[RunAnalysis], str]] = {
 }
 
 
-_TEXT_REPORT = re.compile(r"^run \S+ · scale ", re.MULTILINE)
+_TEXT_REPORT = re.compile(r"^run \S+ · scale ".encode(), re.MULTILINE)
 REPORTS: Mapping[str, Kind] = {
     "terminal": Kind("report", _TEXT_REPORT),
     "html": PAGE,
-    "json": Kind("JSON report", re.compile(r'\A\{\s*"schema": "millrace\.report/')),
+    "json": Kind("JSON report", re.compile(rb'\A\{\s*"schema": "millrace\.report/')),
     "markdown": Kind("Markdown report", _TEXT_REPORT),
-    "csv": Kind("CSV report", re.compile(re.escape(",".join(COLUMNS)))),
+    "csv": Kind("CSV report", re.compile(re.escape(",".join(COLUMNS).encode()))),
 }
 
 

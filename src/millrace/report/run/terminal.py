@@ -14,7 +14,7 @@ from millrace.analysis.compare.published import published_comparison
 from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME, THROUGHPUT_OF_LOOPS
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.formatting import GLYPHS
-from millrace.report.common.terminal_table import STYLES, show_table
+from millrace.report.common.terminal_table import STYLES, show_table, text_line
 from millrace.report.run import dependence, notes
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
@@ -75,7 +75,7 @@ def as_text(analysis: RunAnalysis) -> str:
 
 def _line(text: str, console: Console, style: str = "bold") -> None:
     if text:
-        console.print(Text(text, style=style), soft_wrap=False)
+        console.print(text_line(text, style=style), soft_wrap=False)
 
 
 def _show_overview(analysis: RunAnalysis, console: Console) -> None:
@@ -123,7 +123,7 @@ def _show_others(analysis: RunAnalysis, console: Console) -> None:
 
 def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
     for comparison in analysis.comparisons():
-        text = Text(sentence(comparison, analysis))
+        text = text_line(sentence(comparison, analysis))
         if comparison.verdict is not None:
             verdict = verdict_text(comparison)
             text.highlight_words([verdict], STYLES[verdict])
@@ -138,7 +138,7 @@ def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
     console.print()
     _line(dependence.TITLE, console)
     for line in found.sentences:
-        console.print(Padding(Text(line), (0, 0, 0, 2)), soft_wrap=False)
+        console.print(Padding(text_line(line), (0, 0, 0, 2)), soft_wrap=False)
     if sum(len(section.rows) for section in found.table.sections) <= _SHORT:
         console.print()
         show_table(found.table, console)
@@ -166,7 +166,7 @@ def _show_notes(analysis: RunAnalysis, console: Console) -> None:
         ("failed: ", "bold red", notes.failure_lines(analysis)),
     ):
         for line in lines:
-            console.print(Text.assemble((kind, style), line), soft_wrap=False)
+            console.print(text_line((kind, style), line), soft_wrap=False)
 
 
 def draw_matrix(matrix: Matrix, console: Console) -> None:
@@ -197,14 +197,14 @@ def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
     for section in matrix.sections:
         if section.heading:
             drawn.add_section()
-            drawn.add_row(Text(shown_line(section.heading), style="bold"), *("" for _ in kept))
+            drawn.add_row(text_line(section.heading, style="bold"), *("" for _ in kept))
         for row in section.rows:
             cells = (_cell(row.cells[number]) for number in kept)
-            drawn.add_row(Text(shown_line(row.label)), *cells)
+            drawn.add_row(text_line(row.label), *cells)
     return drawn
 
 
 def _cell(cell: Cell) -> Text:
     if cell.verdict is None:
-        return Text(cell.text, style="dim")
-    return Text(f"{GLYPHS[cell.verdict]} {cell.text}", style=STYLES.get(cell.verdict, "dim"))
+        return text_line(cell.text, style="dim")
+    return text_line(f"{GLYPHS[cell.verdict]} {cell.text}", style=STYLES.get(cell.verdict, "dim"))
