@@ -317,9 +317,9 @@ CASES = (
     ),
     Case(
         name="adaptive-hash-index",
-        title="rows found without the adaptive hash index",
+        title="rows looked up without the adaptive hash index",
         workload="queries",
-        test="by-index",
+        test="look-up",
         server="mysql-8.0.33",
         option="options.innodb_adaptive_hash_index",
         a="ON",

@@ -200,7 +200,9 @@ class Evidence:
                 us=us,
                 at_most_us=self._at_most(line.difference),
                 better_us=line.a_us if self.sign > 0 else line.b_us,
-                is_certain=us > 0 and (line.significant or self._is_large(line.key, us)),
+                is_certain=us > 0
+                and not any(line.below_zero)
+                and (line.significant or self._is_large(line.key, us)),
             )
         return found
 
