@@ -100,13 +100,18 @@ def case_result(case: Case, store: Store, stored: StoredRun, took_s: float) -> C
         case=case,
         ratio=next((each.ratio for each in estimates if each is not None), None),
         first=next(iter(causes), None),
-        in_headline=None
-        if named is None or named.about not in headline
-        else next(each for each in causes if each.about == named.about),
+        in_headline=_of_headline(causes, named.about)
+        if named is not None and f": {named.about}" in headline
+        else None,
         headline=headline,
         failed=failed,
         took_s=took_s,
     )
+
+
+def _of_headline(causes: Sequence[LikelyCause], about: str) -> LikelyCause:
+    """Return the cause that a report names; CPU time has words of its own there."""
+    return next((each for each in causes if each.about == about), causes[0])
 
 
 def line(result: CaseResult) -> str:

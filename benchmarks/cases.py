@@ -91,7 +91,7 @@ class Case:
             options=self.options,
             optional=self.optional,
         )
-        file = directory / f"{self.name}.toml"
+        file = directory / "experiment.toml"
         file.write_text(text, encoding="utf-8")
         return file
 
