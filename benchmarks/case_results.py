@@ -43,7 +43,8 @@ class CaseResult:
     @property
     def first_is_right(self) -> bool:
         """Return whether the explanation names the right cause first, and the headline no other."""
-        return not self.failed and self.case.is_right(self.first)
+        named = self.first if self.in_headline is None else self.in_headline
+        return not self.failed and self.case.is_right(self.first) and self.case.is_right(named)
 
     @property
     def names_wrong_setting(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from millrace.analysis.explain.causes.cpu import QUEUE
 from millrace.analysis.explain.causes.model import LikelyCause
 
 WORKLOADS = Path(__file__).parent / "known_causes"
@@ -99,7 +100,7 @@ class Case:
         """Return whether naming this cause, or None, is right."""
         if named is None:
             return not self.expected or CPU_TIME in self.expected
-        return bool({named.kind, *named.settings} & self.expected)
+        return named.about != QUEUE and bool({named.kind, *named.settings} & self.expected)
 
 
 def _literal(value: str) -> str:
