@@ -43,7 +43,8 @@ class CaseResult:
     @property
     def first_is_right(self) -> bool:
         """Return whether the explanation names the right cause first, and the headline no other."""
-        return not self.failed and self.case.is_right(self.first)
+        named = self.first if self.in_headline is None else self.in_headline
+        return not self.failed and self.case.is_right(self.first) and self.case.is_right(named)
 
     @property
     def names_wrong_setting(self) -> bool:
@@ -100,13 +101,18 @@ def case_result(case: Case, store: Store, stored: StoredRun, took_s: float) -> C
         case=case,
         ratio=next((each.ratio for each in estimates if each is not None), None),
         first=next(iter(causes), None),
-        in_headline=None
-        if named is None or named.about not in headline
-        else next(each for each in causes if each.about == named.about),
+        in_headline=_of_headline(causes, named.about)
+        if named is not None and f": {named.about}" in headline
+        else None,
         headline=headline,
         failed=failed,
         took_s=took_s,
     )
+
+
+def _of_headline(causes: Sequence[LikelyCause], about: str) -> LikelyCause:
+    """Return the cause that a report names; CPU time has words of its own there."""
+    return next((each for each in causes if each.about == about), causes[0])
 
 
 def line(result: CaseResult) -> str:

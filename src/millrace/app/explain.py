@@ -7,12 +7,13 @@ from pathlib import Path
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
+from millrace.analysis.explain.causes.cpu import QUEUE
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation, is_observed
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
-from millrace.report.explanation.sentences import title
+from millrace.report.explanation.sentences import cpu_cause_text, title
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 
@@ -106,9 +107,10 @@ def first_causes(
 ) -> Mapping[tuple[str, str], FirstCause]:
     """Return the first cause of each explained comparison, by the ids of base and candidate.
 
-    CPU time and builds alone name nothing, nor what could merely be a part of such a cause; what
-    costs the side that looks faster is no cause, nor what can have made less than half. Of several
-    settings that are only possible none is named.
+    Where CPU time ranks first, it is the cause, and no other that makes less of the difference.
+    Builds alone name nothing, nor what could merely be a part of such a cause; what costs the side
+    that looks faster is not a cause, nor what can have made less than half. Of several settings
+    that are only possible none is named.
     """
     ids = {frozenset(each.levels.items()): each.id for each in stored.treatments}
     found = {}
@@ -123,11 +125,15 @@ def first_causes(
             or (each is causes[0] and not _is_doubtful(causes))
             if each.share is None or abs(each.share) >= _LEAST_SHARE
         )
-        if first := next(named, None):
+        is_shown = any(each.certainty == Certainty.SHOWN for each in causes)
+        is_cpu = bool(causes) and causes[0].kind == "cpu" and not causes[0].certainty.is_fact
+        is_cpu = is_cpu and not is_shown
+        first = causes[0] if is_cpu else next(named, None)
+        if first is not None:
             sides = (explanation.a.levels, explanation.b.levels)
             a, b = (ids[frozenset(levels.items())] for levels in sides)
             found[a, b] = FirstCause(
-                first.about,
+                cpu_cause_text(explanation) if is_cpu and first.about != QUEUE else first.about,
                 first.settings,
                 first.certainty,
                 names=first.names,

@@ -305,5 +305,5 @@ class Observations(Document):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing was observed."""
-        return not self.model_fields_set
+        """Return whether nothing was observed, nor anything that was tried is missing."""
+        return not self.missing and self.model_fields_set <= {"version", "window_s", "missing"}

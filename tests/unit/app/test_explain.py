@@ -29,6 +29,9 @@ def cause(
 
 
 CPU = cause("cpu", "CPU time", 0.9)
+GROUP = cause("cpu", "parsing", 0.8)
+QUEUE_FOR_CPUS = cause("cpu", "queue for CPUs", 0.8)
+MORE_CPU = "more CPU in the server (user code)"
 BUILD = cause("build", "compiler", 0.9)
 LOG = cause("option", "binary log")
 PURGE = cause("option", "purge", certainty=Certainty.POSSIBLE)
@@ -40,11 +43,17 @@ FACT = cause("option", "logs of statements", None, Certainty.FACT)
     [
         ((), None),
         ((LOG, FACT), "binary log"),
-        ((CPU, BUILD, LOG), "binary log"),
-        ((CPU, BUILD), None),
-        ((CPU, PURGE), None),
+        ((CPU, BUILD, LOG), MORE_CPU),
+        ((GROUP, LOG), MORE_CPU),
+        ((CPU, PURGE), MORE_CPU),
+        ((LOG, CPU), "binary log"),
+        ((CPU, cause("option", "binary log", certainty=Certainty.SHOWN)), "binary log"),
         ((PURGE, CPU), "purge"),
         ((PURGE, cause("option", "spinning", certainty=Certainty.POSSIBLE), CPU), None),
+        ((QUEUE_FOR_CPUS, LOG), "queue for CPUs"),
+        ((cause("cpu", "CPU time", None, Certainty.FACT), FACT), "logs of statements"),
+        ((BUILD, LOG), "binary log"),
+        ((BUILD, PURGE), None),
         ((cause("option", "table cache", 0.05), FACT), "logs of statements"),
         ((cause("option", "TLS", None, Certainty.FACT_AGAINST), FACT), "logs of statements"),
         ((replace(LOG, may_be_most=False), FACT), "logs of statements"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.errors import DamagedResult
+from millrace.model.observations import Observations
 from millrace.store.records import AttemptResult, DrivenInterval, NewArtefact
 from millrace.store.store import Store
 from tests.unit.store.stored_records import (
@@ -74,6 +76,14 @@ def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) ->
     execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no histograms"):
         store.load_run(what.run.id)
+
+
+def test_observations_of_no_collector_are_empty() -> None:
+    collected: dict[str, Any] = {"version": 1, "window_s": 2.0, "observers": [], "missing": []}
+    assert Observations.model_validate(collected).is_empty
+    assert not Observations.model_validate({**collected, "status": {"deltas": {}}}).is_empty
+    lack = {"observer": "status", "what": "no session", "remedy": None}
+    assert not Observations.model_validate({**collected, "missing": [lack]}).is_empty
 
 
 def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_path: Path) -> None:

@@ -146,6 +146,13 @@ class DifferenceLine:
     a: MeanEstimate | None = None
     b: MeanEstimate | None = None
 
+    @property
+    def below_zero(self) -> tuple[bool, bool]:
+        """Return whether the part of A and of B is below zero by more than chance: no time is."""
+        is_a, is_b = (side is not None and side.high is not None and side.high < 0
+                      for side in (self.a, self.b))  # fmt: skip
+        return is_a, is_b
+
 
 @dataclass(frozen=True)
 class BreakdownDifference:

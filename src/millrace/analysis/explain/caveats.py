@@ -1,7 +1,8 @@
 """Find reasons to doubt an explanation: breakdowns that do not close, trials that were disturbed.
 
 A breakdown closes where the unaccounted time is a small share of the latency, or short, or may be
-chance.
+chance; one without samples of waits need not. A part below zero, which no time can be, is a defect
+of the breakdown.
 """
 
 import math
@@ -42,6 +43,15 @@ class UnclosedStatements:
 
 
 @dataclass(frozen=True)
+class NegativePart:
+    """A part of a side's breakdown below zero by more than chance, in µs of an operation."""
+
+    side: Side
+    title: str
+    us: float
+
+
+@dataclass(frozen=True)
 class DisturbedBlocks:
     """The number of disturbed ``blocks`` of a side's measured ``trials``; at least one."""
 
@@ -55,6 +65,7 @@ class Caveats:
     """All reasons to doubt an explanation, with clauses ``by`` on disturbances of its trials."""
 
     breakdowns: tuple[UnclosedBreakdown, ...]
+    negative: tuple[NegativePart, ...]
     statements: tuple[UnclosedStatements, ...]
     disturbed: tuple[DisturbedBlocks, ...]
     by: tuple[str, ...]
@@ -72,6 +83,7 @@ def caveats(explanation: Explanation) -> Caveats:
             disturbed.append(DisturbedBlocks(name, len(blocks), len(side.trials)))
     return Caveats(
         breakdowns=tuple(_unclosed_breakdowns(explanation)),
+        negative=tuple(_negative_parts(explanation)),
         statements=tuple(_unclosed_statements(explanation)),
         disturbed=tuple(disturbed),
         by=tuple(each.clause for each in measured),
@@ -96,6 +108,8 @@ def _unclosed_breakdowns(explanation: Explanation) -> Iterator[UnclosedBreakdown
         return
     for (name, side), share in zip(_sides(explanation), found.left_shares, strict=True):
         assert side.breakdown is not None
+        if not any(trial.samples for trial in side.breakdown.trials):
+            continue
         trials = [trial for trial in side.breakdown.trials if trial.block in found.blocks]
         most = _most(side)
         us = found.unaccounted.a_us if name == "A" else found.unaccounted.b_us
@@ -114,6 +128,18 @@ def _unclosed_blocks(
         share = left_us / trial.latency_us if trial.latency_us else 0.0
         if abs(share) > most and abs(left_us) > _LEAST_US:
             yield trial.block, share
+
+
+def _negative_parts(explanation: Explanation) -> Iterator[NegativePart]:
+    found = explanation.differences
+    if found is None:
+        return
+    for line in found.lines:
+        sides = zip(_sides(explanation), line.below_zero, (line.a_us, line.b_us),
+                    found.latencies_us, strict=True)  # fmt: skip
+        for (name, side), is_below, us, latency_us in sides:
+            if is_below and -us > max(_LEAST_US, _most(side) * latency_us):
+                yield NegativePart(name, line.title, us)
 
 
 def _most(side: SideExplanation) -> float:

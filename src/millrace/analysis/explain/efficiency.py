@@ -174,10 +174,19 @@ def _rows_examined(observed: Observed) -> float | None:
     )
 
 
+def pool_requests(trial: ObservedTrial) -> float | None:
+    """Return the pages that an operation asked of the buffer pool, as counted between the marks."""
+    return _measured(trial, measurements.BUFFER_POOL_READ_REQUESTS)
+
+
 def _pool_reads(trial: ObservedTrial) -> float | None:
-    """Return the page reads that millrace counted between the marks."""
+    """Return the page reads of an operation that millrace counted between the marks."""
+    return _measured(trial, measurements.BUFFER_POOL_READS)
+
+
+def _measured(trial: ObservedTrial, name: str) -> float | None:
     for measurement in trial.attempt.measurements:
-        if measurement.role in MEASURED and measurement.name == measurements.BUFFER_POOL_READS:
+        if measurement.role in MEASURED and measurement.name == name:
             return measurement.value / trial.observed.work.operations
     return None
 
@@ -245,6 +254,10 @@ _FIGURES = (
         "rows_examined", "rows examined", "",
         (("statement digests", _of(_rows_examined)),
          _counter("all_handler_reads", "rows fetched from the engine")),
+    ),
+    _Figure(
+        "pool_requests", "pages asked of the buffer pool", "",
+        ((f"{_ENGINE}, between the marks", pool_requests),),
     ),
     _Figure(
         "pool_misses", "buffer pool misses", "",

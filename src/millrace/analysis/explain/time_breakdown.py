@@ -7,7 +7,9 @@ it.
 CPU and run queue come from the kernel's clocks, waits from samples (the share of a state in the
 samples, times the cycle), latency and gap from the client's clock. The client's part is the time in
 which threads waited for their client, less the gap, and less the turns of other servers' clients
-where these took turns in slices. What these sources do not account for is ``unaccounted``: the
+where these took turns in slices. A thread that answered may be ready, without a CPU, while they do:
+what it waits for its client less than the client lets it wait is no time of an operation, and is
+subtracted from that part. What these sources do not account for is ``unaccounted``: the
 latency less all parts. Sampled parts have an error of their own (see ``stats.mean``): k of n
 samples are taken for independent draws at least.
 """
@@ -37,6 +39,7 @@ from millrace.stats.multiple_tests import holm_marks
 
 ALPHA = 0.05
 _FAILED_MATTERS = 0.001  # of the operations tried
+_BEYOND_CHANCE = 2.0  # standard errors
 
 
 # What threads of a pool do when they have nothing to do.
@@ -98,7 +101,7 @@ def trial_breakdown(trial: ObservedTrial) -> TrialBreakdown | None:
     latency_us = _us(observed.work.latency_s)
     if latency_us is None:
         return None
-    parts = {**_clocked(observed), **_sampled(observed)}
+    parts = _without_others_turns(observed, {**_clocked(observed), **_sampled(observed)})
     if observed.states is None:
         return TrialBreakdown(trial.block, latency_us, parts)
     samples = observed.states.samples
@@ -186,6 +189,27 @@ def _sampled(observed: Observed) -> dict[PartKey, Value]:
         parts["client_wire"] = replace(waited, us=waited.us - no_request_us)
     idle = _IDLE_OF_POOLS if observed.pooled else frozenset[PartKey]()
     return {key: value for key, value in parts.items() if key not in idle}
+
+
+def _without_others_turns(
+    observed: Observed, parts: Mapping[PartKey, Value]
+) -> Mapping[PartKey, Value]:
+    """Return the parts without the time ready for a CPU while clients of other servers worked.
+
+    On a busy host, a thread that sent its answer may get a CPU, to wait for the next request, only
+    after their turn.
+    """
+    waited, ready = parts.get("client_wire"), parts.get("runnable")
+    if waited is None or ready is None or not observed.others_turn_us:
+        return parts
+    outside_us = min(-waited.us, ready.us)
+    if outside_us <= _BEYOND_CHANCE * waited.error_us:
+        return parts
+    return {
+        **parts,
+        "runnable": replace(ready, us=ready.us - outside_us, error_us=waited.error_us),
+        "client_wire": replace(waited, us=waited.us + outside_us),
+    }
 
 
 def _state(observed: Observed, *classes: str) -> Value:

@@ -10,7 +10,6 @@ alone.
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -204,12 +203,12 @@ def deltas_of(
 
 def _own_share(before: CounterReading, after: CounterReading) -> Mapping[str, Number]:
     """Sum what millrace's sessions caused between two readings; a new session began at 0."""
-    share: Counter[str] = Counter()
+    share: dict[str, Number] = {}
     for session, counters in after.own.items():
         earlier = before.own.get(session, {})
         for name, value in counters.items():
-            share[name] += value - earlier.get(name, 0)
-    share[_ALL_STATEMENTS] = share[_STATEMENTS]
+            share[name] = share.get(name, 0) + value - earlier.get(name, 0)
+    share[_ALL_STATEMENTS] = share.get(_STATEMENTS, 0)
     return share
 
 

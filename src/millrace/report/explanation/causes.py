@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.certainty import Certainty
+from millrace.analysis.explain.causes.cpu import QUEUE
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.analysis.explain.model import Explanation
 from millrace.levels import split_role
@@ -25,7 +26,6 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "tables": "measure both with tables that name the same collation (COLLATE)",
 }
 _OF_REPLICA = "vary it for the replica alone (replica.options.NAME in the experiment)"
-_QUEUE = "queue for CPUs"  # a profile of functions does not confirm it
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CauseText:
 
 def confirmed_by(cause: LikelyCause) -> str:
     """Return what would confirm a cause."""
-    if cause.about == _QUEUE:
+    if cause.about == QUEUE:  # a profile of functions does not confirm it
         return "measure again while the host's CPUs are free"
     return _CONFIRMED_BY[cause.kind]
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from millrace.analysis.explain.caveats import (
     Caveats,
+    NegativePart,
     UnclosedBreakdown,
     UnclosedStatements,
     caveats,
 )
 from millrace.analysis.explain.model import Explanation, Side, SideExplanation
 from millrace.quantities import counted
-from millrace.report.common.formatting import whole_percent_text
+from millrace.report.common.formatting import figure_text, whole_percent_text
 from millrace.report.common.wording import imported_notes
 from millrace.report.explanation.sentences import within
 
@@ -35,6 +36,7 @@ def caveat_sentences(explanation: Explanation) -> list[str]:
     return [
         *(f"{note[0].upper()}{note[1:]}." for note in imported_notes(explanation.run)),
         *(_breakdown(each, explanation) for each in found.breakdowns),
+        *(_negative(each, explanation) for each in found.negative),
         *(_statements(each, explanation) for each in found.statements),
         *_disturbed(found, explanation),
         *([_SEQUENTIAL] if found.is_sequential else []),
@@ -59,6 +61,14 @@ def _breakdown(found: UnclosedBreakdown, explanation: Explanation) -> str:
     return (
         f"{whole_percent_text(abs(found.share))} of the latency of {label} is "
         f"{_kind(found.share)}: do not trust the parts{blocks}."
+    )
+
+
+def _negative(found: NegativePart, explanation: Explanation) -> str:
+    where = within(_side(explanation, found.side), explanation.factor)
+    return (
+        f"“{found.title}” is {figure_text(found.us)} µs {where}, which no time can be: the "
+        "breakdown counts a part of it elsewhere, so this part is no evidence."
     )
 
 

@@ -252,6 +252,15 @@ def _cpu(explanation: Explanation) -> str:
     return f"{text}: {parts}; {fixed_text(left, decimals, signed=True)} unexplained."
 
 
+def cpu_cause_text(explanation: Explanation) -> str:
+    """Return text such as ``more CPU in the server (user code)``, for a difference of CPU time."""
+    found = explanation.differences
+    lines = {} if found is None else {line.key: line.difference.mean for line in found.lines}
+    user, kernel = lines.get("cpu_user", 0.0), lines.get("cpu_system", 0.0)
+    where = "user code" if abs(user) >= abs(kernel) else "the kernel"
+    return f"{'more' if user + kernel >= 0 else 'less'} CPU in the server ({where})"
+
+
 def _cpu_row(explanation: Explanation) -> EfficiencyRow | None:
     return next((row for row in explanation.efficiency if row.key == "cpu_server"), None)
 

@@ -47,7 +47,7 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
     "CPU time": ("cpu_foreground", "cpu_background", "cpu_observers", "cpu_server", "cpu_client"),
     "Context switches": ("voluntary_switches", "involuntary_switches"),
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
-    "Work": ("rows_examined", "pool_misses"),
+    "Work": ("rows_examined", "pool_requests", "pool_misses"),
 }
 
 

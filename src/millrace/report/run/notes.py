@@ -90,6 +90,8 @@ def conditions(analysis: RunAnalysis) -> list[str]:
     if overlap is not None and overlap >= TOGETHER:
         share = percent_text(math.floor(1000 * overlap) / 1000)
         lines.append(f"both of a pair were measured at the same time for at least {share} of it")
+    if analysis.run.spec.collectors == ():
+        lines.append("no collector observed the servers, so nothing explains a difference")
     return [*lines, *drive_notes.conditions(analysis)]
 
 

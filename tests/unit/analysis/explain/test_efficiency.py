@@ -124,11 +124,13 @@ def test_figures_that_nobody_told_are_left_out() -> None:
 def test_without_observers_the_runner_still_tells_the_servers_cpu() -> None:
     values = {"transactions": 1000.0, "measure_duration_s": 1.0, "mean_gap_s": 0.0}
     values |= {"server_user_s": 0.03, "server_system_s": 0.01, "buffer_pool_reads": 500.0}
+    values |= {"buffer_pool_read_requests": 7000.0}
     made = attempt(values, {}, (histogram("transaction", "x", 1000, 1000.0),))
     rows = table(*([[ObservedTrial("t", 0, made, seen(made))]] * 2))
     assert means(rows["cpu_server"]) == (pytest.approx(40),) * 2
     assert means(rows["pool_misses"]) == (0.5, 0.5)
-    assert set(rows) == {"cpu_server", "pool_misses"}
+    assert means(rows["pool_requests"]) == (7.0, 7.0)
+    assert set(rows) == {"cpu_server", "pool_requests", "pool_misses"}
 
 
 def test_a_figure_that_one_trial_lacks_is_not_a_mean_of_others() -> None:

@@ -338,3 +338,61 @@ def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> 
         expected = TRUTH.cycle * math.sqrt(share * (1 - share) / 300)
         assert error == pytest.approx(expected, rel=0.02)
     assert closed.left(["cpu_user"]).error_us == 0
+
+
+def in_slices(ready_outside_us: float, scene: Scene = EXACT) -> ObservedTrial:
+    """Return a trial in whose transactions clients of another server worked for 100 µs.
+
+    The thread is ready without a CPU for a part of that time, after it has answered.
+    """
+    truth = replace(
+        TRUTH, runnable=TRUTH.runnable + ready_outside_us, gap=TRUTH.gap + 100.0 - ready_outside_us
+    )
+    trial = scene.trial(truth)
+    work = trial.observed.work
+    work = replace(
+        work,
+        duration_s=work.elapsed_s * TRUTH.cycle / truth.cycle,
+        latency_s=TRUTH.latency * 1e-6,
+        gap_s=TRUTH.gap * 1e-6,
+    )
+    return replace(trial, observed=replace(trial.observed, work=work))
+
+
+@pytest.mark.parametrize("ready_outside_us", [0.0, 40.0, 90.0])
+def test_time_ready_while_other_servers_work_is_no_time_of_an_operation(
+    ready_outside_us: float,
+) -> None:
+    trial = in_slices(ready_outside_us)
+    assert trial.observed.others_turn_us == pytest.approx(100.0)
+    found = account_of([trial])
+    # What the thread waits for its client cannot be told from what it is ready in that time.
+    in_excess = max(ready_outside_us - 15.0, 0.0)
+    assert us(found)["client_wire"] == pytest.approx(15.0 - ready_outside_us + in_excess, abs=0.1)
+    assert us(found)["runnable"] == pytest.approx(2.0 + ready_outside_us - in_excess, abs=0.1)
+    assert found.unaccounted.us.mean == pytest.approx(0.0, abs=0.1)
+
+
+def test_time_ready_is_left_alone_within_the_error_of_counting() -> None:
+    (few,) = account_of([in_slices(17.0, Scene(rate_hz=50.0))]).trials
+    assert few.parts["client_wire"].us < 0
+    assert few.parts["runnable"].us == pytest.approx(19.0, abs=0.1)
+    alone = replace(EXACT.trial(TRUTH))
+    waited = replace(alone.observed.work, gap_s=60e-6)  # no other server took a turn
+    parts = account_of([replace(alone, observed=replace(alone.observed, work=waited))]).trials[0]
+    assert parts.parts["client_wire"].us == pytest.approx(-40.0, abs=0.1)
+    assert parts.parts["runnable"].us == pytest.approx(2.0, abs=0.1)
+
+
+def test_part_below_zero_is_of_the_side_that_it_is_beyond_chance() -> None:
+    def trials(gap_us: float) -> list[ObservedTrial]:
+        found = []
+        for block in range(4):
+            made = EXACT.trial(TRUTH.times(1 + 0.01 * block), block)
+            work = replace(made.observed.work, gap_s=gap_us * 1e-6)
+            found.append(replace(made, observed=replace(made.observed, work=work)))
+        return found
+
+    lines = {line.key: line.below_zero for line in compared(trials(60.0), trials(5.0)).lines}
+    assert lines.pop("client_wire") == (True, False)
+    assert set(lines.values()) == {(False, False)}

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from millrace.analysis.explain.breakdown_model import TrialBreakdown
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.model import Explanation, SideExplanation
 from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
 )
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
+from millrace.stats.mean import mean_estimate
 from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
 from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
@@ -67,6 +68,38 @@ def test_what_is_counted_twice_is_flagged(study: Explanation) -> None:
     (said,) = caveat_sentences(with_latency(study, 0.7, 0, 1, 2, 3, 4))
     assert f"of the latency of {B} is counted twice" in said
     assert "block 1: −" in said
+
+
+def without_samples(side: SideExplanation) -> SideExplanation:
+    assert side.breakdown is not None
+    trials = tuple(replace(trial, samples=0) for trial in side.breakdown.trials)
+    return replace(side, breakdown=replace(side.breakdown, trials=trials))
+
+
+def test_breakdown_without_samples_need_not_close(study: Explanation) -> None:
+    open_ = with_latency(study, 1.4, 0, 1, 2, 3, 4)
+    assert caveat_sentences(replace(open_, b=without_samples(open_.b))) == []
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(-0.3, True), (-0.01, False), (0.3, False)])
+def test_part_far_below_zero_is_a_defect_of_the_breakdown(
+    study: Explanation, share: float, is_told: bool
+) -> None:
+    found = study.differences
+    assert found is not None
+    us = share * found.latencies_us[0]
+    wire = next(line for line in found.lines if line.key == "client_wire")
+    changed = replace(wire, a_us=us, a=mean_estimate([0.99 * us, us, 1.01 * us]))
+    left = replace(found.unaccounted, a_us=found.unaccounted.a_us + wire.a_us - us)
+    lines = tuple(changed if line is wire else line for line in found.lines)
+    differences = replace(found, lines=lines, unaccounted=left)
+    told = [
+        each
+        for each in caveat_sentences(replace(study, differences=differences))
+        if "which no time can be" in each
+    ]
+    assert bool(told) is is_told
+    assert all(f"µs in {A}" in each and each.startswith("“client and wire” is −") for each in told)
 
 
 def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:

@@ -12,7 +12,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.instance_facts import InstanceFacts
 from millrace.report.run.formats import render
-from millrace.report.run.notes import warnings
+from millrace.report.run.notes import conditions, warnings
 from millrace.report.run.tables import trials_table
 from millrace.store.records import InstanceRecord, OptionRecord, StoredAttempt, StoredRun
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy
@@ -23,6 +23,19 @@ RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build
 
 def test_a_plain_run_has_no_notes() -> None:
     assert warnings(compare_run(RUN)) == []
+
+
+@pytest.mark.parametrize(
+    ("collectors", "is_told"), [((), True), (("status",), False), (None, False)]
+)
+def test_run_without_collectors_says_so_once(
+    collectors: tuple[str, ...] | None, is_told: bool
+) -> None:
+    spec = RUN.run.spec.model_copy(update={"collectors": collectors})
+    analysis = compare_run(replace(RUN, run=replace(RUN.run, spec=spec)))
+    told = [line for line in conditions(analysis) if "no collector observed" in line]
+    assert len(told) == is_told
+    assert render(analysis, "html").count("no collector observed") == is_told
 
 
 def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:

@@ -10,7 +10,7 @@ from millrace.analysis.explain.plans import unlike_plans
 _FUNCTIONS = 1.5  # the weight of functions that are known by name
 _LOCK = 1.1
 
-COMPRESSION, SPINNING = "compression", "spinning"
+COMPRESSION, SPINNING, QUEUE = "compression", "spinning", "queue for CPUs"
 
 
 def cpu(evidence: Evidence) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def cpu(evidence: Evidence) -> Iterator[Finding]:
     if queue_us > 0:
         clause = f"threads were ready without a CPU {us_text(queue_us)} {more} a {noun} than their "
         clause += "own CPU time explains"
-        yield Finding(kind="cpu", about="queue for CPUs", clause=clause, us=queue_us, weight=0.5)
+        yield Finding(kind="cpu", about=QUEUE, clause=clause, us=queue_us, weight=0.5)
 
 
 def _of_cpu(evidence: Evidence, grown_us: float) -> str:

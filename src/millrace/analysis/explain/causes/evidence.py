@@ -195,12 +195,16 @@ class Evidence:
     def _growth(self) -> Mapping[PartKey, Growth]:
         found = {}
         for line in self.differences.lines:
-            us = self.sign * line.difference.mean
+            # No time is below zero: a part has not grown by more than it is.
+            worse_us = line.b_us if self.sign > 0 else line.a_us
+            us = min(self.sign * line.difference.mean, worse_us)
             found[line.key] = Growth(
                 us=us,
                 at_most_us=self._at_most(line.difference),
                 better_us=line.a_us if self.sign > 0 else line.b_us,
-                is_certain=us > 0 and (line.significant or self._is_large(line.key, us)),
+                is_certain=us > 0
+                and not any(line.below_zero)
+                and (line.significant or self._is_large(line.key, us)),
             )
         return found
 
@@ -439,7 +443,7 @@ def kinds_of_statements(
 
 
 def _cpu_us(observed: Observed) -> float | None:
-    client_us = observed.work.client_cpu_us
-    if observed.process is None or observed.process.cpu_s is None or client_us is None:
+    """Return the CPU time of an operation; without the client's where servers share it."""
+    if observed.process is None or observed.process.cpu_s is None:
         return None
-    return observed.us(observed.process.cpu_s) + client_us
+    return observed.us(observed.process.cpu_s) + (observed.work.client_cpu_us or 0.0)

@@ -1,15 +1,18 @@
 """Likely causes in the work that was done: plans, rows read, unequal work."""
 
+import math
 from collections.abc import Iterator
 
 from millrace.analysis.explain.breakdown_model import PartKey
-from millrace.analysis.explain.causes.evidence import CPU, Evidence
+from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
+from millrace.analysis.explain.efficiency import pool_requests
 from millrace.analysis.explain.observations import Observed
 
-_PLAN, _OTHER_PLAN, _WORK = 2.6, 1.8, 1.6  # weights
+_PLAN, _OTHER_PLAN, _WORK, _PAGES = 2.6, 1.8, 1.6, 1.0  # weights
 _MORE_ROWS = 1.1  # times as many, for other work to be suspected
-_LEAST_ROWS = 0.5  # more in an operation: fewer are those of observers' statements
+_LEAST_ROWS = 0.5  # more in an operation
+_MORE_PAGES, _LEAST_PAGES = 2.0, 16.0  # times, and more: versions count a few pages differently
 _SERVER: tuple[PartKey, ...] = (
     "runnable", "lock", "log_flush", "log_write", "fsync", "data_read", "data_write",
     "network_send", "sleep", "other", *CPU,
@@ -60,12 +63,13 @@ def work(evidence: Evidence) -> Iterator[Finding]:
         clause = evidence.unequal.removeprefix("unequal work: ")
         us = min(_extra(evidence), 1.0) * evidence.size_us
         yield Finding(kind="work", about="unequal work", clause=clause, us=us, weight=_WORK)
-    rows = _rows(evidence)
-    if rows is None or not _many_more(*rows) or any(plan.same is False for plan in evidence.plans):
+    if any(plan.same is False for plan in evidence.plans):
         return
-    # A row costs no more than an operation of the better side.
-    growth = (rows[1] - rows[0]) / max(rows[0], 1.0)
-    us = min(evidence.growth_of(_SERVER), growth * evidence.better_us(_SERVER))
+    rows = _rows(evidence)
+    if rows is None or not _many_more(*rows):
+        yield from _pages(evidence)
+        return
+    us = _cost(evidence, *rows)
     if us > 0:
         a, b = evidence.as_a_and_b(count_text(rows[0]), count_text(rows[1]))
         clause = f"the engine read {a} rows for a {evidence.noun} in A and {b} in B"
@@ -86,6 +90,36 @@ def _grown(evidence: Evidence) -> tuple[float, str]:
     cpu_us = evidence.growth_of(CPU)
     text = f"{listed(evidence.growth_texts(parts))}{evidence.and_queue(cpu_us)}"
     return evidence.growth_of(parts) + evidence.queue_of(cpu_us), text
+
+
+def _pages(evidence: Evidence) -> Iterator[Finding]:
+    """Yield pages asked of the buffer pool, where a plan alone does not show that these differ."""
+    pages = evidence.better_and_worse(_pages_of)
+    if pages is None or pages[1] < max(_MORE_PAGES * pages[0], pages[0] + _LEAST_PAGES):
+        return
+    us = _cost(evidence, *pages)
+    if us > 0:
+        a, b = evidence.as_a_and_b(*map(count_text, pages))
+        by = " by the same plan" if evidence.plans else ""
+        yield Finding(
+            kind="work",
+            about="pages read",
+            clause=f"a {evidence.noun} asked the buffer pool for {a} pages in A and {b} in B{by}",
+            us=us,
+            consequence=listed(evidence.growth_texts(_SERVER)),
+            weight=_PAGES,
+        )
+
+
+def _pages_of(side: SideEvidence) -> float | None:
+    known = [pages for trial in side.trials if (pages := pool_requests(trial)) is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def _cost(evidence: Evidence, few: float, many: float) -> float:
+    """Return what more rows or pages may cost: one costs no more than the better side's work."""
+    growth = (many - few) / max(few, 1.0)
+    return min(evidence.growth_of(_SERVER), growth * evidence.better_us(_SERVER))
 
 
 def _rows(evidence: Evidence) -> tuple[float, float] | None:

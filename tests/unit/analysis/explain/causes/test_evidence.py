@@ -8,6 +8,7 @@ import pytest
 
 from millrace.analysis.explain.causes.evidence import Evidence, is_larger
 from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
+from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
 from tests.unit.analysis.explain.causes.cases import EXACT, Seen, case, truth
 from tests.unit.analysis.observations import seen
@@ -84,3 +85,44 @@ def test_a_difference_that_nothing_explains() -> None:
     found = replace(found, differences=replace(found.differences, lines=()))
     assert rank_causes(found) == ()
     assert "nothing that was seen makes 2 % of the difference or more" in why_no_causes(found)
+
+
+def _seen_otherwise(found: Evidence, **of_work: float | None) -> Evidence:
+    """Return evidence of the same trials with other figures of the clients' work on side A."""
+
+    def changed(trial: ObservedTrial) -> ObservedTrial:
+        work = replace(trial.observed.work, **of_work)  # type: ignore[arg-type]
+        return replace(trial, observed=replace(trial.observed, work=work))
+
+    a = replace(found.a, trials=tuple(map(changed, found.a.trials)))
+    of_a, of_b = time_breakdown(a.trials), time_breakdown(found.b.trials)
+    assert of_a is not None
+    assert of_b is not None
+    different = breakdown_difference(of_a, of_b)
+    assert different is not None
+    return replace(found, a=a, differences=different)
+
+
+def test_queue_grows_with_cpu_time_where_the_clients_time_is_not_known() -> None:
+    """Servers that take turns share one client process."""
+    found = case(
+        Seen(truth(cpu_user=100.0, runnable=50.0)), Seen(truth(cpu_user=300.0, runnable=140.0))
+    )
+    alone = _seen_otherwise(found, client_cpu_s=None)
+    alone = _seen_otherwise(replace(alone, a=alone.b, b=alone.a), client_cpu_s=None)
+    (cpu,) = [each for each in rank_causes(alone) if each.about == "CPU time"]
+    assert "of the queue for CPUs" in cpu.sentence
+    assert "queue for CPUs" not in [each.about for each in rank_causes(alone)]
+
+
+def test_part_grew_from_zero_where_the_other_side_is_below_it_by_chance() -> None:
+    found = case(Seen(truth(wire=0.0)), Seen(truth(wire=40.0, cpu_user=900.0)))
+    below = _seen_otherwise(found, gap_s=45e-6)
+    line = next(line for line in below.differences.lines if line.key == "client_wire")
+    assert line.a_us == pytest.approx(-40.0, abs=2.0)
+    assert any(line.below_zero)
+    assert "client_wire" not in below.growth_us  # a defect of the breakdown
+    unsure = replace(line, a=None, significant=True)
+    lines = tuple(unsure if each is line else each for each in below.differences.lines)
+    by_chance = replace(below, differences=replace(below.differences, lines=lines))
+    assert by_chance.growth_us["client_wire"] == pytest.approx(40.0, abs=2.0)

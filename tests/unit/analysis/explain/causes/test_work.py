@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.explain.causes.evidence import Evidence
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence
 from millrace.analysis.explain.causes.ranking import rank_causes
+from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison
+from millrace.model.measurements import BUFFER_POOL_READ_REQUESTS
 from millrace.stats.mean import mean_estimate
+from millrace.store.records import MeasurementRecord
 from tests.unit.analysis.explain.causes.cases import Seen, case, named, suspects, truth
 
 
@@ -31,6 +34,48 @@ def test_a_row_costs_no_more_than_an_operation_did() -> None:
     b = Seen(truth(cpu_user=1000.0), {"Innodb_rows_read": 1.01})
     (rows,) = [each for each in suspects(a, b) if each.kind == "work"]
     assert rows.share == pytest.approx(112 / 900, rel=0.05)
+
+
+def with_pages(found: Evidence, a: float, b: float) -> Evidence:
+    """Return evidence in which an operation of each side asked for this many pages."""
+
+    def asking(side: SideEvidence, pages: float) -> SideEvidence:
+        def measured(trial: ObservedTrial) -> ObservedTrial:
+            count = pages * trial.observed.work.operations
+            asked = MeasurementRecord(BUFFER_POOL_READ_REQUESTS, count)
+            measurements = (*trial.attempt.measurements, asked)
+            return replace(trial, attempt=replace(trial.attempt, measurements=measurements))
+
+        return replace(side, trials=tuple(map(measured, side.trials)))
+
+    return replace(found, a=asking(found.a, a), b=asking(found.b, b))
+
+
+def test_pages_differ_by_the_same_plan() -> None:
+    found = case(Seen(truth(cpu_user=100.0)), Seen(truth(cpu_user=1000.0)))
+    plan = PlanComparison("count", None, None, same=True, different=())
+    first = rank_causes(with_pages(replace(found, plans=(plan,)), 62.0, 1420.0))[0]
+    assert (first.kind, first.about) == ("work", "pages read")
+    assert first.sentence.startswith(
+        "A transaction asked the buffer pool for 62 pages in A and 1,420 in B by the same plan"
+    )
+
+
+@pytest.mark.parametrize(("a", "b"), [(62.0, 62.0), (3.0, 9.0), (600.0, 900.0), (1420.0, 62.0)])
+def test_pages_are_no_cause_where_versions_may_count_differently(a: float, b: float) -> None:
+    found = case(Seen(truth(cpu_user=100.0)), Seen(truth(cpu_user=1000.0)))
+    assert "work" not in [each.kind for each in rank_causes(with_pages(found, a, b))]
+
+
+def test_pages_add_nothing_to_another_plan_or_more_rows() -> None:
+    found = with_pages(with_other_plan(last_order=6.0), 62.0, 1420.0)
+    assert "work" not in [each.kind for each in rank_causes(found)]
+    rows = case(
+        Seen(truth(cpu_user=100.0), {"Innodb_rows_read": 10.0}),
+        Seen(truth(cpu_user=200.0), {"Innodb_rows_read": 21.0}),
+    )
+    about = [each.about for each in rank_causes(with_pages(rows, 62.0, 1420.0))]
+    assert ("rows read" in about, "pages read" in about) == (True, False)
 
 
 def test_rows_of_an_engine_that_innodb_does_not_count() -> None:
