@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,15 +26,14 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import DRIVEN, SMALL, read_text
 
-
 LOAD = SMALL.replace("rows = 1000", "rows = 2_000_000")
 
 
 def driven(
-    directory: Path, *, time_s: float = 10, warmup_s: float = 2, more: str = "", **overrides: object
+    directory: Path, *, time_s: float = 10, warmup_s: float = 2, more: str = "", **overrides: Any
 ) -> Experiment:
     text = DRIVEN.replace('name = "driven"\n', f'name = "driven"\n{more}\n')
-    made = read_text(directory, text, overrides=Overrides(**overrides))  # type: ignore[arg-type]
+    made = read_text(directory, text, overrides=Overrides(**overrides))
     return replace(made, parameters={**made.parameters, "time_s": time_s, "warmup_s": warmup_s})
 
 
@@ -100,11 +100,11 @@ def test_chosen_number_of_profiled_blocks_stays(tmp_path: Path, number: int) -> 
     [
         ("collectors = []", {}),
         ("", {"collectors": ()}),
-        ("", {"candidate": None, "base": None, "collectors": ("instructions",)}),
+        ("", {"collectors": ("instructions",)}),
     ],
 )
 def test_run_without_collectors_has_no_profile(
-    tmp_path: Path, more: str, overrides: dict[str, object]
+    tmp_path: Path, more: str, overrides: dict[str, Any]
 ) -> None:
     assert not with_default_profile(
         driven(tmp_path, time_s=30, more=more, **overrides)
