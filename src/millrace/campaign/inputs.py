@@ -101,6 +101,7 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
     collectors, workload = plan.experiment.collectors, treatment.workload
     if trial.purpose == "profile":
         collectors = (*collectors, PROFILE)
+    if trial.purpose == "profile" and plan.experiment.profile_s is not None:
         workload = replace(workload, chosen=profiled_values(plan.experiment, workload.chosen))
     return TrialSpec(
         name=name,

@@ -196,6 +196,7 @@ class LevelsEffect:
     """The ratio candidate / base at these levels, a mean over the others, and its verdict.
 
     ``apart`` is what is particular to them, a ratio; ``stands_out`` says whether that is real.
+    ``differing`` counts the comparisons at these levels that are a regression or an improvement.
     """
 
     levels: Mapping[str, Level]
@@ -203,6 +204,7 @@ class LevelsEffect:
     verdict: Verdict
     apart: Effect
     stands_out: bool
+    differing: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Verdicts in plain English: the answer to the run's question, and a sentence a comparison."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
@@ -24,6 +24,8 @@ from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2
+_MOST_WORDS = 30  # of a summary
+_LARGEST = 2  # regressions that it names at most
 
 # How comparisons of each verdict are counted: one, and several.
 COUNTED = {
@@ -70,6 +72,60 @@ def answer(analysis: RunAnalysis) -> str:
     else:
         first = _counts(comparisons, analysis)
     return f"{first}{_in_other_metrics(analysis)}"
+
+
+def summary(analysis: RunAnalysis) -> str:
+    """Answer the run's question in one sentence of at most 30 words, by its headline metric alone.
+
+    Of many comparisons it names the largest regressions, as many as there is room for.
+    """
+    if (of_full_disk := full_disk_answer(analysis)) is not None:
+        return _shortest_of([of_full_disk, f"{of_full_disk.partition('. ')[0].rstrip('.')}."])
+    comparisons, base = analysis.comparisons(), analysis.base_text
+    if not comparisons:
+        return f"Nothing was compared: {base} is the only level of {factor_text(analysis.factor)}."
+    if all(comparison.estimate is None for comparison in comparisons):
+        return "No comparison could be made: no pair of trials has a result."
+    if len(comparisons) == 1:
+        (only,) = comparisons
+        verdict = f"{_name(only, analysis)}: {verdict_text(only)}"
+        if only.undecided:
+            brief = _brief(only, analysis).partition(" (")[0]
+            return f"Compared with {base}, {brief}, which is not beyond doubt yet."
+        return _shortest_of(
+            f"Compared with {base}, {text}."
+            for text in (_brief(only, analysis), _effect(only, analysis), verdict)
+        )
+    regressions = [each for each in comparisons if verdict_text(each) == "regression"]
+    regressions.sort(key=lambda each: -abs(math.log(each.estimate.ratio)) if each.estimate else 0)
+    counts = listed(
+        [
+            counted(len(of_verdict), *words)
+            for verdict, words in COUNTED.items()
+            if (of_verdict := [each for each in comparisons if _counted_as(each) == verdict])
+        ]
+    )
+    first = f"Of {len(comparisons)} comparisons with {base}: {counts}"
+    return _shortest_of(
+        f"{first}; largest: {listed([_effect(each, analysis) for each in regressions[:number]])}."
+        if number
+        else f"{first}."
+        for number in range(min(len(regressions), _LARGEST), -1, -1)
+    )
+
+
+def _effect(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s``."""
+    name = _name(comparison, analysis)
+    if comparison.estimate is None:
+        return f"{name} has no result"
+    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)}"
+
+
+def _shortest_of(texts: Iterable[str]) -> str:
+    """Return the first text that is short enough, else the last one."""
+    every = list(texts)
+    return next((each for each in every if len(each.split()) <= _MOST_WORDS), every[-1])
 
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:
