@@ -16,8 +16,8 @@ from tests.unit.analysis.query_runs import QueryRun
 pytestmark = pytest.mark.browser
 
 SECTIONS = [
-    "answer", "dependence", "results", "bars", "ratios", "count_time", "published", "disk",
-    "options", "variables", "provenance", "host", "failures", "method",
+    "answer", "verdicts", "dependence", "results", "bars", "ratios", "count_time", "published",
+    "disk", "options", "variables", "provenance", "host", "failures", "method",
 ]  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Verdicts in plain English: the answer to the run's question, and a sentence a comparison."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
@@ -91,13 +91,11 @@ def summary(analysis: RunAnalysis) -> str:
         verdict = f"{_name(only, analysis)}: {verdict_text(only)}"
         if only.undecided:
             brief = _brief(only, analysis).partition(" (")[0]
-            return f"Compared with {base}, {brief}, which is not beyond doubt yet."
+            return f"Not beyond doubt yet, compared with {base}: {brief}."
         return _shortest_of(
             f"Compared with {base}, {text}."
-            for text in (_brief(only, analysis), _effect(only, analysis), verdict)
+            for text in (_brief(only, analysis), _named_effect(only, analysis), verdict)
         )
-    regressions = [each for each in comparisons if verdict_text(each) == "regression"]
-    regressions.sort(key=lambda each: -abs(math.log(each.estimate.ratio)) if each.estimate else 0)
     counts = listed(
         [
             counted(len(of_verdict), *words)
@@ -106,20 +104,33 @@ def summary(analysis: RunAnalysis) -> str:
         ]
     )
     first = f"Of {len(comparisons)} comparisons with {base}: {counts}"
-    return _shortest_of(
-        f"{first}; largest: {listed([_effect(each, analysis) for each in regressions[:number]])}."
-        if number
-        else f"{first}."
-        for number in range(min(len(regressions), _LARGEST), -1, -1)
-    )
+    return _shortest_of([*_with_largest(first, comparisons, analysis), f"{first}."])
 
 
-def _effect(comparison: Comparison, analysis: RunAnalysis) -> str:
+def _with_largest(
+    text: str, comparisons: Sequence[Comparison], analysis: RunAnalysis
+) -> Iterator[str]:
+    """Yield the text with the largest regressions (without any, improvements), ever fewer."""
+    for verdict in DIFFERENCES:
+        found = [
+            (abs(math.log(each.estimate.ratio)), _named_effect(each, analysis))
+            for each in comparisons
+            if verdict_text(each) == verdict and each.estimate is not None
+        ]
+        if found:
+            named = [name for _, name in sorted(found, key=lambda each: -each[0])[:_LARGEST]]
+            for number in range(len(named), 0, -1):
+                plural = "s" if number > 1 else ""
+                yield f"{text}; largest {verdict}{plural}: {listed(named[:number])}."
+            return
+
+
+def _named_effect(comparison: Comparison, analysis: RunAnalysis) -> str:
     """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s``."""
     name = _name(comparison, analysis)
     if comparison.estimate is None:
         return f"{name} has no result"
-    return f"{name} {effect(comparison.estimate.ratio, comparison.metric)}"
+    return f"{name} {_effect(comparison, comparison.estimate)}"
 
 
 def _shortest_of(texts: Iterable[str]) -> str:
