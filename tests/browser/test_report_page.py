@@ -16,8 +16,8 @@ from tests.unit.analysis.query_runs import QueryRun
 pytestmark = pytest.mark.browser
 
 SECTIONS = [
-    "answer", "dependence", "results", "bars", "ratios", "count_time", "published", "disk",
-    "options", "variables", "provenance", "host", "failures", "method",
+    "answer", "verdicts", "dependence", "results", "bars", "ratios", "count_time", "published",
+    "disk", "options", "variables", "provenance", "host", "failures", "method",
 ]  # fmt: skip
 
 
@@ -133,6 +133,18 @@ def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
     table = page.locator("#overview table").bounding_box()
     assert table is not None
     assert table["width"] <= 680
+
+
+def test_closed_sections_are_printed_open(browser: Browser, large: Path) -> None:
+    page = open_page(browser, large, width=680)
+    heights = """all => all.map(details => Math.max(...[...details.children].slice(1).map(
+        child => child.checkVisibility({contentVisibilityAuto: true})
+            ? child.getBoundingClientRect().height : 0)))"""
+    assert max(page.eval_on_selector_all("details:not([open])", heights)) == 0
+    page.emulate_media(media="print")
+    printed = page.eval_on_selector_all("details:not([open])", heights)
+    assert printed
+    assert min(printed) > 0
 
 
 def test_verdicts_of_the_overview_are_told_by_sign_and_word_too(

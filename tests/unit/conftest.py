@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.collect import profile
+from millrace.errors import Unavailable
 from millrace.store import database
 
 SLOW = Path(__file__).with_name("slow.txt")
@@ -26,6 +28,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.partition("[")[0] in slow:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def _no_perf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no host have a usable perf, so that a plan has the same trials on all of them."""
+
+    def refuse() -> None:
+        raise Unavailable("perf is not usable in a unit test")
+
+    monkeypatch.setattr(profile, "require_usable", refuse)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
-from millrace.app.experiments import option_file_notes, within_limit
+from millrace.app.experiments import (
+    option_file_notes,
+    require_profile,
+    with_profile,
+    within_limit,
+)
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
@@ -57,12 +62,15 @@ def run(
         stack.enter_context(exclusive_host(f"run {experiment.name}", caller.on_event))
         store = stack.enter_context(Store.open(path))
         wanted = experiment
-        experiment = fitted(wanted) if fresh else within_limit(store, wanted)
+        require_profile(wanted)
+        fitting = fitted(wanted) if fresh else within_limit(store, wanted)
+        experiment, no_profile = with_profile(fitting)
         selection = select_run(store, experiment, caller, fresh=fresh)
         for note in (*option_file_notes(experiment), *notes(wanted, experiment)):
             caller.on_event(Notice(note))
-        if selection.is_new and (possible := slices_possible(experiment)) is not None:
-            caller.on_event(Notice(possible))
+        for possible in (no_profile, slices_possible(experiment)):
+            if selection.is_new and possible is not None:
+                caller.on_event(Notice(possible))
         execute_run(stack, store, selection, caller, retry_failed=retry_failed)
         stored = store.load_run(selection.run.id, observations_too=True)
         base = str(experiment.compare.base)

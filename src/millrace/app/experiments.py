@@ -8,8 +8,10 @@ from millrace import paths
 from millrace.campaign import preparation
 from millrace.campaign.forecast import ForeseenChanges, forecast_here, foreseen_changes
 from millrace.campaign.resume import measures_the_same
+from millrace.collect import profile
 from millrace.collect.registry import COLLECTORS, PROFILE
-from millrace.experiment import budget
+from millrace.errors import HostError, Unavailable
+from millrace.experiment import budget, profiling
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Experiment, Plan, slices_possible
@@ -81,12 +83,40 @@ def within_limit(store: Store | None, experiment: Experiment) -> Experiment:
     return budget.fitted(experiment)
 
 
+def with_profile(experiment: Experiment) -> tuple[Experiment, str | None]:
+    """Return the experiment with the profiled block that runs have by default, where this host can.
+
+    Also return a note for the user, if the run has no profiled block although nobody said so, or
+    could have none. Blocks and limit of time are final.
+    """
+    profiled = profiling.with_default_profile(experiment)
+    if not profiled.profile_blocks:
+        return profiled, None
+    try:
+        profile.require_usable()
+    except Unavailable as why:
+        note = f"no block is profiled: {why.message}" + (f"; {why.hint}" if why.hint else "")
+        return (experiment if experiment.profiles_by_default else profiled), note
+    return profiled, None
+
+
+def require_profile(experiment: Experiment) -> None:
+    """Raise HostError where the user wants profiled blocks and this host cannot have them."""
+    if experiment.profile_blocks and not experiment.profiles_by_default:
+        try:
+            profile.require_usable()
+        except Unavailable as why:
+            hint = f"{why.hint}; or --profile-blocks 0" if why.hint else "--profile-blocks 0"
+            message = f"profiled blocks need perf: {why.message}"
+            raise HostError(message, hint=hint) from None
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A plan, its estimate, and the changes that it would show, where an earlier run tells.
 
     ``notes`` say what was left out of option files, where its trials are shorter than those of the
-    experiment, or tests are missing, and where it could have slices.
+    experiment, or tests are missing, why no block is profiled, and where it could have slices.
     """
 
     plan: Plan
@@ -109,11 +139,12 @@ def plan(path: Path, experiment: Experiment) -> PlannedRun:
 
 def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     fitted = within_limit(store, experiment)
-    expanded = with_aa_trials(expand(fitted, seed=seed_of(fitted)))
+    profiled, no_profile = with_profile(fitted)
+    expanded = with_aa_trials(expand(profiled, seed=seed_of(profiled)))
     preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
     notes = [*option_file_notes(experiment), *budget.notes(experiment, fitted)]
-    if (possible := slices_possible(experiment)) is not None:
-        notes.append(possible)
+    too_short = profiling.too_short_for_profile(profiled) if no_profile is None else None
+    notes += [each for each in (no_profile, too_short, slices_possible(experiment)) if each]
     return PlannedRun(expanded, forecast, visible, notes)

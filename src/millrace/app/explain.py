@@ -1,5 +1,6 @@
 """Explain the difference between two treatments of a run, and measure the cost of settings."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -8,6 +9,7 @@ from pathlib import Path
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.causes.cpu import QUEUE
+from millrace.analysis.explain.causes.evidence import CPU
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.explanation import explain, with_ablations
 from millrace.analysis.explain.model import Explanation, is_observed
@@ -18,6 +20,7 @@ from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
 
 _SHOWN = 8
+_MOST_OF_IT = 0.5
 _LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
 _NAMED = frozenset(
     (
@@ -138,6 +141,7 @@ def first_causes(
                 first.certainty,
                 names=first.names,
                 share=first.share if first.certainty == Certainty.SHOWN else None,
+                functions=_leading_functions(explanation),
             )
     return found
 
@@ -148,6 +152,20 @@ def _is_doubtful(causes: Sequence[LikelyCause]) -> bool:
         each.kind == "option" and each.certainty == Certainty.POSSIBLE for each in causes[:2]
     ]
     return len(possible) > 1 and all(possible)
+
+
+def _leading_functions(explanation: Explanation) -> Mapping[str, tuple[float, float]]:
+    """Return the functions that make most of a difference in time, if most of that is CPU time."""
+    profile, found = explanation.profile, explanation.differences
+    if profile is None or found is None or not found.latency.mean:
+        return {}
+    on_cpu = [line.difference.mean for line in found.lines if line.key in CPU]
+    if math.fsum(on_cpu) / found.latency.mean < _MOST_OF_IT:
+        return {}
+    return {
+        f"{each.name} and what it calls" if each.with_callees else each.name: (each.us, each.share)
+        for each in profile.leading
+    }
 
 
 def _run_to_explain(store: Store, wanted: str) -> RunRecord:

@@ -106,7 +106,7 @@ def execute_trials(
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
                 is_base = (
-                    trial.purpose == "measure"
+                    trial.purpose != "control"
                     and trial.treatment.levels[compare.factor] == compare.base
                 )
                 settings = (

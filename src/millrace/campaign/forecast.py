@@ -27,6 +27,7 @@ from millrace.experiment.estimate import (
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.levels import Level, Values
+from millrace.model.trials import is_in_measured_block
 from millrace.servers import install
 from millrace.stats.ratio import Looks
 from millrace.store.records import StoredRun
@@ -157,7 +158,9 @@ def refuse_without_space(estimate: Estimate) -> None:
 def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
     """Return the mean duration of a run's finished trials, in seconds by treatment id."""
     treatment_of = {
-        trial.id: trial.treatment_id for trial in stored.trials if trial.purpose != "count"
+        trial.id: trial.treatment_id
+        for trial in stored.trials
+        if is_in_measured_block(trial.purpose)
     }
     durations: dict[str, list[float]] = {}
     for attempt in stored.attempts:

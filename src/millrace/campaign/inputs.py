@@ -1,7 +1,7 @@
 """Derive the input of a run's trials: the options of a treatment's servers, the spec of a trial."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,13 +10,14 @@ import psutil
 from millrace.collect.registry import PROFILE
 from millrace.experiment.levels import CONFIGURATION, DEFAULT_ROLE, OPTION, SERVER
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.experiment.plan import chosen
+from millrace.experiment.plan import chosen, profiled_values
 from millrace.experiment.slowdown import OptionGiven, slowdown_of
 from millrace.levels import Level, levels_of_role
 from millrace.loadgen.datasets import DataChecksum
 from millrace.model.measurements import BYTES_PER_ROW
 from millrace.model.roles import MEASURED
 from millrace.model.servers import Configuration
+from millrace.model.trials import is_in_measured_block
 from millrace.servers import configurations
 from millrace.trial.cpu_idle import CpuIdlePolicy, CpuIdleSettings
 from millrace.trial.resolved_workload import ResolvedWorkload
@@ -97,17 +98,21 @@ def varied_options(treatment: Treatment, role: str = DEFAULT_ROLE) -> dict[str, 
 def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> TrialSpec:
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
-    collectors = plan.experiment.collectors
+    collectors, workload = plan.experiment.collectors, treatment.workload
+    if trial.purpose == "profile":
+        collectors = (*collectors, PROFILE)
+    if trial.purpose == "profile" and plan.experiment.profile_s is not None:
+        workload = replace(workload, chosen=profiled_values(plan.experiment, workload.chosen))
     return TrialSpec(
         name=name,
         servers=treatment.servers,
-        workload=treatment.workload,
+        workload=workload,
         expected=inputs.expected,
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
         cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, in_slices=trial.slot is not None),
-        collectors=(*collectors, PROFILE) if trial.purpose == "profile" else collectors,
+        collectors=collectors,
         # Nothing reads the data afterwards but to measure sizes, which hardly differ by block.
-        stops_cleanly=trial.purpose != "count"
+        stops_cleanly=is_in_measured_block(trial.purpose)
         and (trial.block == 0 or BYTES_PER_ROW in treatment.workload.checked.metrics),
         # Explanations of other trials are about tables that have not aged.
         loops=treatment.workload.loops if trial.purpose in ("measure", "control") else 1,

@@ -163,6 +163,8 @@ def _print_estimate(planned: use_case.PlannedRun) -> None:
         ("time", f"{_time(estimate, experiment)}, {basis}"),
         ("disk", _disk(estimate)),
     ]
+    if profiled := _profiled(planned):
+        lines.append(("profile", profiled))
     if estimate.download_bytes:
         lines.append(
             ("download", f"about {readable_size(estimate.download_bytes)} of servers first")
@@ -171,6 +173,20 @@ def _print_estimate(planned: use_case.PlannedRun) -> None:
         lines.append(("visible", _visible(planned.visible)))
     for name, text in lines:
         out.print(f"{name:<10}{text}")
+
+
+def _profiled(planned: use_case.PlannedRun) -> str:
+    """Return the time of the profiled trials, which no limit includes; empty for none."""
+    estimate, experiment = planned.estimate, planned.plan.experiment
+    if not experiment.profile_blocks:
+        return ""
+    blocks = counted(experiment.profile_blocks, "profiled block")
+    text = f"about {duration_in_words(estimate.profile_s)} of that for {blocks}"
+    if experiment.max_time_s is not None:
+        text = f"about {duration_in_words(estimate.profile_s)} for {blocks}, after the limit"
+    if experiment.profile_s is None:
+        return text
+    return f"{text}, whose clients are driven for {experiment.profile_s:g} s"
 
 
 def _disk(estimate: Estimate) -> str:

@@ -50,21 +50,38 @@ def collector(target: Target) -> ProfileCollector:
     """Create the collector. Raise Unavailable where perf cannot sample the server's process."""
     pid = require_process(target)
     by = perf.find()
-    settings = choose(by, os.cpu_count() or 1, functools.partial(_keeps_frame_pointers, target))
+    keeps = functools.partial(_keeps_frame_pointers, target)
+    settings = choose(by, os.cpu_count() or 1, keeps, servers=target.servers)
     watch = ThreadWatch(target)
     try:
         functions = target.client.family.monitoring.threads.session_functions
-        return ProfileCollector(Recording(by, pid, settings), settings, watch, functions)
+        return ProfileCollector(
+            Recording(by, pid, settings, recordings=target.servers), settings, watch, functions
+        )
     except BaseException:
         watch.close()
         raise
 
 
-def choose(by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool]) -> Settings:
-    """Return the settings with which this perf samples ``n_cpus`` CPUs."""
+def require_usable() -> None:
+    """Raise Unavailable where perf cannot sample a process of this host's user."""
+    by = perf.find()
+    settings = choose(by, os.cpu_count() or 1, lambda: False)
+    Recording(by, os.getpid(), settings).close()
+
+
+def choose(
+    by: Perf, n_cpus: int, keeps_frame_pointers: Callable[[], bool], *, servers: int = 1
+) -> Settings:
+    """Return the settings with which this perf samples ``n_cpus`` CPUs.
+
+    Each of several ``servers`` that take turns has a perf, which also samples the others' turns.
+    Together they take twice as many samples as one.
+    """
+    share = min(1.0, 2 / servers) / n_cpus
     if by.unwinds:
-        return Settings(_afforded(_DWARF_HZ, _DWARF_PER_S / n_cpus), "dwarf", _STACK_BYTES)
-    frequency_hz = _afforded(_FP_HZ, _FP_PER_S / n_cpus)
+        return Settings(_afforded(_DWARF_HZ, _DWARF_PER_S * share), "dwarf", _STACK_BYTES)
+    frequency_hz = _afforded(_FP_HZ, _FP_PER_S * share)
     return Settings(frequency_hz, "fp" if keeps_frame_pointers() else "none")
 
 

@@ -75,6 +75,7 @@ def _with_aa_trial(
         each.id
         for each in trials
         if each.slot is not None
+        and is_in_measured_block(each.purpose)
         and each.block == block
         and fixed_factors(each.treatment, compared) == fixed
     }

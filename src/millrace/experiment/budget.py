@@ -16,14 +16,13 @@ from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import unmeasured_s
 from millrace.experiment.levels import TEST
 from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Factor
-from millrace.experiment.plan import chosen, expand
+from millrace.experiment.plan import LEAST_TIME_S, LEAST_WARMUP_S, chosen, expand
 from millrace.quantities import duration_in_words
 
 _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide
 # Of one client in slices, where a start has as much noise as about a second of measuring. More
 # rounds hardly narrow an interval by what they tell about their spread.
 _ROUNDS = 25
-_LEAST_TIME_S, _LEAST_WARMUP_S = 2.0, 0.5
 _MOST_NAMED = 4
 _TIME, _WARMUP = "time_s", "warmup_s"
 
@@ -86,9 +85,9 @@ def _variants(experiment: Experiment) -> tuple[Experiment, ...]:
 
 def _shorter(experiment: Experiment) -> Iterator[Experiment]:
     time_s, warmup_s = _seconds(experiment, _TIME), _seconds(experiment, _WARMUP)
-    while time_s > _LEAST_TIME_S:
-        time_s = max(time_s / 2, _LEAST_TIME_S)
-        warmup_s = min(warmup_s, max(warmup_s / 2, _LEAST_WARMUP_S))
+    while time_s > LEAST_TIME_S:
+        time_s = max(time_s / 2, LEAST_TIME_S)
+        warmup_s = min(warmup_s, max(warmup_s / 2, LEAST_WARMUP_S))
         changed = {_TIME: time_s, _WARMUP: warmup_s}
         yield replace(experiment, parameters={**experiment.parameters, **changed})
 

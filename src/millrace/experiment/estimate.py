@@ -12,7 +12,7 @@ from operator import itemgetter
 from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
-from millrace.experiment.plan import chosen
+from millrace.experiment.plan import chosen, profiled_values
 from millrace.levels import Values
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
@@ -33,6 +33,7 @@ UNDO_ROW_BYTES = 25
 TABLE_ROWS_PER_S = 60_000
 STATEMENTS_PER_S = 5_000
 SETTLE_S = 3.0
+SAMPLES_S = 1.0  # in which the samples of a profiled trial are read
 COUNT_S = 45.0  # a start in valgrind, beside other work (measured: 33 to 74 s)
 FILLING_BYTES_PER_S = 2e6  # rows that one client writes until a disk is full
 STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
@@ -62,9 +63,10 @@ class Estimate:
     """The estimate of a plan.
 
     ``time_s`` excludes downloads; ``least_time_s`` is the time of a sequential experiment that is
-    decided as early as possible. ``measured_share`` is the fraction of trials whose time comes from
-    earlier trials on this host; ``peak_treatment`` (or those that are on the disk at once) needs
-    ``peak_disk_bytes``, which are 0 where all servers are attached.
+    decided as early as possible. Both include ``profile_s``, the time of profiled trials.
+    ``measured_share`` is the fraction of trials whose time comes from earlier trials on this host;
+    ``peak_treatment`` (or those that are on the disk at once) needs ``peak_disk_bytes``, which are
+    0 where all servers are attached.
     """
 
     time_s: float
@@ -74,6 +76,7 @@ class Estimate:
     peak_treatment: str
     host_free_bytes: int
     download_bytes: int
+    profile_s: float = 0.0
 
     @property
     def fits(self) -> bool:
@@ -106,6 +109,7 @@ def estimate(
         peak_treatment=_labels(largest),
         host_free_bytes=host_free_bytes,
         download_bytes=download_bytes,
+        profile_s=profiled_s(plan, measured),
     )
 
 
@@ -120,12 +124,36 @@ def expected_s(
     times = _unmeasured_trials_s(plan, values) | {**measured_trial_s}
     new = [each for each in plan.treatments if each.id not in measured_trial_s]
     once_s = sum(_snapshots_s(plan, new, values).values())
-    return once_s + trials_s(trials, times, measured_count_s)
+    return once_s + trials_s(trials, times, measured_count_s, profiling_extra_s(plan))
+
+
+def profiled_s(plan: Plan, measured_trial_s: Mapping[str, float]) -> float:
+    """Return the seconds of a plan's profiled trials; tables are loaded by earlier ones."""
+    times = _unmeasured_trials_s(plan, _values(plan)) | {**measured_trial_s}
+    profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
+    return trials_s(profiled, times, extra_s=profiling_extra_s(plan))
 
 
 def unmeasured_s(plan: Plan) -> float:
     """Return the seconds of a plan on a host of which nothing is known."""
     return expected_s(plan, plan.trials, {}, None)
+
+
+def profiling_extra_s(plan: Plan) -> dict[str, float]:
+    """Return by how many seconds a profiled trial is longer than a measured one, by treatment id.
+
+    A shorter one has less than 0. Reading the samples, after the trial, takes time too.
+    """
+    workload = plan.experiment.checked_workload
+    found = {}
+    for treatment in plan.treatments if any(t.purpose == "profile" for t in plan.trials) else ():
+        values = chosen(plan.experiment, treatment)
+        found[treatment.id] = SAMPLES_S
+        if workload.drives:
+            profiled_s = _driving_s(workload, profiled_values(plan.experiment, values))
+            loops = workload.client_settings(values).loops  # a profiled trial has one
+            found[treatment.id] += profiled_s / loops - _driving_s(workload, values)
+    return found
 
 
 def _values(plan: Plan) -> dict[str, Values]:
@@ -213,17 +241,26 @@ def require_space(estimate: Estimate, where: str) -> None:
 
 
 def trials_s(
-    trials: Iterable[PlannedTrial], times: Mapping[str, float], count_s: float | None = None
+    trials: Iterable[PlannedTrial],
+    times: Mapping[str, float],
+    count_s: float | None = None,
+    extra_s: Mapping[str, float] = {},
 ) -> float:
     """Return the seconds of trials.
 
     ``times`` are those of a measured one, by treatment id, ``count_s`` those of a counted one,
-    where known.
+    where known. ``extra_s`` is how much longer profiled ones are.
     """
-    counted_s = COUNT_S if count_s is None else count_s
-    return sum(
-        counted_s if trial.purpose == "count" else times[trial.treatment.id] for trial in trials
-    )
+
+    def time_s(trial: PlannedTrial) -> float:
+        if trial.purpose == "count":
+            return COUNT_S if count_s is None else count_s
+        measured_s = times[trial.treatment.id]
+        if trial.purpose != "profile":
+            return measured_s
+        return max(0.0, measured_s + extra_s.get(trial.treatment.id, 0.0))
+
+    return sum(map(time_s, trials))
 
 
 def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from millrace.experiment.model import PlannedTrial, Treatment, sort_key
 from millrace.levels import Level
 from millrace.model.documents import canonical
+from millrace.model.trials import kind_of_block
 
 FixedFactors = frozenset[tuple[str, Level]]
 
@@ -53,7 +54,7 @@ def measured_together(
     def key(trial: PlannedTrial) -> object:
         if trial.slot is None:
             return trial.id
-        return trial.block, fixed_factors(trial.treatment, compared)
+        return kind_of_block(trial.purpose), trial.block, fixed_factors(trial.treatment, compared)
 
     for _, together in itertools.groupby(trials, key):
         yield tuple(together)

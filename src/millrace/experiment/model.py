@@ -81,9 +81,11 @@ class Experiment:
     ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
     ``collectors`` sample its trials; ``profile_blocks`` is the number of blocks whose trials are
     profiled, after all that measure, ``counted_starts`` the number of trials in which each
-    treatment's instructions are counted, at the very end. ``campaign`` is the purpose of an
-    experiment that a campaign created. ``tls`` is the encryption of sessions with attached servers,
-    by name, where it differs from their addresses.
+    treatment's instructions are counted, at the very end. With ``profiles_by_default``, the user
+    left the number of profiled blocks to millrace (see millrace.experiment.profiling), whose
+    clients are driven for at most ``profile_s`` (None: as long as those that measure). ``campaign``
+    is the purpose of an experiment that a campaign created. ``tls`` is the encryption of sessions
+    with attached servers, by name, where it differs from their addresses.
 
     ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
     and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
@@ -122,6 +124,8 @@ class Experiment:
     combinations: tuple[Mapping[str, Level], ...] = ()
     left_out_tests: tuple[str, ...] = ()
     counted_starts: int = 0
+    profiles_by_default: bool = False
+    profile_s: float | None = None
     campaign: CampaignPart = field(default_factory=CampaignPart)
     tls: Mapping[str, Tls] = field(default_factory=dict)
 

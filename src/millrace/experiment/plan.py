@@ -14,7 +14,8 @@ Order. Each block holds each treatment once, group by group (see millrace.experi
 random order that depends on the seed and the block alone, so that added blocks leave the earlier
 ones unchanged. Blocks of profiled trials come after all others and use the seed
 ``"{seed}:profile"``, then those of counted trials with ``"{seed}:count"``. Rounds have an order of
-their own (see millrace.experiment.rounds).
+their own (see millrace.experiment.rounds); profiled loads have none, because a short load is
+repeated until it has enough samples.
 """
 
 import secrets
@@ -27,7 +28,7 @@ from millrace.experiment import rounds
 from millrace.experiment.groups import group_place, groups_of, trial_place
 from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
-from millrace.levels import Level, without_clients
+from millrace.levels import Level, Values, without_clients
 from millrace.model.documents import short_digest
 from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.run_spec import layer_names
@@ -35,6 +36,8 @@ from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
 
 _FORMAT = 1
+# Of trials that are shorter than the experiment's.
+LEAST_TIME_S, LEAST_WARMUP_S = 2.0, 0.5
 
 _MEASURE: Purpose = "measure"
 _PROFILE: Purpose = "profile"
@@ -172,6 +175,24 @@ def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Level]:
     return {**experiment.parameters, **levels}
 
 
+def profiled_values(experiment: Experiment, values: Values) -> Values:
+    """Return a treatment's factors and parameters in its profiled trials, which may be shorter.
+
+    Those that end after a number of operations are as long as the measured ones, as are those on
+    tables that an earlier test of a sequence has changed.
+    """
+    if experiment.profile_s is None or not experiment.checked_workload.drives:
+        return values
+    workload = experiment.checked_workload
+    settings = workload.client_settings(values)
+    if settings.operations or workload.prior_tests(workload.values(values)):
+        return values
+    time_s = min(settings.time_s, experiment.profile_s)
+    least_s = max(LEAST_WARMUP_S, settings.warmup_s * time_s / settings.time_s)
+    warmup_s = min(settings.warmup_s, least_s)
+    return {**values, "time_s": time_s, "warmup_s": warmup_s}
+
+
 def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
     """Return the id of a trial of a plan with the digest ``identity``."""
     return short_digest(
@@ -229,12 +250,13 @@ def _block_order(
     experiment: Experiment, groups: Sequence[_Group], *, purpose: Purpose, seed: str, block: int
 ) -> Iterator[tuple[Treatment, int | None]]:
     """Yield the treatments of a block, each with its slot of a round."""
+    sliced = (_MEASURE, _PROFILE) if experiment.checked_workload.drives else (_MEASURE,)
 
     def place(group: _Group) -> bytes:
         return group_place(group.treatments[0], experiment.compared_factors, seed, block)
 
     for group in sorted(groups, key=place):
-        if group.in_slices and purpose == _MEASURE:
+        if group.in_slices and purpose in sliced:
             yield from rounds.slots(group.treatments, seed, block)
         else:
             for treatment in sorted(

@@ -146,7 +146,7 @@ def parse(
         blocks=_most_blocks(settings, overrides) if is_sequential else settings.blocks,
         margin=settings.margin_percent / 100,
         collectors=tuple(name for name in collectors if name != INSTRUCTIONS),
-        profile_blocks=settings.profile_blocks,
+        profile_blocks=settings.profile_blocks or 0,
         seed=checked.seed if overrides.seed is None else overrides.seed,
         published=checked.published,
         source=str(path),
@@ -159,6 +159,13 @@ def parse(
         counted_starts=COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
     )
     _refuse_endless_plan(experiment)
+    experiment = replace(
+        experiment,
+        profiles_by_default=settings.profile_blocks is None
+        and bool(experiment.collectors)
+        and len(compared.levels) > 1
+        and not _has_attached(experiment, context),
+    )
     _refuse_counts(experiment)
     _refuse_unfit_levels(experiment, context)
     if is_in_open_loop(experiment):

@@ -54,10 +54,9 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteSettings(Settings):
-    """Settings of which only ``max_time_s`` may be unset."""
+    """Settings of which only ``max_time_s`` and ``profile_blocks`` may be unset."""
 
     blocks: int
-    profile_blocks: int
     margin_percent: float
     base: Level
 

@@ -111,7 +111,7 @@ class Checked:
             where=settings.where,
             blocks=settings.blocks or DEFAULT_BLOCKS,
             max_time_s=settings.max_time_s,
-            profile_blocks=settings.profile_blocks or 0,
+            profile_blocks=settings.profile_blocks,
             margin_percent=settings.margin_percent or DEFAULT_MARGIN_PERCENT,
             base=settings.base,
             factors={factor.name: factor for factor in factors},

@@ -68,8 +68,30 @@ def test_the_first_cause_that_names_something(
     assert [each.about for each in found.values()] == ([] if named is None else [named])
 
 
+def test_functions_are_named_when_cpu_time_makes_most_of_the_difference() -> None:
+    study = replace(explained_study(), likely_causes=(LOG, CPU))
+    (found,) = first_causes(study_run(), [study]).values()
+    assert study.profile is not None
+    names = [each.name for each in study.profile.leading]
+    assert names[0] == "Sql_cmd_insert_values::execute_inner(THD*)"
+    assert list(found.functions) == names
+    us, share = found.functions[names[0]]
+    assert us == pytest.approx(8.5, abs=0.1)
+    assert share == pytest.approx(0.57, abs=0.01)
+
+
+def test_no_function_is_named_when_the_difference_is_a_wait() -> None:
+    study = replace(explained_study(), likely_causes=(LOG,))
+    assert study.differences is not None
+    latency = replace(study.differences.latency, mean=100.0)
+    waits = replace(study, differences=replace(study.differences, latency=latency))
+    (found,) = first_causes(study_run(), [waits]).values()
+    assert not found.functions
+
+
 def test_it_is_that_of_the_two_treatments() -> None:
     stored, explanation = study_run(), replace(explained_study(), likely_causes=(FACT,))
+    explanation = replace(explanation, profile=None)
     ((ids, found),) = first_causes(stored, [explanation]).items()
     levels = {each.id: each.levels for each in stored.treatments}
     assert [levels[each] for each in ids] == [explanation.a.levels, explanation.b.levels]

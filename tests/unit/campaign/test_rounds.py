@@ -62,12 +62,12 @@ def test_who_failed_alone_keeps_its_reason_when_tried_again(laboratory: Laborato
     assert again.attempts == failed.attempts
 
 
-def test_profiled_trials_have_the_host_to_themselves(laboratory: Laboratory) -> None:
+def test_profiled_trials_are_a_round_when_the_others_are(laboratory: Laboratory) -> None:
     laboratory.profile_blocks = 1
     stored = laboratory.run(blocks=2)
     assert [trial.purpose for trial in stored.trials].count("profile") == 2
     kinds = trial_events(laboratory)
-    assert kinds == ["trial", "trial", "end", "end"] * 2 + ["trial", "end"] * 2
+    assert kinds == ["trial", "trial", "end", "end"] * 3
 
 
 def trial_events(laboratory: Laboratory) -> list[str]:

@@ -17,7 +17,7 @@ from millrace import databases, workloads
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Needs, estimate
-from millrace.experiment.groups import fixed_factors
+from millrace.experiment.groups import fixed_factors, measured_together
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import digest, expand, without_slices
 from millrace.experiment.read import Overrides, read
@@ -107,11 +107,30 @@ def test_slices_are_another_digest_of_the_same_treatments() -> None:
     assert expand(made, seed=1).treatments == expand(interleaved, seed=1).treatments
 
 
-def test_profiled_trials_are_alone() -> None:
-    plan = with_aa_trials(expand(experiment(blocks=12, profile_blocks=2), seed=1))
-    profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
-    assert len(profiled) == 4
-    assert {trial.slot for trial in profiled} == {None}
+def test_profiled_trials_are_rounds_of_their_own_when_clients_take_turns() -> None:
+    plan = with_aa_trials(expand(experiment(blocks=1, profile_blocks=2), seed=1))
+    rounds = list(measured_together(plan.trials, plan.experiment.compared_factors))
+    purposes = [[trial.purpose for trial in trials] for trials in rounds]
+    assert purposes == [["measure"] * 2, ["profile"] * 2, ["profile"] * 2]
+    assert {trial.slot for trials in rounds for trial in trials} == {0, 1}
+
+
+def test_aa_trials_leave_the_slots_of_profiled_trials_unchanged() -> None:
+    planned = expand(experiment(blocks=12, profile_blocks=12), seed=1)
+    with_aa = with_aa_trials(planned)
+    assert any(trial.purpose == "control" for trial in with_aa.trials)
+    slots = [
+        [(trial.id, trial.slot) for trial in plan.trials if trial.purpose == "profile"]
+        for plan in (planned, with_aa)
+    ]
+    assert slots[0] == slots[1]
+
+
+def test_profiled_loads_are_alone(tmp_path: Path) -> None:
+    made = read_text(tmp_path, SMALL)
+    plan = expand(replace(made, profile_blocks=1), seed=1)
+    slots = {(trial.purpose, trial.slot is None) for trial in plan.trials}
+    assert slots == {("measure", False), ("profile", True)}
 
 
 @given(st.integers(2, 8), FIXED, SEEDS)
@@ -199,7 +218,7 @@ def test_servers_that_millrace_does_not_start_have_no_slices(tmp_path: Path) -> 
 
 def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
     plan = expand(experiment(3, blocks=4, profile_blocks=1), seed=1)
-    assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 3)
+    assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 1)
 
 
 def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ more than the margin.
 Each level has a verdict by the rule of all verdicts, on the mean over the other factors, with
 intervals and error rates for the levels of its term together (Holm). So "only" is said where the
 interval of every other level lies inside the margin, and "about the same everywhere" where that of
-each comparison's distance from the mean does.
+each comparison's distance from the mean does. A level with one comparison differs where that does,
+as tables of all comparisons show; for others, it is known how many of theirs differ.
 
 Several candidates are compared with the same trials of the base, so each has a model of its own,
 with an equal share of alpha (Bonferroni): among all of them, the false discovery rate is alpha.
@@ -110,10 +111,14 @@ class _Table:
         direction = self.comparisons[0].metric.direction
         return decide_interval(effect.ratio, effect.low, effect.high, direction, margin)[0]
 
+    def verdicts(self) -> list[tuple[Comparison, Verdict | None]]:
+        """Return the comparisons with their verdicts; None for none, and for one by chance."""
+        return [(each, None if each.not_significant else each.verdict) for each in self.comparisons]
+
     @property
     def everywhere(self) -> Verdict | None:
         """Return the verdict that all of them have, and not by chance."""
-        verdicts = {None if each.not_significant else each.verdict for each in self.comparisons}
+        verdicts = {verdict for _, verdict in self.verdicts()}
         return verdicts.pop() if len(verdicts) == 1 else None
 
 
@@ -160,16 +165,25 @@ def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> Ter
 def _levels_effect(
     at: effects.AtLevels, factors: tuple[str, ...], table: _Table, margin: float, alpha: float
 ) -> LevelsEffect:
+    levels = {
+        factor: table.names[factor][int(number)]
+        for factor, number in zip(factors, at.levels, strict=True)
+    }
+    own = [
+        verdict
+        for each, verdict in table.verdicts()
+        if all(each.fixed_factors[factor] == level for factor, level in levels.items())
+    ]
     verdict = table.verdict(at.here, margin)
-    if verdict in DIFFERENCES and not at.seen:
+    if len(own) == 1 and own[0] in DIFFERENCES:
+        verdict = own[0]
+    elif verdict in DIFFERENCES and (len(own) == 1 or not at.seen):
         verdict = "inconclusive"
     return LevelsEffect(
-        levels={
-            factor: table.names[factor][int(number)]
-            for factor, number in zip(factors, at.levels, strict=True)
-        },
+        levels=levels,
         here=at.here,
         verdict=verdict,
         apart=at.apart,
         stands_out=at.adjusted_p <= alpha,
+        differing=sum(each in DIFFERENCES for each in own),
     )

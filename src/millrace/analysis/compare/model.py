@@ -152,7 +152,9 @@ class FirstCause:
 
     ``about`` names it; ``settings`` are suspected, with their values in the base and the candidate,
     and ``names`` what these call those that one of them calls otherwise, or lacks (None). ``share``
-    is the measured share of the difference, of a cause that an experiment showed.
+    is the measured share of the difference, of a cause that an experiment showed. ``functions``
+    made most of the difference where that is CPU time, in µs of an operation and as shares of the
+    difference in CPU time, by name; empty where that is not known.
     """
 
     about: str
@@ -160,6 +162,7 @@ class FirstCause:
     certainty: Certainty
     names: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     share: float | None = None
+    functions: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class LevelsEffect:
     """The ratio candidate / base at these levels, a mean over the others, and its verdict.
 
     ``apart`` is what is particular to them, a ratio; ``stands_out`` says whether that is real.
+    ``differing`` counts the comparisons at these levels that are a regression or an improvement.
     """
 
     levels: Mapping[str, Level]
@@ -200,6 +204,7 @@ class LevelsEffect:
     verdict: Verdict
     apart: Effect
     stands_out: bool
+    differing: int = 0
 
 
 @dataclass(frozen=True)

@@ -195,6 +195,7 @@ def _with_likely_causes(
             noun=found.noun,
             differences=found.differences,
             groups=() if found.profile is None else found.profile.groups,
+            functions=() if found.profile is None else found.profile.leading,
             plans=found.plans,
             unequal=found.unequal,
             margin=found.run.margin,

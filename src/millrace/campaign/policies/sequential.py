@@ -16,7 +16,7 @@ from millrace.campaign.counting import mean_start_s
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
-from millrace.experiment.estimate import trials_s
+from millrace.experiment.estimate import profiling_extra_s, trials_s
 from millrace.experiment.model import Plan, PlannedTrial
 from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
 from millrace.model.trials import is_in_measured_block
@@ -170,7 +170,9 @@ def progress(
     later_blocks = len({trial.block for trial in later})
     next_block = _placed((t for t in later if t.block == status.blocks), len(stored.trials))
     later_trials = max(math.ceil(fits * len(later)), len(next_block))
-    for_certain_s = trials_s((*waiting, *final), times, mean_start_s(stored))
+    for_certain_s = trials_s(
+        (*waiting, *final), times, mean_start_s(stored), profiling_extra_s(plan)
+    )
     return Progress(
         status=status,
         begun=begun,
@@ -196,7 +198,7 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
         at_most_s = min(at_most_s, limit_s)
     fits = _fitting(all_s, at_most_s)
     first_block = tuple(trial for trial in blocks if trial.block == 0)
-    final_s = trials_s(final, times)
+    final_s = trials_s(final, times, extra_s=profiling_extra_s(plan))
     return Progress(
         status=None,
         begun=(),

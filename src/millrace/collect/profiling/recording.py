@@ -104,8 +104,12 @@ class Recording:
     perf's own message, where it cannot go on.
     """
 
-    def __init__(self, by: Perf, pid: int, settings: Settings) -> None:
-        """Prepare to record; this takes tens of milliseconds, or a second on a crowded host."""
+    def __init__(self, by: Perf, pid: int, settings: Settings, *, recordings: int = 1) -> None:
+        """Prepare to record; this takes tens of milliseconds, or a second on a crowded host.
+
+        This is one of some ``recordings`` at the same time, which share the memory.
+        """
+        self._largest_share = _LARGEST_SHARE / recordings
         self._perf = by
         self._pid = pid
         self._settings = settings
@@ -226,7 +230,8 @@ class Recording:
         # Otherwise perf would look for build ids in all samples at the end, and copy the programs.
         arguments = [*way, *self._settings.arguments(), "--no-buildid", "--no-buildid-cache"]
         if self._perf.has_size_limit:
-            largest = min(_LARGEST_BYTES, _LARGEST_SHARE * psutil.virtual_memory().available)
+            available = psutil.virtual_memory().available
+            largest = min(_LARGEST_BYTES, self._largest_share * available)
             arguments.append(f"--max-size={largest:.0f}B")
         self._recorder = _Recorder(self._perf, arguments, self._memory)
 

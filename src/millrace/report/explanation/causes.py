@@ -25,6 +25,12 @@ _CONFIRMED_BY: Mapping[Kind, str] = {
     "instructions": "`millrace run FILE --profile-blocks 3` shows whether they take the time",
     "tables": "measure both with tables that name the same collation (COLLATE)",
 }
+# The same where functions are known already.
+_CONFIRMED_IN_PROFILE: Mapping[Kind, str] = {
+    "cpu": "“Functions that differ most” and the flame graphs show what calls them",
+    "lock": "“What it was blocked in” and the flame graphs show where threads wait",
+    "instructions": "“Functions that differ most” shows whether they take the time",
+}
 _OF_REPLICA = "vary it for the replica alone (replica.options.NAME in the experiment)"
 
 
@@ -37,10 +43,12 @@ class CauseText:
     details: tuple[str, ...]
 
 
-def confirmed_by(cause: LikelyCause) -> str:
+def confirmed_by(cause: LikelyCause, explanation: Explanation) -> str:
     """Return what would confirm a cause."""
     if cause.about == QUEUE:  # a profile of functions does not confirm it
         return "measure again while the host's CPUs are free"
+    if explanation.profile is not None and cause.kind in _CONFIRMED_IN_PROFILE:
+        return _CONFIRMED_IN_PROFILE[cause.kind]
     return _CONFIRMED_BY[cause.kind]
 
 
@@ -98,7 +106,7 @@ def _confirmation(cause: LikelyCause, explanation: Explanation) -> Sequence[str]
         return ("to confirm it: measure A with it off, since B does not have it",)
     if cause.kind == "option" and _is_of_replica(explanation):
         return (f"to confirm it: {_OF_REPLICA}",)
-    return (f"to confirm it: {confirmed_by(cause)}",)
+    return (f"to confirm it: {confirmed_by(cause, explanation)}",)
 
 
 def _is_compared(cause: LikelyCause, explanation: Explanation) -> bool:

@@ -19,6 +19,7 @@ NOT_SURE = "not sure: does not hold after correction for the number of rows look
 ONE_BLOCK = "?: of one block, which may be chance"
 
 _PROCESSES = "other processes"
+_USABLE = "what is sure is usable, since intervals include that noise"
 # Fixed-sample intervals are too narrow where results decided when to stop.
 _SEQUENTIAL = (
     "The number of blocks was decided by what they showed: the verdict allows for that, the "
@@ -101,4 +102,4 @@ def _disturbed(found: Caveats, explanation: Explanation) -> Iterator[str]:
     ours = all(clause.startswith(_PROCESSES) for clause in found.by)
     by = f"by {_PROCESSES}" if ours else "by what else the host did"
     one = len(sides) == 1 and sides[0].startswith("1 ")
-    yield f"{' and '.join(sides)} {'was' if one else 'were'} disturbed {by}."
+    yield f"{' and '.join(sides)} {'was' if one else 'were'} disturbed {by}; {_USABLE}."

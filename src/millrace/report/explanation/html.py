@@ -103,7 +103,7 @@ class ExplanationSection:
     plans: tuple[PlanSection, ...]
     groups: Table | None
     functions: Table | None
-    few_samples: str | None
+    profile_notes: tuple[str, ...]
     paths: Table | None
     flame_graph: FlameGraph | None
     instructions: InstructionsSection | None
@@ -194,8 +194,8 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> ExplanationSection:
         plans=tuple(_plan(plan, (e.base, e.candidate)) for plan in e.plans if plan.is_of_interest),
         groups=profile_tables.groups_table(*profiled),
         functions=profile_tables.functions_table(*profiled),
-        few_samples=profile_tables.few_samples_note(
-            [(side.label, side.flat) for side in (e.a, e.b)]
+        profile_notes=tuple(
+            profile_tables.notes(profile, [(side.label, side.flat) for side in (e.a, e.b)])
         ),
         paths=profile_tables.paths_table(*profiled),
         flame_graph=comparison_graph(e) if graphs else None,

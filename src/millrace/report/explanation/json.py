@@ -20,7 +20,13 @@ from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.model import Disturbance, Explanation, MissingObservation
 from millrace.analysis.explain.observations import Noun
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.analysis.explain.profiles import By, FlatProfile, FunctionDifference, GroupDifference
+from millrace.analysis.explain.profiles import (
+    By,
+    FlatProfile,
+    FunctionDifference,
+    GroupDifference,
+    LeadingFunction,
+)
 from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdown,
     StatementBreakdownDifference,
@@ -93,13 +99,21 @@ class LikelyCausePart(Part):
     is_fact: Annotated[bool, From(lambda cause: cause.us is None)]
     may_be_most: bool
     is_against: Annotated[bool, From(lambda cause: cause.certainty == Certainty.FACT_AGAINST)]
-    confirmed_by: Annotated[str, From(confirmed_by)]
+    confirmed_by: str
+
+
+def _likely_causes(e: Explanation) -> list[LikelyCausePart]:
+    return [
+        part(LikelyCausePart, cause, confirmed_by=confirmed_by(cause, e))
+        for cause in e.likely_causes
+    ]
 
 
 class ProfilePart(Part):
     """The differences of the profiled trials, in µs of CPU time per operation.
 
-    `by` says what the intervals are of; `call_paths` are those that differ most.
+    `by` says what the intervals are of. `leading` are the functions that make most of the
+    difference in `cpu`; `call_paths` are those that differ most.
     """
 
     blocks: list[int]
@@ -108,6 +122,7 @@ class ProfilePart(Part):
     b_cpu_us: float
     cpu: MeanEstimate
     groups: list[GroupDifference]
+    leading: list[LeadingFunction]
     functions: list[FunctionDifference]
     call_paths: Annotated[list[PathDifference], From("paths")]
 
@@ -158,7 +173,7 @@ class ExplanationPart(Part):
     a: SidePart
     b: SidePart
     unequal: TextOrNull
-    likely_causes: list[LikelyCausePart]
+    likely_causes: Annotated[list[LikelyCausePart], From(_likely_causes)]
     why_no_likely_causes: TextOrNull
     ablation: Annotated[AblationPart | None, From(_ablation)]
     breakdown: Annotated[BreakdownDifference | None, From("differences")]

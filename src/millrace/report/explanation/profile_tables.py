@@ -106,6 +106,19 @@ def flat_note(flat: FlatProfile) -> str:
     return text
 
 
+def notes(
+    found: ProfileComparison | None, flats: Sequence[tuple[str, FlatProfile | None]]
+) -> list[str]:
+    """List what qualifies the tables of a profile."""
+    listed = [few] if (few := few_samples_note(flats)) else []
+    if found is not None and found.by == "samples":
+        listed.append(
+            "one profiled block is one start of each server: the intervals are those of its number "
+            "of samples alone, and another start may differ by more"
+        )
+    return listed
+
+
 def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | None:
     """Warn of sides with too few samples to tell small functions apart; None where none has."""
     few = [

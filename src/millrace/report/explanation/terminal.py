@@ -78,8 +78,8 @@ def _show(explanation: Explanation, console: Console) -> None:
     shown.add(profile_tables.groups_table(e.profile, labels, e.noun))
     shown.add(_first(profile_tables.functions_table(e.profile, labels, e.noun), _FUNCTIONS))
     if e.profile is not None:
-        few = profile_tables.few_samples_note([(side.label, side.flat) for side in (e.a, e.b)])
-        _show_notes([few] if few else [], console)
+        flats = [(side.label, side.flat) for side in (e.a, e.b)]
+        _show_notes(profile_tables.notes(e.profile, flats), console)
     _show_instructions(e, shown)
     _show_footnotes(e, console)
 

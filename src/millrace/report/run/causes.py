@@ -1,5 +1,6 @@
 """The first likely cause of a comparison, in a few words, where one is known."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -7,11 +8,14 @@ from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, FirstCause, RunAnalysis
 from millrace.analysis.variables import shown_values
 from millrace.levels import level_text
-from millrace.report.common.wording import listed
+from millrace.report.common.formatting import fixed_text, us_decimals, whole_percent_text
+from millrace.report.common.wording import listed, short_symbol
 
 _MOST_SETTINGS = 2
 _MOST_CAUSES = 3
 _WHOLE = 0.995  # of the difference
+_MOST_FUNCTIONS = 2
+_MOST_OF_IT = 0.5
 
 
 def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
@@ -23,13 +27,14 @@ def cause_text(comparison: Comparison, analysis: RunAnalysis) -> str:
     if found is None:
         return ""
     values = _settings(found, comparison, analysis)
-    return f"{_named(found)}{f' ({values})' if values else ''}"
+    named = f"{_named(found)}{f' ({values})' if values else ''}"
+    return f"{named}{_functions(found, _MOST_FUNCTIONS)}"
 
 
 def cause_name(comparison: Comparison, analysis: RunAnalysis) -> str:
-    """Return text such as ``likely cause: binary log``."""
+    """Return text such as ``likely cause: plan, mostly in row_search_mvcc (+8.1 µs, 57 %)``."""
     found = _cause(comparison, analysis)
-    return "" if found is None else _named(found)
+    return "" if found is None else f"{_named(found)}{_functions(found, 1)}"
 
 
 def _named(found: FirstCause) -> str:
@@ -37,6 +42,19 @@ def _named(found: FirstCause) -> str:
     share = found.share
     of_it = "" if share is None or share >= _WHOLE else f", {share * 100:.0f} % of the difference"
     return f"{_certainty(found)}: {found.about}{of_it}"
+
+
+def _functions(found: FirstCause, most: int) -> str:
+    """Return text such as ``, mostly in row_search_mvcc (+8.1 µs of CPU, 57 %)``."""
+    named = [
+        f"{short_symbol(name)} ({fixed_text(us, us_decimals(abs(us)), signed=True)} µs of CPU, "
+        f"{whole_percent_text(share)})"
+        for name, (us, share) in list(found.functions.items())[:most]
+    ]
+    if not named:
+        return ""
+    whole = math.fsum(share for _, share in list(found.functions.values())[:most])
+    return f", {'mostly' if whole >= _MOST_OF_IT else 'partly'} in {listed(named)}"
 
 
 def causes_counted(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

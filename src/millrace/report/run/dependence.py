@@ -97,11 +97,15 @@ def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
     if not sides:
         ends = sorted(term.at, key=lambda at: at.here.ratio)
         low, high = (f"{_change(at.here)} {where(at.levels)}" for at in (ends[0], ends[-1]))
+        depends = f"The difference of {candidate} depends on {_listed_factors(term.factors)}"
+        if differing := _differing(term.at):
+            return f"{depends}, from {low} to {high} on average, where {differing}."
         return (
-            f"The difference of {candidate} depends on {_listed_factors(term.factors)}, from {low} "
-            f"to {high}, though none beyond {margin_text(margin)} is shown at any of them."
+            f"{depends}, from {low} to {high}, though none beyond {margin_text(margin)} is shown "
+            "at any of them."
         )
-    elsewhere_none = all(at.verdict == "equivalent" for at in others)
+    differing = _differing(others)
+    elsewhere_none = all(at.verdict == "equivalent" for at in others) and not differing
     parts = []
     for verdict, at in sides.items():
         word = _word(verdict, analysis.headline)
@@ -114,8 +118,18 @@ def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
     if others:
         limit = margin_text(margin)
         within, none = f"the difference is within {limit}", f"none beyond {limit} is shown"
+        if differing:
+            none = f"{none} on average, though {differing}"
         text += f"; elsewhere {within if elsewhere_none else none}"
     return f"{text}."
+
+
+def _differing(at: Sequence[LevelsEffect]) -> str:
+    """Return text such as ``3 single comparisons differ``; empty where none does."""
+    number = sum(each.differing for each in at)
+    if not number:
+        return ""
+    return f"{counted(number, 'single comparison')} {'differs' if number == 1 else 'differ'}"
 
 
 def _places(at: Sequence[LevelsEffect], term: Term) -> str:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 
-from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import AaTrials, RunAnalysis
 from millrace.analysis.compare.stalls import UnequalStalls
 from millrace.quantities import counted
@@ -19,7 +18,7 @@ def doubts(analysis: RunAnalysis) -> list[str]:
     if not any(each.estimate is not None for each in analysis.comparisons()):
         return []
     return [
-        *_about_disturbances(analysis.disturbed),
+        *_about_disturbances(analysis),
         *_about_base(analysis),
         *(_about_stalls(each, analysis.headline.title) for each in analysis.stalls),
     ]
@@ -86,13 +85,24 @@ def _about_stalls(found: UnequalStalls, title: str) -> str:
     )
 
 
-def _about_disturbances(found: DisturbedBlocks | None) -> Iterator[str]:
+def _about_disturbances(analysis: RunAnalysis) -> Iterator[str]:
+    """Yield how many blocks were disturbed, and whether the result is usable all the same.
+
+    A disturbance meets all trials of a block, so it widens intervals; where it makes the base
+    differ from itself, it may also make a difference.
+    """
+    found = analysis.disturbed
     if found is None or not found.blocks:
         return
+    usable = "the result is usable: its intervals include that noise"
+    if is_base_doubtful(analysis):
+        usable = "do not use small differences of it, because the base differs from itself, too"
+    elif analysis.aa_trials is None or analysis.aa_trials.estimate is None:
+        usable += ", though no A/A trial checks it"
     are_processes = all(clause.startswith(_PROCESSES) for clause in found.by)
     by = _PROCESSES if are_processes else "what else the host did"
     blocks = f"{found.blocks} of {counted(found.measured, 'block')}"
-    yield f"{blocks} {'was' if found.blocks == 1 else 'were'} disturbed by {by}"
+    yield f"{blocks} {'was' if found.blocks == 1 else 'were'} disturbed by {by}; {usable}"
 
 
 def _about_base(analysis: RunAnalysis) -> Iterator[str]:

@@ -33,7 +33,7 @@ from millrace.report.run.line_charts import have_one_axis, latency_charts, relat
 from millrace.report.run.loop_tables import loop_charts, loop_tables
 from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
-from millrace.report.run.sentences import answer, sentence, verdict_text
+from millrace.report.run.sentences import answer, sentence, summary, verdict_text
 from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
@@ -83,6 +83,7 @@ class RunPage:
     title: str
     subtitle: str
     calibration: str | None
+    summary: str
     answer: str
     doubts: list[str]
     next_step: str
@@ -143,6 +144,7 @@ def run_page(analysis: RunAnalysis) -> RunPage:
         title=shown_line(analysis.run.title or analysis.run.name),
         subtitle=notes.subtitle(analysis),
         calibration=head_line(analysis),
+        summary=summary(analysis),
         answer=answer(analysis),
         doubts=[f"{DOUBT}: {doubt}" for doubt in doubts(analysis)],
         next_step=next_step(analysis),

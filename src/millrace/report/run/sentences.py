@@ -1,7 +1,7 @@
 """Verdicts in plain English: the answer to the run's question, and a sentence a comparison."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.equal_work import SkippedShares
 from millrace.analysis.compare.metrics import Metric
@@ -25,6 +25,8 @@ from millrace.stats.ratio import RatioEstimate
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2
+_MOST_WORDS = 30  # of a summary
+_LARGEST = 2  # regressions that it names at most
 
 # How comparisons of each verdict are counted: one, and several.
 COUNTED = {
@@ -76,6 +78,82 @@ def answer(analysis: RunAnalysis) -> str:
 def _has_no_result(comparison: Comparison) -> bool:
     has_bound = comparison.slower_at_least is not None or comparison.skipped is not None
     return comparison.estimate is None and not has_bound
+
+
+def summary(analysis: RunAnalysis) -> str:
+    """Answer the run's question in one sentence of at most 30 words, by its headline metric alone.
+
+    Of many comparisons it names the largest regressions, as many as there is room for.
+    """
+    if (of_full_disk := full_disk_answer(analysis)) is not None:
+        return _shortest_of([of_full_disk, f"{of_full_disk.partition('. ')[0].rstrip('.')}."])
+    comparisons, base = analysis.comparisons(), analysis.base_text
+    if not comparisons:
+        return f"Nothing was compared: {base} is the only level of {factor_text(analysis.factor)}."
+    if all(map(_has_no_result, comparisons)):
+        return "No comparison could be made: no pair of trials has a result."
+    if len(comparisons) == 1:
+        (only,) = comparisons
+        verdict = f"{_name(only, analysis)}: {verdict_text(only)}"
+        if only.undecided:
+            brief = _brief(only, analysis).partition(" (")[0]
+            return f"Not beyond doubt yet, compared with {base}: {brief}."
+        return _shortest_of(
+            f"Compared with {base}, {text}."
+            for text in (_brief(only, analysis), _named_effect(only, analysis), verdict)
+        )
+    counts = listed(
+        [
+            counted(len(of_verdict), *words)
+            for verdict, words in COUNTED.items()
+            if (of_verdict := [each for each in comparisons if _counted_as(each) == verdict])
+        ]
+    )
+    first = f"Of {len(comparisons)} comparisons with {base}: {counts}"
+    return _shortest_of([*_with_largest(first, comparisons, analysis), f"{first}."])
+
+
+def _with_largest(
+    text: str, comparisons: Sequence[Comparison], analysis: RunAnalysis
+) -> Iterator[str]:
+    """Yield the text with the largest regressions (without any, improvements), ever fewer.
+
+    A candidate of which only a bound is known, because it does not answer in time, comes first.
+    """
+    bounds = [each for each in comparisons if each.slower_at_least is not None]
+    if bounds:
+        most = max(bounds, key=lambda each: each.slower_at_least or 0.0)
+        yield f"{text}; {_name(most, analysis)} {_slower_at_least(most)}."
+        return
+    for verdict in DIFFERENCES:
+        found = [
+            (abs(math.log(each.estimate.ratio)), _named_effect(each, analysis))
+            for each in comparisons
+            if verdict_text(each) == verdict and each.estimate is not None
+        ]
+        if found:
+            named = [name for _, name in sorted(found, key=lambda each: -each[0])[:_LARGEST]]
+            for number in range(len(named), 0, -1):
+                plural = "s" if number > 1 else ""
+                yield f"{text}; largest {verdict}{plural}: {listed(named[:number])}."
+            return
+
+
+def _named_effect(comparison: Comparison, analysis: RunAnalysis) -> str:
+    """Return text such as ``mysql-5.7.22 gives 9.8 % fewer rows/s``."""
+    name = _name(comparison, analysis)
+    if comparison.slower_at_least is not None:
+        return f"{name} {_slower_at_least(comparison)}"
+    if comparison.estimate is None:
+        skips = comparison.skipped
+        return f"{name} {'has no result' if skips is None else _skips(skips)}"
+    return f"{name} {_effect(comparison, comparison.estimate)}"
+
+
+def _shortest_of(texts: Iterable[str]) -> str:
+    """Return the first text that is short enough, else the last one."""
+    every = list(texts)
+    return next((each for each in every if len(each.split()) <= _MOST_WORDS), every[-1])
 
 
 def _few(comparisons: Sequence[Comparison], analysis: RunAnalysis) -> str:

@@ -386,3 +386,77 @@ def measured(us: Sequence[float]) -> list[ObservedTrial]:
         Scene().trial(Truth(cpu_user=each, cpu_system=0.0, background={}), block)
         for block, each in enumerate(us)
     ]
+
+
+def measured_trials(costs: Mapping[str, float], blocks: int = 3) -> list[ObservedTrial]:
+    """Return trials that measure the CPU time of these costs, with a little noise."""
+    source = np.random.default_rng(5)
+    noises = source.normal(1, 0.003, blocks)
+    return [trial(costs, block, faster=float(noise)) for block, noise in enumerate(noises)]
+
+
+def leading_of(
+    a: Mapping[str, float], b: Mapping[str, float], samples: float = 2_000, seed: int = 1
+) -> ProfileComparison:
+    """Compare one profiled block of each, with CPU times that three blocks measured."""
+    source = np.random.default_rng(seed)
+    sides = ([trial(each, samples=samples, source=source)] for each in (a, b))
+    found = compare_profiles(*sides, measured=(measured_trials(a), measured_trials(b)))
+    assert found is not None
+    return found
+
+
+def test_one_profiled_block_names_the_function_that_makes_most_of_the_difference() -> None:
+    slower = with_costs(row_ins_step=13.0, malloc=2.5)
+    found = leading_of(INSERT, slower)
+    assert found.by == "samples"
+    (leading,) = found.leading
+    assert leading.name == "row_ins_step"
+    assert not leading.with_callees
+    assert leading.us == pytest.approx(7, abs=1)
+    assert leading.share == pytest.approx(7 / 7.5, abs=0.15)
+    assert leading.low < leading.us < leading.high
+    faster = leading_of(slower, INSERT).leading  # it is named where it is faster, too
+    assert [each.name for each in faster] == ["row_ins_step"]
+    assert faster[0].us < 0
+    assert faster[0].share > 0
+
+
+def test_caller_is_named_when_its_callees_share_the_difference() -> None:
+    root = f"{ROOT};mysqld`mysql_select;mysqld`scan"
+    a = {f"{ROOT};mysqld`send": 20.0, **{f"{root};mysqld`step_{n}": 1.0 for n in range(20)}}
+    b = {f"{ROOT};mysqld`send": 20.0, **{f"{root};mysqld`step_{n}": 2.0 for n in range(20)}}
+    *own, caller = leading_of(a, b, samples=8_000).leading
+    assert own == []
+    assert (caller.name, caller.with_callees) == ("scan", True)
+    assert caller.share == pytest.approx(1, abs=0.1)
+
+
+def test_no_function_is_named_when_few_samples_may_differ_by_chance() -> None:
+    assert leading_of(INSERT, with_costs(row_ins_step=13.0), samples=20).leading == ()
+
+
+def test_no_function_is_named_when_cpu_time_does_not_differ() -> None:
+    source = np.random.default_rng(3)
+    sides = ([trial(INSERT, source=source)] for _ in range(2))
+    found = compare_profiles(*sides, measured=(measured_trials(INSERT), measured_trials(INSERT)))
+    assert found is not None
+    assert found.leading == ()
+
+
+def test_functions_that_are_the_same_are_seldom_named() -> None:
+    """All the difference is in one function; of 100 others, chance makes the largest ones."""
+    others = {f"{ROOT};mysqld`f_{number}": 0.5 for number in range(100)}
+    a, b = ({**others, f"{ROOT};mysqld`slow": us} for us in (1.0, 4.0))
+    wrong = sum(
+        any(each.name.startswith("f_") for each in leading_of(a, b, samples, seed).leading)
+        for seed in range(40)
+        for samples in (400, 4_000)
+    )
+    assert wrong <= 4  # of 80
+
+
+def test_renamed_function_is_not_named() -> None:
+    renamed = {stack.replace("row_ins_step", "row_ins_new"): us for stack, us in INSERT.items()}
+    slower = {**renamed, f"{ROOT};mysqld`MYSQLparse": 9.0}
+    assert [each.name for each in leading_of(INSERT, slower, 20_000).leading] == ["MYSQLparse"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.causes import ablating, cause_texts
+from millrace.report.explanation.json import as_json
 from tests.unit.report.explanation.explained import explained_text
 from tests.unit.report.explanation.test_formats import page, text_of
 
@@ -21,6 +23,18 @@ def test_each_cause_says_what_would_confirm_it(study: Explanation) -> None:
     queued = " ".join(explained_text([replace(study, likely_causes=(queue,))]).split())
     assert "to confirm it: measure again while the host's CPUs are free" in queued
     assert "--ablate" not in queued
+
+
+def test_no_profile_is_advised_when_there_is_one(study: Explanation) -> None:
+    kinds = ("cpu", "lock", "instructions")
+    causes = tuple(replace(study.likely_causes[0], kind=kind) for kind in kinds)
+    profiled = replace(study, likely_causes=causes)
+    for found, advised in ((profiled, 0), (replace(profiled, profile=None), len(kinds))):
+        details = [detail for text in cause_texts(found) for detail in text.details]
+        assert sum("--profile-blocks" in detail for detail in details) == advised
+        (document,) = json.loads(as_json([found], found.run))["explanations"]
+        confirmed = [each["confirmed_by"] for each in document["likely_causes"]]
+        assert sum("--profile-blocks" in each for each in confirmed) == advised
 
 
 def test_facts_alone_have_a_heading_of_their_own(study: Explanation) -> None:

@@ -22,6 +22,8 @@ from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
 from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
 
+USABLE = "what is sure is usable, since intervals include that noise"
+
 
 @pytest.fixture(scope="module")
 def study() -> Explanation:
@@ -187,7 +189,7 @@ def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation
 def test_disturbed_blocks_are_told_beside_the_answer() -> None:
     disturbed = explained_study()
     (said,) = caveat_sentences(disturbed)
-    assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did."
+    assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did; {USABLE}."
     clause = "other processes used 24.1 % of the CPU time, python the most"
     (first,) = [each for each in disturbed.disturbances if not each.profiled]
     both = (
@@ -198,7 +200,8 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
     )
     (said,) = caveat_sentences(replace(disturbed, disturbances=both))
     assert said == (
-        f"1 of 5 blocks of {A} and 2 of 5 blocks of {B} were disturbed by other processes."
+        f"1 of 5 blocks of {A} and 2 of 5 blocks of {B} were disturbed by other processes; "
+        f"{USABLE}."
     )
 
 

@@ -56,7 +56,8 @@ def text_of(html: str) -> str:
 
 def test_the_answer_adds_up(study: Explanation) -> None:
     """The parts and the remainder in a sentence sum to the difference that it states."""
-    for sentence in answer(study):
+    cpu, _functions, latency = answer(study)
+    for sentence in (cpu, latency):
         whole = float(re.findall(r"([\d.]+) µs (?:more|longer)", sentence)[0])
         parts = re.findall(r"([+−])([\d.]+)", sentence)
         total = sum(float(size) * (1 if sign == "+" else -1) for sign, size in parts)
@@ -65,7 +66,8 @@ def test_the_answer_adds_up(study: Explanation) -> None:
 
 
 def test_the_answer_says_what_is_left(study: Explanation) -> None:
-    cpu, latency = answer(study)
+    cpu, functions, latency = answer(study)
+    assert functions.startswith("Most of it is in Sql_cmd_insert_values::execute_inner (+8.53 µs")
     assert cpu.startswith(f"{B} needs ")
     assert cpu.endswith(" unexplained.")
     assert "more of server CPU per transaction than mysql-5.6.24" in cpu
@@ -243,7 +245,7 @@ def test_values_of_an_option_are_named_and_short_in_tables() -> None:
     name = "innodb_flush_log_at_trx_commit"
     (found,) = explain(of_levels(study_run(), option, "0", "1"), factor=option, base="0",
                        candidate="1")  # fmt: skip
-    cpu, latency = answer(found)
+    cpu, _functions, latency = answer(found)
     assert cpu.startswith(f"With {name} = 1 the server needs ")
     assert f"than with {name} = 0: " in cpu
     assert f" µs with {name} = 1, " in latency

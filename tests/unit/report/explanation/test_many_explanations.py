@@ -61,6 +61,30 @@ def test_few_samples_are_told_beside_the_tables_of_functions(study: Explanation)
     assert text_of(page(few)).count(said) == 2  # by purpose, and by function
 
 
+def test_functions_of_one_profiled_block_are_named_with_what_limits_them(
+    study: Explanation,
+) -> None:
+    said = "one profiled block is one start of each server: the intervals are those of its number"
+    assert said not in " ".join(explained_text([study]).split())
+    assert study.profile is not None
+    (first, *_) = study.profile.leading
+    one = replace(study, profile=replace(study.profile, blocks=(1,), by="samples"))
+    for text in (" ".join(explained_text([one]).split()), text_of(page(one))):
+        assert said in text
+        assert f"Most of it is in Sql_cmd_insert_values::execute_inner (+{first.us:.2f} µs" in text
+        assert "by 1 profiled block." in text
+
+
+def test_no_function_is_named_when_the_cpu_time_may_be_the_same(study: Explanation) -> None:
+    rows = tuple(
+        replace(row, significant=False) if row.key == "cpu_server" else row
+        for row in study.efficiency
+    )
+    unsure = explained_text([replace(study, efficiency=rows)])
+    assert "It is not sure after correction" in " ".join(unsure.split())
+    assert "of it is in" not in unsure
+
+
 def test_plans_of_different_statements_are_shown_both(study: Explanation) -> None:
     (plan,) = study.plans
     apart = (

@@ -43,6 +43,18 @@ def test_a_decided_difference_names_its_first_cause() -> None:
     )
 
 
+def test_functions_follow_the_cause_when_they_are_known() -> None:
+    functions = {"row_sel_store(row_prebuilt_t*)": (8.13, 0.57), "cmp_rec": (2.5, 0.21)}
+    found = with_cause(replace(LOG, functions=functions))
+    first = "mostly in row_sel_store (+8.13 µs of CPU, 57 %)"
+    assert answer(found).endswith(f"likely cause: binary log, {first}).")
+    assert cause_text(found.comparisons()[0], found).endswith(
+        "), mostly in row_sel_store (+8.13 µs of CPU, 57 %) and cmp_rec (+2.50 µs of CPU, 21 %)"
+    )
+    partly = with_cause(replace(LOG, functions={"cmp_rec": (2.5, 0.21)}))
+    assert ", partly in cmp_rec (+2.50 µs of CPU, 21 %)" in answer(partly)
+
+
 def test_a_fact_is_a_possible_cause_of_what_is_not_beyond_doubt() -> None:
     undecided = with_cause(POSSIBLE, slower=(8.0, 4.2, 5.5, 4.1, 6.0))
     assert "; possible cause: binary log)." in answer(undecided)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,11 @@ from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.effects import dependences, main_terms
-from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
 from millrace.report.run import terminal
 from millrace.report.run.dependence import TITLE, dependence_part, dependence_text, where
 from millrace.report.run.formats import render
+from millrace.report.run.sentences import verdict_text
 from tests.unit.analysis import crossed
 from tests.unit.analysis.builders import Fails
 from tests.unit.analysis.crossed import BINLOG, CANDIDATE
@@ -167,3 +169,62 @@ def test_whatever_fails_no_more_is_said_than_is_shown(
     for term in main_terms(dependence):
         rest = {at.verdict for at in term.at} - {"regression", "improvement"}
         assert (" only " in text) <= (rest == {"equivalent"})
+
+
+def differing(analysis: RunAnalysis, **levels: Any) -> int:
+    """Count the comparisons at these levels whose verdict in the matrix is a difference."""
+    return sum(
+        verdict_text(each) in DIFFERENCES
+        for each in analysis.comparisons()
+        if levels.items() <= dict(each.fixed_factors).items()
+    )
+
+
+@pytest.mark.parametrize("noise", [0.004, 0.02, 0.03])
+@pytest.mark.parametrize("blocks", [3, 6])
+def test_as_many_levels_are_slower_as_the_matrix_shows(noise: float, blocks: int) -> None:
+    tests = tuple(f"test-{number}" for number in range(11))
+    analysis = analysed(
+        lambda levels: 1.0 - 0.05 * max(0, tests.index(str(levels["test"])) - 1),
+        tests=tests,
+        clients=(1,),
+        factors={},
+        blocks=blocks,
+        noise=noise,
+    )
+    part = dependence_part(analysis)
+    assert part is not None
+    (text,) = part.sentences
+    found = differing(analysis)
+    assert found >= 3
+    if found < len(tests):
+        assert re.search(f" slower (only )?at {found} of 11 levels of test", text)
+    assert "though" not in text
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.85, 0.97, 1.0, 1.04, 1.2]), min_size=8, max_size=8),
+    st.sampled_from([0.002, 0.02]),
+)
+def test_sentence_claims_nothing_that_the_matrix_refutes(ratios: list[float], noise: float) -> None:
+    tests, clients = ("a", "b", "c", "d"), (1, 8)
+    places = [(test, each) for test in tests for each in clients]
+    by_place = dict(zip(places, ratios, strict=True))
+    analysis = analysed(
+        lambda levels: by_place[str(levels["test"]), int(levels["clients"])],
+        tests=tests,
+        clients=clients,
+        factors={},
+        noise=noise,
+    )
+    (dependence,) = dependences(analysis)
+    text = dependence_text(dependence, analysis)
+    for term in main_terms(dependence):
+        for at in term.at:
+            assert at.differing == differing(analysis, **at.levels)
+        elsewhere = sum(at.differing for at in term.at if at.verdict not in DIFFERENCES)
+        if elsewhere and len(main_terms(dependence)) == 1:
+            assert " only " not in text
+            assert "elsewhere the difference is within" not in text
+            assert "single comparison" in text

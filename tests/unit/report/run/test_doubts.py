@@ -113,11 +113,29 @@ def disturbed(stored: StoredRun, blocks: int, clause: str) -> StoredRun:
 def test_disturbed_blocks_are_counted_beside_the_answer() -> None:
     found = compare_run(disturbed(DECIDED, 4, OTHERS))
     assert found.disturbed == DisturbedBlocks(4, 6, (OTHERS,) * 8)
-    assert doubts(found) == ["4 of 6 blocks were disturbed by other processes"]
+    usable = "the result is usable: its intervals include that noise, though no A/A trial checks it"
+    assert doubts(found) == [f"4 of 6 blocks were disturbed by other processes; {usable}"]
     one = compare_run(disturbed(DECIDED, 1, STEAL))
-    assert doubts(one) == ["1 of 6 blocks was disturbed by what else the host did"]
+    assert doubts(one) == [f"1 of 6 blocks was disturbed by what else the host did; {usable}"]
     for output_format in TOLD:
         assert "doubtful: 4 of 6 blocks were disturbed" in words(found, output_format)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ({0: 1.0, 2: 1.0, 4: 1.01}, "the result is usable: its intervals include that noise"),
+        ({0: 1.4, 2: 1.3}, "do not use small differences of it"),
+    ],
+)
+def test_disturbed_result_is_usable_when_the_base_is_like_itself(
+    ratios: dict[int, float], said: str
+) -> None:
+    quiet = compare_run(with_aa_trials(DECIDED, ratios))
+    found = replace(quiet, disturbed=DisturbedBlocks(4, 6, (OTHERS,) * 8))
+    (disturbance, *_) = doubts(found)
+    assert said in disturbance
+    assert "A/A trial" not in disturbance
 
 
 def test_what_disturbs_a_round_is_no_doubt() -> None:

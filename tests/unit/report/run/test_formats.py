@@ -27,8 +27,8 @@ from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 from tests.unit.report.json_schema import json_schema
 
 SECTIONS = [
-    "answer", "dependence", "results", "bars", "ratios", "count_time", "published", "disk",
-    "options", "variables", "provenance", "host", "failures", "method",
+    "answer", "verdicts", "dependence", "results", "bars", "ratios", "count_time", "published",
+    "disk", "options", "variables", "provenance", "host", "failures", "method",
 ]  # fmt: skip
 
 

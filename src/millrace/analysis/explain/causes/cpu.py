@@ -42,6 +42,13 @@ def _of_cpu(evidence: Evidence, grown_us: float) -> str:
     where = f", most of it in {'user code' if is_user else 'the kernel'}"
     if not evidence.groups:
         return f"{where}, and no profile tells in which functions"
+    grown = [each for each in evidence.functions if evidence.sign * each.us > 0]
+    if grown:
+        in_each = [
+            f"{us_text(each.us)} in {each.name}{' and what it calls' if each.with_callees else ''}"
+            for each in grown
+        ]
+        return f"{where} ({listed(in_each)})"
     if not evidence.group_growth_us:
         return f"{where}, and no group of functions stands out"
     largest = sorted(evidence.group_growth_us.items(), key=lambda item: -item[1])[:3]

@@ -20,7 +20,7 @@ from millrace.analysis.explain.breakdown_model import (
 from millrace.analysis.explain.causes.model import share_text, us_text
 from millrace.analysis.explain.observations import Observed, ObservedTrial, figure_of
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.analysis.explain.profiles import GroupDifference
+from millrace.analysis.explain.profiles import GroupDifference, LeadingFunction
 from millrace.analysis.explain.time_breakdown import trial_breakdown
 from millrace.levels import Level
 from millrace.stats.mean import MeanEstimate, mean_estimate
@@ -151,8 +151,8 @@ class Evidence:
     ``statements`` are the differences of the statements whose time is known, in µs of an operation
     by name, and ``statement_kinds`` what each of them may do. ``varied`` are the options and
     factors in which the experiment makes A and B differ, with their values; none where it varies
-    servers. ``unequal`` says in which way the two did not do the same work. ``margin`` is the
-    smallest relative difference that matters.
+    servers. ``functions`` make most of a difference in CPU time. ``unequal`` says in which way the
+    two did not do the same work. ``margin`` is the smallest relative difference that matters.
     """
 
     a: SideEvidence
@@ -166,6 +166,7 @@ class Evidence:
     statements: Mapping[str, MeanEstimate] = field(default_factory=dict)
     statement_kinds: Mapping[str, frozenset[StatementKind]] = field(default_factory=dict)
     varied: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    functions: tuple[LeadingFunction, ...] = ()
 
     # The two sides as a loss. Only this section knows which of them is A.
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes
+from millrace.analysis.explain.profiles import LeadingFunction
 from tests.unit.analysis.explain.causes.cases import (
     BUILD,
     Seen,
@@ -364,3 +365,22 @@ def test_the_words_of_a_setting() -> None:
 
 SOME_MORE_CPU = (Seen(truth(cpu_user=200.0, runnable=2000.0)),
                  Seen(truth(cpu_user=800.0, runnable=7000.0)))  # fmt: skip
+
+
+def test_cpu_time_names_the_functions_of_a_profile() -> None:
+    a, b = Seen(truth()), Seen(truth(cpu_user=40.0))
+    (cause,) = [each for each in suspects(a, b) if each.about == "CPU time"]
+    assert "and no profile tells in which functions" in cause.sentence
+    functions = (
+        LeadingFunction("row_search_mvcc", 12.0, 10.0, 14.0, 0.7),
+        LeadingFunction("filesort", 3.0, 2.0, 4.0, 0.2, with_callees=True),
+        LeadingFunction("less", -3.0, -4.0, -2.0, 0.2),
+    )
+    for one, other, sign in ((a, b, 1), (b, a, -1)):
+        seen = case(one, other, groups={"other": (1.0, 1.0)})
+        found = tuple(replace(each, us=sign * each.us) for each in functions)
+        profiled = rank_causes(replace(seen, functions=found))
+        (cause,) = [each for each in profiled if each.about == "CPU time"]
+        said = "(12 µs in row_search_mvcc and 3 µs in filesort and what it calls)"
+        assert said in cause.sentence.replace("-", "")
+        assert "less" not in cause.sentence.partition("(")[2]
