@@ -62,7 +62,7 @@ def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
     result = report(store, "--format", "csv", "--output", str(path))
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert path.read_bytes().startswith(b"run,metric,")
+    assert path.read_bytes().startswith(b"run,origin,metric,")
     assert b"\r\r\n" not in path.read_bytes()
 
 
@@ -128,7 +128,7 @@ def test_what_a_symbolic_link_leads_to_is_written(store: Path, tmp_path: Path) -
         link.symlink_to(Path("elsewhere") / name)
         assert report(store, "--format", "csv", "--output", str(link)).exit_code == 0
         assert link.is_symlink()
-        assert (elsewhere / name).read_bytes().startswith(b"run,metric,")
+        assert (elsewhere / name).read_bytes().startswith(b"run,origin,metric,")
     assert sorted(entry.name for entry in elsewhere.iterdir()) == ["new.csv", "old.csv"]
 
 
