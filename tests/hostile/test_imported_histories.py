@@ -210,7 +210,7 @@ def test_imported_series_are_shown_and_searched_apart(place: Path) -> None:
     detected = call(place, "history", "detect")
     assert "of them imported" in detected.stdout
     document = json.loads(call(place, "history", "show", "--json").stdout)
-    series = {origin: [] for origin in ("local", "imported")}
+    series: dict[str, list[Any]] = {origin: [] for origin in ("local", "imported")}
     for each in document["series"]:
         series[each["origin"]].append(each)
         assert {point["origin"] for point in each["points"]} == {each["origin"]}

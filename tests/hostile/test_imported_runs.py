@@ -155,8 +155,8 @@ def test_every_list_report_and_document_names_the_origin(place: Path) -> None:
         assert {row["origin"] for row in rows} == {origin}
         shown = json.loads(call(place, "results", "show", run, "--json").stdout)
         assert shown["run"]["origin"] == origin
-        text = call(place, "results", "show", run).stdout
-        assert ("imported, not measured here" in text) == is_imported
+        lines = call(place, "results", "show", run).stdout
+        assert ("imported, not measured here" in lines) == is_imported
     listed = json.loads(call(place, "results", "list", "--json").stdout)
     assert {each["id"]: each["origin"] for each in listed} == origins
     lines = [line.split() for line in call(place, "results", "list").stdout.splitlines()]

@@ -124,13 +124,14 @@ def experiment_of_run(
 
 def design_of(experiment: Experiment) -> Design:
     """Return the design of a run of the experiment: its blocks, limits and slices."""
-    return Design(
+    design = Design(
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
         max_time_s=experiment.max_time_s,
         slices=experiment.slices,
-        **({"left_out_tests": experiment.left_out_tests} if experiment.left_out_tests else {}),
     )
+    left_out = experiment.left_out_tests
+    return design.replace(left_out_tests=left_out) if left_out else design
 
 
 def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
