@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 from millrace.analysis.certainty import Certainty
+from millrace.analysis.explain.causes.model import Kind
 from millrace.analysis.explain.model import Explanation
 from millrace.report.explanation.causes import ablating, cause_texts
 from millrace.report.explanation.json import as_json
@@ -26,7 +27,7 @@ def test_each_cause_says_what_would_confirm_it(study: Explanation) -> None:
 
 
 def test_no_profile_is_advised_when_there_is_one(study: Explanation) -> None:
-    kinds = ("cpu", "lock", "instructions")
+    kinds: tuple[Kind, ...] = ("cpu", "lock", "instructions")
     causes = tuple(replace(study.likely_causes[0], kind=kind) for kind in kinds)
     profiled = replace(study, likely_causes=causes)
     for found, advised in ((profiled, 0), (replace(profiled, profile=None), len(kinds))):
