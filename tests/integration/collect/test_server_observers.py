@@ -16,7 +16,8 @@ import pytest
 from millrace import databases
 from millrace.collect import plans, server_totals
 from millrace.collect.model import Collector, Target
-from millrace.databases.base import version_key
+from millrace.databases.base import ServerClient, version_key
+from millrace.databases.client import Session
 from millrace.errors import Unavailable
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers.attached import AttachedInstance
@@ -77,6 +78,12 @@ def target_of(instance: Instance | AttachedInstance) -> Target:
     )
 
 
+def client_of(instance: Instance | AttachedInstance) -> Session:
+    """Open a session that is not millrace's own: of another client of the server."""
+    client = ServerClient(instance.server, instance.family, instance._address)
+    return client.connect("d", limit_s=60)
+
+
 @contextmanager
 def opened(*makes: Any, target: Target) -> Iterator[list[Collector]]:
     observers: list[Collector] = []
@@ -94,7 +101,7 @@ def observed(instance: Instance | AttachedInstance, *, window_s: float = 0.0) ->
     makes = (server_totals.StatusCollector, server_totals.waits, plans.collector)
     with (
         opened(*makes, target=target_of(instance)) as observers,
-        contextlib.closing(instance.connect("d")) as client,
+        contextlib.closing(client_of(instance)) as client,
     ):
         for observer in observers:
             observer.begin()
@@ -332,7 +339,7 @@ def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> Non
         make_table(instance)
         with (
             opened(server_totals.waits, target=target_of(instance)) as (observer,),
-            contextlib.closing(instance.connect("d")) as client,
+            contextlib.closing(client_of(instance)) as client,
         ):
             for _ in range(TIMES):
                 client.query(STATEMENTS["one"])

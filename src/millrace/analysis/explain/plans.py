@@ -38,6 +38,15 @@ class PlanComparison:
     same: bool | None
     different: tuple[str, ...]
 
+    def differs_for(self, worse: str) -> bool:
+        """Return whether the plans differ in more than less work of the side "A" or "B"."""
+        if self.same is not False:
+            return False
+        one, other = (self.a, self.b) if worse == "A" else (self.b, self.a)
+        if one is None or other is None or one.steps is None or other.steps is None:
+            return True
+        return len(one.steps) != len(other.steps) or not all(map(_is_part, one.steps, other.steps))
+
     @property
     def is_of_interest(self) -> bool:
         """Return whether the plans differ, or only one is known; not where neither has one."""
@@ -75,6 +84,11 @@ def unlike_plans(plans: Sequence[PlanComparison]) -> tuple[str, ...]:
     if any(plan.a is not None and plan.b is not None for plan in plans) or not all(clauses):
         return ()
     return (*clauses[0], *clauses[1])
+
+
+def _is_part(step: PlanStep, of: PlanStep) -> bool:
+    """Return whether a step is the other one, perhaps without some of its work."""
+    return set(step.work) <= set(of.work) and step.model_copy(update={"work": of.work}) == of
 
 
 def _compare(name: str, a: PlanSide | None, b: PlanSide | None) -> PlanComparison:

@@ -169,7 +169,7 @@ def _fact(
 
 
 def _plans(contrast: Contrast) -> Iterator[_Fact]:
-    different = [plan for plan in contrast.plans if plan.same is False]
+    different = [plan for plan in contrast.plans if plan.differs_for(contrast.looks_slower)]
     if different:
         first = different[0].different[0] if different[0].different else "see EXPLAIN"
         names = listed([plan.statement for plan in different[:3]])

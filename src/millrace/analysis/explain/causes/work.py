@@ -21,7 +21,8 @@ _SERVER: tuple[PartKey, ...] = (
 
 def plans(evidence: Evidence) -> Iterator[Finding]:
     """Yield statements that the two servers carry out in different ways."""
-    different = [plan for plan in evidence.plans if plan.same is False]
+    worse = "B" if evidence.sign > 0 else "A"
+    different = [plan for plan in evidence.plans if plan.differs_for(worse)]
     if not different:
         return
     us, consequence = _grown(evidence)
