@@ -3,8 +3,9 @@
 Series of 200 points come from recorded noise of real benchmarks, with no steps or three, quiet and
 with drift (``history_series``). A change point within ±5 points of a step is right, one to one.
 Unchanged series with any change point are false alarms. The zero detector, which never finds
-anything, is compared too, and so are Apache Otava and MongoDB's E-divisive with their defaults,
-where they can be installed. Intervals are those of Clopper and Pearson (Biometrika 26, 1934).
+anything, is compared too, and so are Apache Otava and MongoDB's E-divisive with their defaults, and
+the kernel detection of ruptures with a robust scale, where they can be installed. Intervals are
+those of Clopper and Pearson (Biometrika 26, 1934).
 Series of one benchmark are alike: read results of several draws of each with care.
 
     benchmarks/history [--quick] [--alone] [--draws N] [--json FILE]

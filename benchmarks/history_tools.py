@@ -57,7 +57,21 @@ def detect(values):
     return e_divisive(values)
 """,
 )
-TOOLS = (OTAVA, E_DIVISIVE)
+RUPTURES = Tool(
+    "ruptures KernelCPD",
+    "ruptures==1.1.10",
+    """
+import numpy, ruptures
+def detect(values):
+    logs = numpy.log(values)
+    differences = numpy.diff(logs)
+    spread = 1.4826 * numpy.median(abs(differences - numpy.median(differences))) / 2**0.5
+    scaled = ((logs - numpy.median(logs)) / (spread or 1.0)).reshape(-1, 1)
+    search = ruptures.KernelCPD("rbf", min_size=2, params={"gamma": 1.0}).fit(scaled)
+    return search.predict(pen=numpy.log(len(logs)))[:-1]
+""",
+)
+TOOLS = (OTAVA, E_DIVISIVE, RUPTURES)
 
 
 class Missing(Exception):

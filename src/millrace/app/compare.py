@@ -1,17 +1,19 @@
 """Compare results of other benchmarks: paired treatments, and series."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from millrace.analysis.compare.counted_values import compare_counted
-from millrace.analysis.compare.paired import PairedComparison
+from millrace.analysis.compare.equal_work import TrialWork
+from millrace.analysis.compare.paired import PairedComparison, Work
 from millrace.analysis.compare.paired import compare_paired as analyze_paired
 from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
+from millrace.importers.paired import Value
 from millrace.importers.units import Better, counts_instructions
 from millrace.model.instruction_counts import MARGIN as INSTRUCTIONS_MARGIN
 from millrace.model.measurements import Direction
@@ -49,24 +51,63 @@ class ComparedPairs(NamedTuple):
 
 
 class ComparedSeries(NamedTuple):
-    """The changes of a series, the better direction of its values, and their margin."""
+    """The changes of a series, the better direction of its values, and their margin.
+
+    ``is_sorted`` says that the rows were brought into the order of their times.
+    """
 
     analyzed: AnalyzedSeries
     better: Better
     margin: float
+    is_sorted: bool
 
 
 def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> ComparedPairs:
     """Compare treatments that were interleaved in blocks; None for ``base`` takes the first one."""
-    values, measure = paired.read(file)
-    chosen = paired.base_of(called(file), values, base)
-    better = measure.better(criteria.direction)
-    margin = criteria.margin_of(measure.unit)
-    compare = compare_counted if counts_instructions(measure.unit) else analyze_paired
-    found = compare(
-        values, base=chosen, direction=better.direction, margin=margin, alpha=criteria.alpha
-    )
+    pairs = paired.read(file)
+    chosen = paired.base_of(called(file), pairs.values, base)
+    better = pairs.measure.better(criteria.direction)
+    margin = criteria.margin_of(pairs.measure.unit)
+    if counts_instructions(pairs.measure.unit):
+        found = compare_counted(
+            pairs.values,
+            base=chosen,
+            direction=better.direction,
+            margin=margin,
+            alpha=criteria.alpha,
+        )
+    else:
+        found = analyze_paired(
+            pairs.values,
+            base=chosen,
+            direction=better.direction,
+            margin=margin,
+            alpha=criteria.alpha,
+            work=_work(pairs.work),
+            unit_of_last_digit=pairs.unit_of_last_digit,
+        )
     return ComparedPairs(found, chosen, better, margin)
+
+
+def _work(counts: Mapping[str, Mapping[str, Value]]) -> Work:
+    # Only open-loop trials have a schedule, and all of a comparison are.
+    is_open = any(each.skipped for of_blocks in counts.values() for each in of_blocks.values())
+    return {
+        treatment: {block: _trial_work(each, is_open=is_open) for block, each in of_blocks.items()}
+        for treatment, of_blocks in counts.items()
+    }
+
+
+def _trial_work(counts: Value, *, is_open: bool) -> TrialWork:
+    operations, errors, retries, skipped = (count or 0 for count in counts.counts)
+    return TrialWork(
+        block=0,
+        transactions=operations,
+        errors=errors,
+        retries=retries,
+        skipped=skipped,
+        scheduled=operations + errors + skipped if is_open else 0,
+    )
 
 
 def compare_series(
@@ -85,6 +126,9 @@ def compare_series(
             direction=better.direction,
             margin=margin,
             alpha=criteria.alpha,
+            unit_of_last_digit=(
+                0.0 if counts_instructions(each.measure.unit) else each.unit_of_last_digit
+            ),
         )
-        found.append(ComparedSeries(judged, better, margin))
+        found.append(ComparedSeries(judged, better, margin, each.is_sorted))
     return found

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 from rich.text import Text
@@ -16,9 +16,18 @@ from millrace.app.compare import ComparedSeries, Criteria, compare_paired, compa
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check, fail_on_option
 from millrace.cli.options import Finite, OrderedGroup, Percent, margin_option, sensitivity_option
-from millrace.importers import hyperfine, paired, text_output
-from millrace.importers.paired import Value
-from millrace.importers.units import Measure, counts_instructions
+from millrace.errors import UserError
+from millrace.importers import (
+    hammerdb,
+    hyperfine,
+    mysqlslap,
+    paired,
+    pgbench,
+    sysbench,
+    text_output,
+)
+from millrace.importers.paired import Imported
+from millrace.importers.units import Better, counts_instructions
 from millrace.model.measurements import Direction
 from millrace.output_files import PAIRS, write_text
 from millrace.quantities import counted
@@ -78,6 +87,19 @@ def _with_criteria(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_criteria
 
 
+def _refuse_assumed(better: Iterable[Better], fail_on: tuple[Gated, ...]) -> None:
+    """Raise UserError for a gate on values whose better direction nobody stated."""
+    assumed = [each for each in better if each.basis == "assumed"]
+    if not fail_on or not assumed:
+        return
+    units = sorted({each.unit for each in assumed if each.unit})
+    of = f" (unit {', '.join(map(repr, units))})" if units else ""
+    raise UserError(
+        f"--fail-on needs to know which values are better, and the file does not say{of}",
+        hint="add --direction higher or --direction lower, or a column direction to the file",
+    )
+
+
 def _print_heading(analyzed: str, better: str, margin: str) -> None:
     out.print(f"{analyzed}; {better}, margin {margin}")
     out.print()
@@ -92,11 +114,12 @@ def paired_command(
     """Compare treatments that were interleaved in blocks.
 
     FILE (`-` is standard input) is CSV with the columns block, treatment and value, a row a trial:
-    one value of each treatment in each block; columns unit and direction may follow. Ratios are
-    candidate / base. The intervals hold however often you look, so you may add blocks until there
-    is a verdict.
+    one value of each treatment in each block; columns unit, direction, operations, errors, retries
+    and skipped may follow. Ratios are candidate / base. The intervals hold however often you look,
+    so you may add blocks until there is a verdict.
     """
     found, chosen, better, margin = compare_paired(file, criteria, base=base)
+    _refuse_assumed([better], fail_on)
     if as_json:
         document = paired_report.as_json(
             found,
@@ -142,15 +165,17 @@ def series_command(
     """Find where the level of a series moved.
 
     FILE (`-` is standard input) is CSV with the columns label (or time) and value, and series where
-    it holds several; unit and direction may follow. Rows are in the order of time. Ratios are new
-    level / old level. A change is a candidate until before and after are measured again,
-    interleaved.
+    it holds several; unit and direction may follow. Rows with times or dates are sorted by them,
+    others are taken in the order of the file. Ratios are new level / old level. A change is a
+    candidate until before and after are measured again, interleaved.
     """
     found = compare_series(file, criteria, sensitivity=sensitivity)
+    _refuse_assumed([each.better for each in found], fail_on)
     analyzed = [each.analyzed for each in found]
     if as_json:
         origins = [
-            series_report.Origin(each.better.unit, each.better.basis, each.margin) for each in found
+            series_report.Origin(each.better.unit, each.better.basis, each.margin, each.is_sorted)
+            for each in found
         ]
         margins = {each.margin for each in found}
         document = series_report.as_json(
@@ -170,6 +195,10 @@ def series_command(
 
 def _show_points(found: Sequence[ComparedSeries], alpha: float) -> None:
     analyzed = [each.analyzed for each in found]
+    sorted_names = [each.analyzed.name for each in found if each.is_sorted]
+    if sentence := series_report.sorted_sentence(sorted_names, len(found)):
+        out.print(sentence)
+        out.print()
     points = [point for each in analyzed for point in each.points]
     if points:
         show_table(series_report.table(points, alpha), out)
@@ -205,9 +234,7 @@ def import_command() -> None:
     """Convert the output of another benchmark for `analyze paired`."""
 
 
-def _add_import(
-    program: str, says: str, measure: Measure, read: Callable[[Sequence[Path]], Sequence[Value]]
-) -> None:
+def _add_import(program: str, says: str, read: Callable[[Sequence[Path]], Imported]) -> None:
     """Add the command that converts what ``read`` reads of a program's output to CSV."""
 
     @import_command.command(program, help=says)
@@ -215,28 +242,37 @@ def _add_import(
     @_base_option
     @click.option("-o", "--output", type=_FILE, help="Write to FILE instead of stdout.")
     def convert(files: tuple[Path, ...], base: str | None, output: Path | None) -> None:
-        values = read(files)
-        treatments = list(dict.fromkeys(each.treatment for each in values))
+        found = read(files)
+        treatments = list(dict.fromkeys(each.treatment for each in found.values))
         chosen = paired.base_of("the import", treatments, base)
-        text = paired.as_csv(values, measure, base=chosen)
+        text = paired.as_csv(found.values, found.measure, base=chosen)
         if output is None:
             echo(text)
         else:
             err.print(f"pairs: {write_text(output, text, PAIRS, option='-o')}")
         how = "" if base else ", the first one; --base names another"
         err.print(f"base: {chosen}{how}")
-        err.print(f"values: {measure.better()}")
+        err.print(f"values: {found.measure.better()}")
+        for note in found.notes:
+            err.print(note)
 
 
 _OF_HYPERFINE = """Convert mean times in s from the JSON of hyperfine.
 
     Each FILE is a block: call hyperfine once for each, with all commands, in another order each
-    time. The file says that lower is better."""
-_OF_TEXT = """Convert transactions per second from the output of {}.
+    time. The file says that lower is better. Commands that failed are refused."""
+_OF_TEXT = """Convert {} from the output of {}.
 
-    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log."""
+    Each FILE is a trial and is called TREATMENT-BLOCK, such as old-1.log and new-1.log. All files
+    must have the same settings; failures are counted in columns of their own."""
+_PROGRAMS: tuple[tuple[str, str, str, text_output.Reader], ...] = (
+    ("sysbench", "the rate", "sysbench", sysbench.read),
+    ("pgbench", "transactions per second", "pgbench", pgbench.read),
+    ("mysqlslap", "mean times in s", "mysqlslap", mysqlslap.read),
+    ("hammerdb", "new orders per minute (NOPM)", "HammerDB's TPROC-C", hammerdb.read),
+)
 
-_add_import("hyperfine", _OF_HYPERFINE, hyperfine.MEASURE, hyperfine.read)
-for _program in get_args(text_output.Program):
-    _read = functools.partial(text_output.read, _program)
-    _add_import(_program, _OF_TEXT.format(_program), text_output.MEASURE, _read)
+_add_import("hyperfine", _OF_HYPERFINE, hyperfine.read)
+for _name, _value, _program, _reader in _PROGRAMS:
+    _read = functools.partial(text_output.read, _reader)
+    _add_import(_name, _OF_TEXT.format(_value, _program), _read)

@@ -4,16 +4,26 @@ import contextlib
 import csv
 import io
 import math
+import os
+import shlex
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from pathlib import Path
+from typing import BinaryIO
 
 from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.quantities import counted
 from millrace.shown_text import plain_cell
 
 LARGEST_BYTES = 64 << 20
+MOST_ROWS = 200_000
+MOST_DIGITS = 18  # of a count
 MOST_MISTAKES = 10  # errors of one file; further ones are mostly repetitions
+
+_FLOAT_DIGITS = 14  # numbers with more have all digits of a floating-point number
+_STDIN = Path("/dev/stdin")
 
 
 class Sheet:
@@ -42,14 +52,14 @@ class Sheet:
         has = f"it has {', '.join(self._columns)}" if self._columns else "it is blank"
         if len(self._columns) == 1 and any(sign in self._columns[0] for sign in ";\t|"):
             has = "columns must be separated by commas"
-        raise self._last_error(1, "first line", f"has no column {wanted}; {has}")
+        raise self.last_error(1, "first line", f"has no column {wanted}; {has}")
 
     def column_if_any(self, *names: str) -> int | None:
         """Return the place as ``column`` does, or None where the file has none of the columns."""
         for name in names:
             if name in self._columns:
                 if self._columns.count(name) > 1:
-                    raise self._last_error(1, "first line", f"has several columns {name}")
+                    raise self.last_error(1, "first line", f"has several columns {name}")
                 return self._columns.index(name)
         return None
 
@@ -60,11 +70,18 @@ class Sheet:
         would be a formula is removed (see ``shown_text``).
         """
         empty = True
+        n_rows = 0
         while (cells := self._next()) is not None:
             if not any(cell.strip() for cell in cells):
                 continue
             empty = False
             line = self._reader.line_num
+            n_rows += 1
+            if n_rows > MOST_ROWS:
+                raise UserError(
+                    f"{called(self._path)} has more than {MOST_ROWS:,} rows",
+                    hint="give one value a trial, such as its mean or a percentile",
+                )
             if len(cells) == len(self._columns):
                 yield line, [plain_cell(cell.strip()) for cell in cells]
             else:
@@ -89,6 +106,19 @@ class Sheet:
             self.mistake(line, where, str(error), "a number above 0, such as 1203.5")
         return None
 
+    def count(self, line: int, cells: list[str], place: int | None) -> int | None:
+        """Return the count in the cell at ``place``; None where it is empty or there is no place.
+
+        Report one that is not a whole number from 0 on.
+        """
+        if place is None or not cells[place]:
+            return None
+        if cells[place].isascii() and cells[place].isdigit() and len(cells[place]) <= MOST_DIGITS:
+            return int(cells[place])
+        where = f"column {self._columns[place]}"
+        self.mistake(line, where, f"{cells[place]!r} is not a count", "a whole number, such as 12")
+        return None
+
     def mistake(self, line: int, where: str, message: str, expected: str | None = None) -> None:
         """Record an error; raise ValidationError with all when there are too many to continue."""
         self._mistakes.append(Diagnostic(where, message, expected, line=line))
@@ -106,9 +136,9 @@ class Sheet:
             return next(self._reader, None)
         except csv.Error as error:
             line = max(self._reader.line_num, 1)
-            raise self._last_error(line, "row", f"is no CSV: {error}") from error
+            raise self.last_error(line, "row", f"is no CSV: {error}") from error
 
-    def _last_error(self, line: int, where: str, message: str) -> ValidationError:
+    def last_error(self, line: int, where: str, message: str) -> ValidationError:
         """Record an error after which nothing can be read, and return it with all before."""
         self.mistake(line, where, message)
         return ValidationError(called(self._path), self._mistakes, hint=self._hint)
@@ -127,16 +157,14 @@ def called(path: Path) -> str:
 def read_text(path: Path) -> str:
     """Return the text of a user's file (``-``: stdin); raise UserError where it cannot be read."""
     try:
-        with (
-            contextlib.nullcontext(sys.stdin.buffer) if is_input(path) else path.open("rb") as file
-        ):
+        with contextlib.nullcontext(sys.stdin.buffer) if is_input(path) else _opened(path) as file:
             content = file.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             raise UserError(
                 f"{called(path)} is larger than {LARGEST_BYTES:,} bytes",
                 hint="give one value a trial, such as its mean or a percentile",
             )
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise UserError(f"there is no file {path}", hint="check its name and place") from None
     except IsADirectoryError:
@@ -150,6 +178,45 @@ def read_text(path: Path) -> str:
         raise UserError(
             f"{called(path)} cannot be read: {reason}", hint="check its name and permissions"
         ) from None
+    if (place := text.find("\0")) >= 0:
+        raise UserError(
+            f"{called(path)} is not text: character {place + 1} is NUL",
+            hint="name a text file, saved as UTF-8",
+        )
+    return text
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open a file, or a pipe that is open already; raise UserError for what may never end."""
+    is_open = path.is_relative_to("/dev/fd") or path.is_relative_to("/proc") or path == _STDIN
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if is_open else os.O_NONBLOCK))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode) or (is_open and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError
+    kind = "a pipe" if stat.S_ISFIFO(mode) else "a device"
+    raise UserError(
+        f"{called(path)} is {kind}, not a file",
+        hint=f"name a file, or read standard input: `- < {shlex.quote(str(path))}`",
+    )
+
+
+def last_digit_unit(texts: Iterable[str]) -> float:
+    """Return the unit of the last digit to which numbers, given as ``texts``, are rounded.
+
+    It is that of the number with most decimals, since many programs drop zeros at the end, and 1 at
+    most; 0 where a number has all digits of a floating-point number.
+    """
+    least = 0
+    for text in texts:
+        number = Decimal(text).as_tuple()
+        if len(number.digits) > _FLOAT_DIGITS or not isinstance(number.exponent, int):
+            return 0.0
+        if not text.endswith(".0"):  # which Python writes after any whole number
+            least = min(least, number.exponent)
+    return float(Decimal(1).scaleb(least))
 
 
 def _positive(text: str) -> float:

@@ -2,7 +2,8 @@
 
 Hyperfine repeats one command, then the next. Repeats of one call therefore share the state of the
 host at that time and are not separate trials; their mean is one value. Versions 1 export that mean,
-version 2 the single measurements.
+version 2 the single measurements. A command that ended with another exit status than 0
+(``--ignore-failure``) is refused: its time is that of a failure.
 """
 
 import math
@@ -14,27 +15,33 @@ from typing import Any
 
 from millrace import safe_json
 from millrace.errors import UserError
-from millrace.importers.csv_reader import called, read_text
-from millrace.importers.paired import Value
+from millrace.importers.csv_reader import called, is_input, read_text
+from millrace.importers.paired import Imported, Value
+from millrace.importers.text_output import digest_of, refuse_equal
 from millrace.importers.units import Measure
+from millrace.quantities import counted
 from millrace.safe_json import JsonRefused
 
 MEASURE = Measure("s", "lower")
 # Hyperfine exports each time that it measured.
 _LIMITS = safe_json.Limits(size_bytes=64 << 20, values=4_000_000)
+_MOST_SHOWN = 5
 _HINT = "write the file with `hyperfine --export-json FILE COMMAND COMMAND ...`"
 
 
-def read(paths: Sequence[Path]) -> tuple[Value, ...]:
+def read(paths: Sequence[Path]) -> Imported:
     """Return the mean times in s of the commands in each file, the first file being block 1.
 
-    Raises UserError for a file that is not from hyperfine, or that has a command twice.
+    Raises UserError for a file that is not from hyperfine, or that has a command twice or one that
+    failed, and for files with equal contents.
     """
-    return tuple(
+    values = tuple(
         Value(str(block), command, mean_s)
         for block, path in enumerate(paths, 1)
         for command, mean_s in _means(path)
     )
+    refuse_equal([digest_of(path) for path in paths if not is_input(path)])
+    return Imported(values, MEASURE)
 
 
 def _means(path: Path) -> list[tuple[str, float]]:
@@ -48,6 +55,12 @@ def _means(path: Path) -> list[tuple[str, float]]:
         raise UserError(f"{where} has no results of hyperfine", hint=_HINT)
     means = [_mean(f"{where}, results[{number}]", result) for number, result in enumerate(results)]
     counts = Counter(name for name, _ in means)
+    if max(counts.values()) > 1:  # one name for a scan of parameters
+        means = [
+            (f"{name}{_parameters(result)}", mean_s)
+            for (name, mean_s), result in zip(means, results, strict=True)
+        ]
+        counts = Counter(name for name, _ in means)
     for name, count in counts.items():
         if count > 1:
             raise UserError(
@@ -62,6 +75,7 @@ def _mean(where: str, result: Any) -> tuple[str, float]:
     if not isinstance(name, str):
         raise UserError(f"{where} has no command", hint=_HINT)
     measured = _entry(result, "measurements")
+    _refuse_failures(f"{where} ({name})", result, measured)
     if isinstance(measured, list) and measured:
         times = [_entry(_entry(each, "time_wall_clock"), "value") for each in measured]
     else:
@@ -72,6 +86,37 @@ def _mean(where: str, result: Any) -> tuple[str, float]:
     if mean_s <= 0:
         raise UserError(f"{where} ({name}): a time of {mean_s:g} s has no ratio", hint=_HINT)
     return name, mean_s
+
+
+def _refuse_failures(where: str, result: Any, measured: Any) -> None:
+    """Raise UserError where an exit status is not 0; null is that of a killed command."""
+    statuses = _entry(result, "exit_codes")
+    if not isinstance(statuses, list):
+        each = measured if isinstance(measured, list) else []
+        statuses = [
+            one["exit_code"] for one in each if isinstance(one, dict) and "exit_code" in one
+        ]
+    failed = [status for status in statuses if status != 0 or isinstance(status, bool)]
+    if not failed:
+        return
+    shown = ", ".join(
+        "killed" if status is None else str(status) for status in failed[:_MOST_SHOWN]
+    )
+    more = ", ..." if len(failed) > _MOST_SHOWN else ""
+    raise UserError(
+        f"{where} failed in {len(failed)} of {counted(len(statuses), 'run')}: exit status "
+        f"{shown}{more}",
+        hint="correct the command and measure again without --ignore-failure; where another "
+        "status than 0 is right, make it 0 in the command",
+    )
+
+
+def _parameters(result: Any) -> str:
+    """Return the parameters of a command, such as `` (threads=8)``; empty without any."""
+    parameters = _entry(result, "parameters")
+    if not isinstance(parameters, dict) or not parameters:
+        return ""
+    return f" ({', '.join(f'{name}={value}' for name, value in parameters.items())})"
 
 
 def _is_time(value: Any) -> bool:

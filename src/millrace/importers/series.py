@@ -1,26 +1,48 @@
-"""Read series of values, in the order of measurement, from a CSV file."""
+"""Read series of values from a CSV file, and bring their rows into the order of time.
+
+Rows that have times (a column ``time``, or labels which are dates) are sorted by them, because many
+programs write the newest row first. Other rows are taken as they are in the file.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from millrace.importers.csv_reader import Sheet
+from millrace.importers import times
+from millrace.importers.csv_reader import Sheet, last_digit_unit
 from millrace.importers.units import Measure, Measures
 
 _HINT = (
     "a file of a history has the columns label (or time) and value, and series where it holds "
-    "several, separated by commas; unit and direction (higher or lower) may follow; "
-    "rows are in the order of time"
+    "several, separated by commas; unit and direction (higher or lower) may follow; rows without "
+    "times are in the order of time"
 )
 
 
 @dataclass
 class Series:
-    """A series in the file's order; its ``name`` is empty where the file has only one."""
+    """A series in the order of time; its ``name`` is empty where the file has only one.
+
+    ``is_sorted`` says that its rows were in another order. ``unit_of_last_digit`` is that of the
+    values, 0 where they have all digits of a floating-point number.
+    """
 
     name: str
     labels: list[str] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     measure: Measure = field(default_factory=Measure)
+    unit_of_last_digit: float = 0.0
+    is_sorted: bool = False
+
+
+@dataclass
+class _Rows:
+    """The rows of one series in the file's order."""
+
+    lines: list[int] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
 
 
 def read(path: Path) -> tuple[Series, ...]:
@@ -30,20 +52,71 @@ def read(path: Path) -> tuple[Series, ...]:
     """
     sheet = Sheet(path, hint=_HINT)
     label_place, value_place = sheet.column("label", "time"), sheet.column("value")
+    time_place = sheet.column_if_any("time")
     series_place = sheet.column_if_any("series")
     measures = Measures(sheet)
-    found: dict[str, Series] = {}
+    found: dict[str, _Rows] = {}
     for line, cells in sheet.rows():
         name = "" if series_place is None else sheet.text(line, cells, series_place)
         label = sheet.text(line, cells, label_place)
+        time = label if time_place is None else sheet.text(line, cells, time_place)
         measures.note(line, cells, name)
         value = sheet.positive(line, cells, value_place)
-        series = found.get(name)
-        if series is None:
-            series = found[name] = Series(name)
+        rows = found.setdefault(name, _Rows())
         if value is not None:
-            series.labels.append(label)
-            series.values.append(value)
-    for series in found.values():
-        series.measure = measures.of(series.name)
-    return tuple(found.values())
+            rows.lines.append(line)
+            rows.times.append(time)
+            rows.texts.append(cells[value_place])
+            rows.labels.append(label)
+            rows.values.append(value)
+    return tuple(
+        _series(sheet, name, rows, measures.of(name), has_times=time_place is not None)
+        for name, rows in found.items()
+    )
+
+
+def _series(sheet: Sheet, name: str, rows: _Rows, measure: Measure, *, has_times: bool) -> Series:
+    places = _places(sheet, rows, has_times=has_times)
+    return Series(
+        name,
+        [rows.labels[place] for place in places],
+        [rows.values[place] for place in places],
+        measure,
+        last_digit_unit(rows.texts),
+        places != list(range(len(places))),
+    )
+
+
+def _places(sheet: Sheet, rows: _Rows, *, has_times: bool) -> list[int]:
+    """Return the places of the rows in the order of time, or of the file without times.
+
+    Raises ValidationError where only some rows of a column ``time`` have one, or where it is not
+    clear which time they have.
+    """
+    column = "column time" if has_times else "column label"
+    try:
+        instants = times.times(rows.times, numbers=has_times)
+    except times.Ambiguous:
+        raise sheet.last_error(
+            rows.lines[0],
+            column,
+            f"{rows.times[0]!r} may have the day first or the month first; write dates as "
+            "2026-01-31",
+        ) from None
+    if instants is not None:
+        return times.order(instants)
+    if has_times:
+        _refuse_mixed(sheet, rows)
+    return list(range(len(rows.times)))
+
+
+def _refuse_mixed(sheet: Sheet, rows: _Rows) -> None:
+    """Raise ValidationError for a row without a time between rows which have one."""
+    are_times = [times.times([text], numbers=True) is not None for text in rows.times]
+    if any(are_times):
+        place = are_times.index(False) if not all(are_times) else len(are_times) - 1
+        raise sheet.last_error(
+            rows.lines[place],
+            "column time",
+            f"{rows.times[place]!r} is not a time of the kind that other rows have",
+        )

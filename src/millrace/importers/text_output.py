@@ -1,48 +1,81 @@
-"""Read the output of sysbench and pgbench: transactions per second, one value a file.
+"""Read what sysbench, pgbench, mysqlslap and HammerDB print: one value a file.
 
 The output does not name the treatment, so the file name does: TREATMENT-BLOCK, as in ``old-1.log``
-and ``new-1.log``.
+and ``new-1.log``. A value depends on threads, scale, duration and version as much as on the server,
+so files which differ in any setting that they print are refused. What each program prints, a reader
+of its own finds (``sysbench``, ``other_programs``).
 """
 
+import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from millrace.errors import UserError
 from millrace.importers.csv_reader import read_text
-from millrace.importers.paired import Value
+from millrace.importers.paired import Imported, Value
 from millrace.importers.units import Measure
+from millrace.quantities import counted
 
-MEASURE = Measure("transactions/s", "higher")
-Program = Literal["pgbench", "sysbench"]
-
-_NUMBER = r"([0-9.eE+-]+|nan|inf)"
-_RATES: dict[Program, tuple[re.Pattern[str], ...]] = {
-    # Without the connection time, as PostgreSQL 14 and later print it. Earlier versions print both;
-    # the second is the one without.
-    "pgbench": (
-        re.compile(rf"^tps = {_NUMBER} ?\(without initial connection time\)", re.MULTILINE),
-        re.compile(rf"^tps = {_NUMBER} ?\(excluding connections establishing\)", re.MULTILINE),
-        re.compile(rf"^tps = {_NUMBER} ?\(including reconnection times\)", re.MULTILINE),
-    ),
-    "sysbench": (
-        re.compile(rf"^[ \t]*transactions:\s+\d+\s+\({_NUMBER} per sec\.\)", re.MULTILINE),
-        re.compile(rf"^[ \t]*events per second:\s+{_NUMBER}", re.MULTILINE),
-    ),
-}
 _NAME = re.compile(r"(?P<treatment>.+)[-_.](?P<block>[0-9]+)")
+_SAME_DURATION = 1.2  # the ratio of two durations up to which a stall or a late end explains it
+_MOST_LISTED = 3
 
 
-def read(program: Program, paths: Sequence[Path]) -> tuple[Value, ...]:
-    """Return the transactions per second in each file.
+@dataclass(frozen=True)
+class Output:
+    """The result of one run, as its program printed it.
 
-    Raises UserError for a file without them, or with the rates of several runs, for names without
-    treatment and block, and for two files of the same treatment and block.
+    ``number`` is the value's text and ``measure`` its unit. ``settings`` has the text of each
+    setting by its name, ``threads`` the number of clients; ``duration_s`` and ``events`` are 0 if
+    unknown. Counts of transactions are None where the program does not print them. ``note`` is what
+    the user must know about a value that was chosen among several.
+    """
+
+    number: str
+    measure: Measure
+    settings: Mapping[str, str] = field(default_factory=dict)
+    threads: str = ""
+    duration_s: float = 0.0
+    events: int = 0
+    operations: int | None = None
+    errors: int | None = None
+    retries: int | None = None
+    skipped: int | None = None
+    note: str = ""
+
+
+class Unreadable(Exception):
+    """An error for output which has no value; the message follows the file's name."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+Reader = Callable[[str], Output]
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    block: str
+    treatment: str
+    output: Output
+    digest: bytes
+
+
+def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
+    """Return the value of each file, which ``read_output`` finds in its text.
+
+    Raises UserError for a file without a value, with several, or of a run that failed; for names
+    without treatment and block; for two files of one trial or with equal contents; and for files
+    with different settings.
     """
     first_paths: dict[tuple[str, str], Path] = {}
-    found = []
+    files = []
     for path in paths:
         block, treatment = _trial(path)
         other = first_paths.setdefault((block, treatment), path)
@@ -51,8 +84,50 @@ def read(program: Program, paths: Sequence[Path]) -> tuple[Value, ...]:
                 f"{other} and {path} are both of {treatment} in block {block}",
                 hint="give each trial a number of its own",
             )
-        found.append(Value(block, treatment, _rate(program, path)))
-    return tuple(found)
+        text = read_text(path)
+        try:
+            output = read_output(text)
+        except Unreadable as error:
+            raise UserError(f"{path} {error}", hint=error.hint) from None
+        files.append(_File(path, block, treatment, output, _digest(text)))
+    refuse_equal([(each.path, each.digest) for each in files])
+    _refuse_mixed(files)
+    values = [
+        Value(
+            each.block,
+            each.treatment,
+            _positive(each),
+            each.output.number,
+            each.output.operations,
+            each.output.errors,
+            each.output.retries,
+            each.output.skipped,
+        )
+        for each in files
+    ]
+    notes = [f"{each.path}: {each.output.note}" for each in files if each.output.note]
+    return Imported(tuple(values), files[0].output.measure, tuple(notes))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def digest_of(path: Path) -> tuple[Path, bytes]:
+    """Return a path with a digest of its file's text, for ``refuse_equal``."""
+    return path, _digest(read_text(path))
+
+
+def refuse_equal(files: Sequence[tuple[Path, bytes]]) -> None:
+    """Raise UserError where two files have equal contents: they are one run, not two."""
+    first: dict[bytes, Path] = {}
+    for path, digest in files:
+        other = first.setdefault(digest, path)
+        if other is not path:
+            raise UserError(
+                f"{other} and {path} have equal contents, so they are one run and not two trials",
+                hint="give each run's own file, once",
+            )
 
 
 def _trial(path: Path) -> tuple[str, str]:
@@ -65,25 +140,73 @@ def _trial(path: Path) -> tuple[str, str]:
     return str(int(name["block"])), name["treatment"]
 
 
-def _rate(program: Program, path: Path) -> float:
-    text = read_text(path)
-    hint = f"keep all that one run of {program} prints in a file of its own"
-    for pattern in _RATES[program]:
-        rates = pattern.findall(text)
-        if len(rates) > 1:
-            raise UserError(f"{path} has the rates of {len(rates)} runs", hint=hint)
-        if rates:
-            return _positive(path, rates[0], hint)
-    raise UserError(f"{path} has no transactions per second of {program}", hint=hint)
-
-
-def _positive(path: Path, text: str, hint: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = math.nan
-    if not (math.isfinite(rate) and rate > 0):
+def _refuse_mixed(files: Sequence[_File]) -> None:
+    """Raise UserError where files differ in what they print of their settings."""
+    first = files[0]
+    for other in files[1:]:
+        different = _differences(first.output, other.output)
+        if not different:
+            continue
+        listed = "; ".join(different[:_MOST_LISTED])
+        more = len(different) - _MOST_LISTED
+        listed += f"; and {more} more" if more > 0 else ""
+        numbered = [each for each in files if each.block == each.output.threads]
+        if len(numbered) == len(files) and first.output.threads != other.output.threads:
+            raise UserError(
+                f"the number in the name of {other.path} is its number of threads, not a block; "
+                f"{first.path} and {other.path} differ in {listed}",
+                hint="import the files of one number of threads, each run of it with a number of "
+                "its own: TREATMENT-BLOCK, such as old-1.log, new-1.log, new-2.log and old-2.log",
+            )
         raise UserError(
-            f"{path}: {text} transactions per second have no ratio; did the run fail?", hint=hint
+            f"{first.path} and {other.path} cannot be compared: they differ in {listed}",
+            hint="import only runs with the same settings; a difference between others says "
+            "nothing about the servers",
         )
-    return rate
+
+
+def _differences(one: Output, other: Output) -> list[str]:
+    """Return the settings in which two runs differ, with their values."""
+    names = dict.fromkeys([*one.settings, *other.settings])
+    pairs = [(name, one.settings.get(name), other.settings.get(name)) for name in names]
+    # What only one of the two prints may be a difference of the program's versions.
+    found = [
+        f"{name} ({a} and {b})"
+        for name, a, b in pairs
+        if a is not None and b is not None and _plain(a) != _plain(b)
+    ]
+    if one.measure != other.measure:
+        found.append(f"what they count ({one.measure.unit} and {other.measure.unit})")
+    durations = (one.duration_s, other.duration_s)
+    # A fixed number of events takes as long as the server needs.
+    if min(durations) > 0 and not 0 < one.events == other.events:
+        ratio = max(durations) / min(durations)
+        if ratio > _SAME_DURATION:
+            found.append(f"duration ({durations[0]:g} s and {durations[1]:g} s)")
+    return found
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _positive(file: _File) -> float:
+    output = file.output
+    try:
+        value = float(output.number)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(
+            f"{file.path}: {output.number} {output.measure.unit} have no ratio",
+            hint="look for the error for which the run did no work, and measure again",
+        )
+    return value
+
+
+def several(what: str, n_runs: int, program: str) -> Unreadable:
+    """Return the error for output of several runs in one file."""
+    return Unreadable(
+        f"has {what} of {counted(n_runs, 'run')}",
+        f"keep what one run of {program} prints in a file of its own",
+    )

@@ -13,11 +13,28 @@ Basis = Literal["option", "file", "unit", "assumed"]
 COLUMNS = ("unit", "direction")
 _DIRECTIONS: tuple[Direction, ...] = ("higher", "lower")
 _TIMES = re.compile(
-    "[nuµμm]?s|secs?|((nano|micro|milli)?second|minute|hour)s?|min|h"  # both signs of micro
+    "[nuµμmp]?s|([nuµμm]|nano|micro|milli|pico)?-?secs?|(nano|micro|milli|pico)?-?seconds?|"
+    "(nano|micro|milli)s|mins?|minutes?|h|hrs?|hours?|days?|jiffies|ticks"  # both signs of micro
 )
 _INSTRUCTIONS = re.compile(r"instructions?(:\w+)?(\s*(/|per\s)\s*(?P<of>.+))?")
-_CLOCKS = re.compile("(clock )?cycles?|clocks?")
-_RATES = ("tps", "qps", "rps", "ops", "iops", "hz")
+_CLOCKS = re.compile("(cpu |clock |ref[- ])?[kmg]?cycles?|clocks?|tsc")
+_SIZES = re.compile("[kmgtp]?i?b|(kilo|mega|giga|kibi|mebi|gibi)?bytes?|allocs?|allocations?")
+_FAILURES = re.compile(
+    "(.*[ _-])?(errors?|errs?|failures?|failed|retries|retry|aborts?|rollbacks?|timeouts?|"
+    "deadlocks?|stalls?|drops?|misses|miss|faults?|conflicts?|restarts?|reconnects?|crashes|switches|lag|"
+    "latency|latencies|duration|delay|wait|waits|time)"
+    "|failed \\w+|(error|failure|miss|abort|retry) (rate|ratio|count|percentage)|joules?|watts?"
+)
+_RATES = re.compile(
+    "[kmg]?(tps|qps|rps|ops|iops|eps|bps|hz)|[kmgt]bit|[tq]pm(c|-c)?|nopm|qphh?|rpm"
+)
+_PER_TIME = re.compile(r"(?P<of>.+?)\s*(/|\bper\b|\ba\b)\s*(?P<time>.+)")
+_PERIODS = re.compile("s|secs?|seconds?|ms|msecs?|us|µs|μs|mins?|minutes?|h|hours?|days?")
+_OF_SAMPLES = re.compile(  # words which say which of several values it is, and not the unit
+    r"\b(p\d+(\.\d+)?|\d+(\.\d+)?(st|nd|rd|th)( percentile)?|percentile|mean|avg|average|median|"
+    r"min|max|minimum|maximum|total|sum|cpu|wall|wall-clock|elapsed|real|user|sys|system|q\d+)\b"
+)
+_BRACKETS = re.compile(r"[(\[](.*?)[)\]]")
 
 
 @dataclass(frozen=True)
@@ -92,10 +109,36 @@ class Measures:
 
 
 def _direction_of(unit: str) -> Direction | None:
-    """Return lower for times (``ms``, ``ns/op``) and instructions, higher for rates (``MB/s``)."""
-    name = unit.strip().lower()
+    """Return lower for times (``ms``, ``ns/op``), counts of costs and failures, higher for rates.
+
+    Remarks such as those of ``ms (p95)`` and ``p95 ms`` do not matter; None for other units.
+    """
     if counts_instructions(unit):
         return "lower"
-    if name in _RATES or name.endswith(("/s", "/sec", "/second", " per second")):
+    name = unit.strip().lower().replace("_", " ")
+    for text in (_BRACKETS.sub(" ", name), *_BRACKETS.findall(name)):
+        whole, plain = (" ".join(each.split()) for each in (text, _OF_SAMPLES.sub(" ", text)))
+        for each in (whole, plain, plain.rpartition(" ")[2]):
+            if each and (direction := _direction_of_plain(each)) is not None:
+                return direction
+    return None
+
+
+def _direction_of_plain(name: str) -> Direction | None:
+    if _RATES.fullmatch(name):
         return "higher"
-    return "lower" if _TIMES.fullmatch(name.split("/")[0].strip()) else None
+    if _is_cost(name):
+        return "lower"
+    ratio = _PER_TIME.fullmatch(name)
+    if ratio is None:
+        return None
+    of, period = ratio["of"], ratio["time"]
+    if _FAILURES.fullmatch(of):
+        return "lower"
+    if _PERIODS.fullmatch(period):
+        return None if _TIMES.fullmatch(of) else "higher"
+    return "lower" if _is_cost(of) else None
+
+
+def _is_cost(name: str) -> bool:
+    return any(each.fullmatch(name) for each in (_TIMES, _CLOCKS, _SIZES, _FAILURES))

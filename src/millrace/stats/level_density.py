@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 STEPS = 5  # the resolution of levels and residuals is a fifth of the scale
-REACH = 8 * STEPS  # a residual beyond eight scales is as unlikely as one there
+REACH = 20 * STEPS  # a residual beyond twenty scales is as unlikely as one there
+BOUND = 8 * STEPS  # where the evidence of Student's t is bounded
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
 PRIOR_POINTS = 20  # weight of Student's t relative to the residuals
 MOST_LEVELS = 160
@@ -28,8 +29,11 @@ _OFFSETS = np.arange(-REACH, REACH + 1)
 
 
 def _student(scale_steps: float) -> Array:
-    """Return the density of Student's t with 3 degrees of freedom, scaled to a median deviation."""
-    t = _OFFSETS / (0.882 * scale_steps)
+    """Return the density of Student's t with 3 degrees of freedom, scaled to a median deviation.
+
+    It is that at ``BOUND`` beyond it.
+    """
+    t = _OFFSETS.clip(-BOUND, BOUND) / (0.882 * scale_steps)
     density = (1 + t * t / 3) ** -2
     return np.asarray(density / density.sum())
 

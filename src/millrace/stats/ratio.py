@@ -6,6 +6,11 @@ block design with pairs is described by Box, Hunter and Hunter, *Statistics for 
 ed., 2005, ch. 3); averaging ratios by their geometric mean, so that it does not matter which side
 is called the base, by Fleming and Wallace (CACM 29(3), 1986).
 
+Values that are rounded, to whole numbers say, agree by chance, and blocks without a spread would
+have an interval without a width. The interval is therefore never narrower than what the rounding of
+both sides can do to the mean ratio at most: a common error of all blocks does not show as spread.
+Where the values do spread over several units, rounding errors are independent and part of it.
+
 The interval is Student's for a number of blocks that was fixed beforehand, and that of
 ``sequential`` where the user may look after every block and stop. ``shared_noise`` moderates the
 spread of Student's by that of a run's other comparisons.
@@ -13,7 +18,7 @@ spread of Student's by that of a run's other comparisons.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -38,7 +43,8 @@ class RatioEstimate:
     is how many degrees of freedom other evidence lent to it: other comparisons of the run if it
     ``shares``, and ``earlier_runs`` if any. ``looks`` says which looks the interval and ``p_value``
     hold for. ``p_value`` is two-sided, for a ratio of 1; it is at most ``1 - confidence`` where the
-    interval excludes 1, and None where there is none.
+    interval excludes 1, and None where there is none. ``rounding`` is how far rounded values may
+    move the logarithm of the ratio.
     """
 
     ratio: float
@@ -52,11 +58,19 @@ class RatioEstimate:
     borrowed: float = 0.0
     shares: bool = False
     earlier_runs: int = 0
+    rounding: float = 0.0
 
     @property
     def excludes_1(self) -> bool:
         """Return whether the interval excludes 1; False where there is none."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def is_as_wide_as_rounding(self) -> bool:
+        """Return whether the interval is no wider than the rounding of the values makes it."""
+        if self.low is None or self.high is None or not self.rounding:
+            return False
+        return math.log(self.high / self.low) <= 2 * self.rounding * (1 + 1e-9)
 
     def is_beyond(self, margin: float) -> bool:
         """Return whether the ratio is beyond a margin on either side of 1, for certain or not."""
@@ -69,6 +83,7 @@ def paired_ratio(
     *,
     confidence: float = _CONFIDENCE,
     looks: Looks = "once",
+    unit_of_last_digit: float = 0.0,
 ) -> RatioEstimate:
     """Estimate the geometric-mean ratio candidate / base over blocks, with its interval.
 
@@ -76,7 +91,7 @@ def paired_ratio(
     is from the same block. The interval is on ``log(candidate / base)``, taken back through
     ``exp``: Student's ("The Probable Error of a Mean", Biometrika 6, 1908) for one look, for any
     number of them that of ``sequential``. Outliers may move the mean out of the latter; the ratio
-    is then the nearest end of the interval.
+    is then the nearest end of the interval. ``unit_of_last_digit`` is that of rounded values.
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """
@@ -85,7 +100,25 @@ def paired_ratio(
     if n_pairs == 1:
         return RatioEstimate(from_log(centre), None, None, 1, confidence, None, looks)
     log_sd = float(np.std(values, ddof=1))
-    return _estimated(values, Spread(log_sd, 0.0), confidence, looks)
+    found = _estimated(values, Spread(log_sd, 0.0), confidence, looks)
+    return _widened(found, base, candidate, unit_of_last_digit) if unit_of_last_digit else found
+
+
+def _widened(
+    found: RatioEstimate, base: Sequence[float], candidate: Sequence[float], unit: float
+) -> RatioEstimate:
+    """Widen an interval to the rounding error of the mean log-ratio, half a unit on each side."""
+    shares = np.asarray([unit / np.asarray(side) for side in (base, candidate)])
+    error = float(shares.mean(axis=1).sum()) / 2
+    log_sd = None
+    if found.log_sd is not None:
+        log_sd = max(found.log_sd, math.sqrt(float((shares**2).mean(axis=1).sum()) / 12))
+    if found.low is None or found.high is None:
+        return replace(found, log_sd=log_sd, rounding=error)
+    low = min(found.low, from_log(math.log(found.ratio) - error))
+    high = max(found.high, from_log(math.log(found.ratio) + error))
+    p_value = 1.0 if low <= 1 <= high and not found.low <= 1 <= found.high else found.p_value
+    return replace(found, low=low, high=high, log_sd=log_sd, p_value=p_value, rounding=error)
 
 
 def moderated_ratio(

@@ -174,10 +174,37 @@ def test_values_at_the_ends_of_what_can_be_held(call: Call, file: Path) -> None:
 
 
 def test_equal_values_are_equivalent(call: Call, file: Path) -> None:
-    path = str(write_pairs(file, a=[3.0] * 5, b=[3.0] * 5))
+    path = str(write_pairs(file, a=[3.001] * 5, b=[3.001] * 5))
     found = only(json.loads(call("paired", path, "--json")[0]))
-    assert (found["ratio"], found["low"], found["high"]) == (1.0, 1.0, 1.0)
+    assert found["ratio"] == 1.0
+    assert 0.9995 < found["low"] < 1.0 < found["high"] < 1.0005
     assert found["verdict"] == "equivalent"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        (12, 11, "inconclusive"),
+        (12, 10, "regression"),
+        (3, 3, "inconclusive"),
+        (0.9, 0.8, "inconclusive"),
+        (1200, 1100, "regression"),
+    ],
+)
+def test_an_interval_is_as_wide_as_rounding_when_values_agree(
+    call: Call, file: Path, old: float, new: float, verdict: str
+) -> None:
+    path = str(write_pairs(file, old=[old] * 3, new=[new] * 3))
+    found = only(json.loads(call("paired", path, "--json")[0]))
+    half = 0.05 if old < 1 else 0.5
+    assert found["low"] <= (new - half) / (old + half) * 1.02
+    assert found["high"] >= (new + half) / (old - half) * 0.98
+    assert found["fixed_low"] == found["low"]
+    assert found["verdict"] == verdict
+    assert "rounding the values to" in found["sentence"]
+    assert ("give more digits" in found["sentence"]) == (verdict == "inconclusive")
+    assert "would decide" not in found["sentence"]
+    assert found["minimum_detectable_effect"] is None
 
 
 HEAD = "block,treatment,value\n"
@@ -273,7 +300,7 @@ def test_what_is_imported_can_be_judged(call: Call, tmp_path: Path, file: Path) 
     out, _ = call("import", "sysbench", *files)
     assert out.splitlines()[:2] == [
         "block,treatment,value,unit,direction",
-        "1,old,1001.0,transactions/s,higher",
+        "1,old,1001,transactions/s,higher",
     ]
     out, err = call("import", "sysbench", *files, "-o", str(file))
     assert out == ""
@@ -322,6 +349,31 @@ def test_a_slower_program_that_hyperfine_timed_is_a_regression(
         ("instructions per statement", "lower", "unit"),
         ("instructions/s", "higher", "unit"),
         ("instructions/cycle", "higher", "assumed"),
+        ("usec", "lower", "unit"),
+        ("msec", "lower", "unit"),
+        ("nsec", "lower", "unit"),
+        ("ms (p95)", "lower", "unit"),
+        ("p99 latency [ms]", "lower", "unit"),
+        ("latency_ms", "lower", "unit"),
+        ("cycles", "lower", "unit"),
+        ("cycles/op", "lower", "unit"),
+        ("cycles/s", "higher", "unit"),
+        ("errors", "lower", "unit"),
+        ("errors/s", "lower", "unit"),
+        ("error rate", "lower", "unit"),
+        ("cache-misses", "lower", "unit"),
+        ("page faults", "lower", "unit"),
+        ("bytes", "lower", "unit"),
+        ("KiB", "lower", "unit"),
+        ("B/op", "lower", "unit"),
+        ("MiB/sec", "higher", "unit"),
+        ("requests/min", "higher", "unit"),
+        ("transactions per second", "higher", "unit"),
+        ("tpmC", "higher", "unit"),
+        ("NOPM", "higher", "unit"),
+        ("score", "higher", "assumed"),
+        ("rows", "higher", "assumed"),
+        ("%", "higher", "assumed"),
         ("pages", "higher", "assumed"),
         ("", "higher", "assumed"),
     ],
@@ -353,7 +405,7 @@ def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, f
     assert "did you mean 'old'?" in err
 
 
-@pytest.mark.parametrize("program", ["hyperfine", "pgbench", "sysbench"])
+@pytest.mark.parametrize("program", ["hyperfine", "pgbench", "sysbench", "mysqlslap", "hammerdb"])
 def test_what_cannot_be_imported_is_told(call: Call, tmp_path: Path, program: str) -> None:
     path = tmp_path / "old-1.txt"
     path.write_text("hello", encoding="utf-8")

@@ -178,7 +178,9 @@ def test_a_verdict_that_is_none_is_refused(store: Path) -> None:
 def test_pairs_can_gate(tmp_path: Path, ratios: list[float], fail_on: str, status: int) -> None:
     file = pairs(tmp_path / "pairs.csv", ratios)
     for output in ((), ("--json",)):
-        done = millrace("analyze", "paired", file, *output, "--fail-on", fail_on)
+        done = millrace(
+            "analyze", "paired", file, *output, "--direction", "higher", "--fail-on", fail_on
+        )
         assert done.returncode == status, done.stderr
 
 
@@ -188,7 +190,12 @@ def test_one_failure_of_the_gate_is_singular(tmp_path: Path) -> None:
         ([0.5, 1.5, 1.0], "--fail-on inconclusive: 1 inconclusive: new"),
     ):
         file = pairs(tmp_path / "pairs.csv", values)
-        done = millrace("analyze", "paired", file, "--fail-on", "regression,inconclusive")
+        done = millrace(
+            "analyze",
+            "paired",
+            file,
+            *("--direction", "higher", "--fail-on", "regression,inconclusive"),
+        )
         assert said in done.stderr
 
 
@@ -203,5 +210,48 @@ def test_one_failure_of_the_gate_is_singular(tmp_path: Path) -> None:
 )
 def test_histories_can_gate(tmp_path: Path, values: list[float], status: int) -> None:
     file = history(tmp_path / "history.csv", values)
-    done = millrace("analyze", "series", file, "--fail-on", "regression,inconclusive")
+    done = millrace(
+        "analyze",
+        "series",
+        file,
+        *("--direction", "higher", "--fail-on", "regression,inconclusive"),
+    )
     assert done.returncode == status, done.stderr
+
+
+@pytest.mark.parametrize("command", ["paired", "series"])
+@pytest.mark.parametrize("fail_on", ["regression", "inconclusive"])
+def test_a_gate_is_refused_when_the_direction_is_assumed(
+    tmp_path: Path, command: str, fail_on: str
+) -> None:
+    write = pairs if command == "paired" else history
+    file = write(tmp_path / "values.csv", [1.0, 1.1, 0.9] * 4)
+    assert millrace("analyze", command, file).returncode == 0
+    done = millrace("analyze", command, file, "--fail-on", fail_on)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--direction lower" in done.stderr
+
+
+def test_one_series_of_unknown_direction_refuses_the_gate(tmp_path: Path) -> None:
+    file = tmp_path / "values.csv"
+    rows = [
+        f"{name},c{i},{100 + i % 3},{unit}"
+        for i in range(8)
+        for name, unit in (("a", "ms"), ("b", "score"))
+    ]
+    file.write_text("series,label,value,unit\n" + "\n".join(rows) + "\n", "utf-8")
+    done = millrace("analyze", "series", file, "--fail-on", "regression")
+    assert done.returncode == 2
+    assert "unit 'score'" in done.stderr
+
+
+@pytest.mark.parametrize("unit", ["usec", "msec", "nsec", "ms (p95)", "cycles", "errors", "bytes"])
+def test_higher_costs_fail_the_gate(tmp_path: Path, unit: str) -> None:
+    file = tmp_path / "pairs.csv"
+    rows = [
+        f"{i},{name},{value + i % 3},{unit}"
+        for i in range(8)
+        for name, value in (("old", 1001), ("new", 1201))
+    ]
+    file.write_text("block,treatment,value,unit\n" + "\n".join(rows) + "\n", "utf-8")
+    assert millrace("analyze", "paired", file, "--fail-on", "regression").returncode == 10

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from millrace.errors import UserError
-from millrace.importers import hyperfine, paired, text_output
+from millrace.importers import hyperfine, paired, pgbench, sysbench, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
 
@@ -62,7 +62,7 @@ def test_a_call_of_hyperfine_is_a_block(tmp_path: Path) -> None:
         )
         for number in range(2)
     ]
-    assert hyperfine.read(files) == (
+    assert hyperfine.read(files).values == (
         Value("1", "old", 1.5), Value("1", "new", 2.5),
         Value("2", "old", 2.5), Value("2", "new", 3.5),
     )  # fmt: skip
@@ -71,7 +71,9 @@ def test_a_call_of_hyperfine_is_a_block(tmp_path: Path) -> None:
 def test_version_2_of_hyperfine_exports_measurements(tmp_path: Path) -> None:
     times = [{"time_wall_clock": {"value": s, "unit": "second"}} for s in (1.0, 2.0, 6.0)]
     result = {"command": "sleep 1", "name": "nap", "measurements": times}
-    assert hyperfine.read([exported(tmp_path / "a.json", result)]) == (Value("1", "nap", 3.0),)
+    assert hyperfine.read([exported(tmp_path / "a.json", result)]).values == (
+        Value("1", "nap", 3.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,38 +103,42 @@ def test_rates_of_sysbench_by_the_names_of_files(tmp_path: Path) -> None:
         keep(tmp_path / f"{name}-{block}.log", SYSBENCH.format(rate=f"{rate:.2f}"))
         for block, name, rate in ((1, "old", 999.65), (1, "new", 905.0), (2, "old", 1001.5))
     ]
-    assert text_output.read("sysbench", files) == (
-        Value("1", "old", 999.65), Value("1", "new", 905.0), Value("2", "old", 1001.5),
-    )  # fmt: skip
+    assert text_output.read(sysbench.read, files).values == (
+        Value("1", "old", 999.65, "999.65", 10_000, 0),
+        Value("1", "new", 905.0, "905.00", 10_000, 0),
+        Value("2", "old", 1001.5, "1001.50", 10_000, 0),
+    )
 
 
 @pytest.mark.parametrize("name", ["my-5.7-01.txt", "my-5.7_1.log", "my-5.7.1"])
 def test_the_last_number_of_a_name_is_the_block(tmp_path: Path, name: str) -> None:
     file = keep(tmp_path / name, PGBENCH.format(rate="896.967014"))
-    assert text_output.read("pgbench", [file]) == (Value("1", "my-5.7", 896.967014),)
+    (value,) = text_output.read(pgbench.read, [file]).values
+    assert value == Value("1", "my-5.7", 896.967014, "896.967014", 10_000)
 
 
 def test_rates_of_pgbench_before_14_are_those_without_connecting(tmp_path: Path) -> None:
     file = keep(tmp_path / "old-3.log", OLD_PGBENCH)
-    assert text_output.read("pgbench", [file]) == (Value("3", "old", 85.296346),)
+    (value,) = text_output.read(pgbench.read, [file]).values
+    assert value == Value("3", "old", 85.296346, "85.296346", 10_000)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("old.log", SYSBENCH.format(rate="1.5"), "does not tell which treatment"),
-        ("old-1.log", PGBENCH.format(rate="1.5"), "has no transactions per second of sysbench"),
-        ("old-1.log", SYSBENCH.format(rate="1.5") * 2, "the rates of 2 runs"),
-        ("old-1.log", SYSBENCH.format(rate="0.00"), "0.00 transactions per second have no ratio"),
-        ("old-1.log", SYSBENCH.format(rate="nan"), "nan transactions per second have no ratio"),
-        ("old-1.log", SYSBENCH.format(rate="1-2"), "1-2 transactions per second have no ratio"),
+        ("old-1.log", PGBENCH.format(rate="1.5"), "has no rate of sysbench"),
+        ("old-1.log", SYSBENCH.format(rate="1.5") * 2, "the output of 2 runs"),
+        ("old-1.log", SYSBENCH.format(rate="0.00"), "0.00 transactions/s have no ratio"),
+        ("old-1.log", SYSBENCH.format(rate="nan"), "nan transactions/s have no ratio"),
+        ("old-1.log", SYSBENCH.format(rate="1-2"), "1-2 transactions/s have no ratio"),
     ],
 )
 def test_what_is_not_of_sysbench_is_refused(
     tmp_path: Path, name: str, text: str, said: str
 ) -> None:
     with pytest.raises(UserError, match=said) as caught:
-        text_output.read("sysbench", [keep(tmp_path / name, text)])
+        text_output.read(sysbench.read, [keep(tmp_path / name, text)])
     assert name in caught.value.message
     assert caught.value.hint
 
@@ -141,30 +147,30 @@ def test_two_files_of_one_trial_are_refused(tmp_path: Path) -> None:
     text = SYSBENCH.format(rate="1.5")
     files = [keep(tmp_path / name, text) for name in ("old-1.log", "old-01.log")]
     with pytest.raises(UserError, match="both of old in block 1"):
-        text_output.read("sysbench", files)
+        text_output.read(sysbench.read, files)
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     written = [Value("1", 'sleep 1, "b"', 0.1 + 0.2), Value("1", "ä\nb", 1e-9)]
     file = keep(tmp_path / "pairs.csv", paired.as_csv(written, Measure("ms", "lower"), base="ä\nb"))
-    values, measure = paired.read(file)
-    assert values == {each.treatment: {"1": each.value} for each in written}
-    assert next(iter(values)) == "ä\nb"
-    assert measure == Measure("ms", "lower")
+    pairs = paired.read(file)
+    assert pairs.values == {each.treatment: {"1": each.value} for each in written}
+    assert next(iter(pairs.values)) == "ä\nb"
+    assert pairs.measure == Measure("ms", "lower")
 
 
 def test_blank_lines_without_end_are_read_once(tmp_path: Path) -> None:
     log = tmp_path / "old-1.log"
     log.write_text("\n" * 2_000_000, "utf-8")
-    with pytest.raises(UserError, match="no transactions per second"):
-        text_output.read("sysbench", [log])
+    with pytest.raises(UserError, match="has no rate of sysbench"):
+        text_output.read(sysbench.read, [log])
 
 
 def test_very_many_commands_of_hyperfine_are_read(tmp_path: Path) -> None:
     results = [{"command": f"c{number}", "mean": 1.0} for number in range(150_000)]
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"results": results}), "utf-8")
-    assert len(hyperfine.read([path])) == 150_000
+    assert len(hyperfine.read([path]).values) == 150_000
 
 
 def test_true_is_no_time(tmp_path: Path) -> None:

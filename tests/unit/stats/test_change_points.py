@@ -268,3 +268,111 @@ def test_the_interval_of_the_position_holds_it(size: float, persistence: float) 
             held.append(found[0].earliest <= 60 <= found[0].latest)
     assert len(held) > 100
     assert sum(held) / len(held) >= 0.9
+
+
+Noise = Callable[[np.random.Generator, int], Array]
+
+
+def weekends(factor: float) -> Noise:
+    def make(source: np.random.Generator, n: int) -> Array:
+        is_weekend = (np.arange(n) + source.integers(7)) % 7 >= 5
+        return np.asarray(source.normal(0, 0.003, n) + np.where(is_weekend, math.log(factor), 0.0))
+
+    return make
+
+
+def two_hosts(share: float) -> Noise:
+    def make(source: np.random.Generator, n: int) -> Array:
+        is_other = source.random(n) < share
+        return np.asarray(source.normal(0, 0.003, n) + np.where(is_other, math.log(1.06), 0.0))
+
+    return make
+
+
+def in_turns(length: int) -> Noise:
+    def make(source: np.random.Generator, n: int) -> Array:
+        is_other = np.arange(n) // length % 2 == 1
+        return np.asarray(source.normal(0, 0.003, n) + np.where(is_other, math.log(1.06), 0.0))
+
+    return make
+
+
+def cycle(length: int) -> Noise:
+    def make(source: np.random.Generator, n: int) -> Array:
+        return np.asarray(np.log(100.0 + (np.arange(n) + source.integers(length)) % length))
+
+    return make
+
+
+SEVERAL_MODES = {
+    "faster weekends": weekends(1.06),
+    "slower weekends": weekends(0.94),
+    "two hosts": two_hosts(0.5),
+    "a rare host": two_hosts(0.15),
+    "hosts in turns": in_turns(1),
+    "hosts in turns of two days": in_turns(2),
+    "whole numbers that rise in turns": cycle(3),
+    "whole numbers that rise by five": cycle(5),
+}
+
+
+@pytest.mark.parametrize("half", [15, 30, 60])
+@pytest.mark.parametrize("kind", SEVERAL_MODES)
+def test_a_step_is_found_when_noise_has_several_modes(kind: str, half: int) -> None:
+    found = extra = 0
+    for seed in range(40):
+        logs = SEVERAL_MODES[kind](np.random.default_rng(seed), 2 * half)
+        places = indexes(np.round(stepped(logs + math.log(1000), (half, math.log(0.9))), 1))
+        is_found = any(abs(place - half) <= 2 for place in places)
+        found += is_found
+        extra += len(places) - is_found
+    assert found >= 36
+    assert extra <= 8
+
+
+@pytest.mark.parametrize("half", [8, 15, 30, 60])
+@pytest.mark.parametrize("kind", SEVERAL_MODES)
+def test_noise_of_several_modes_alone_is_rarely_reported(kind: str, half: int) -> None:
+    def unchanged(seed: int) -> Array:
+        logs = SEVERAL_MODES[kind](np.random.default_rng(1000 + seed), 2 * half)
+        return np.asarray(np.round(np.exp(logs + math.log(1000)), 1), dtype=np.float64)
+
+    assert alarms(unchanged, 60) <= 5
+    assert not any(follows_trend(unchanged(seed)) for seed in range(20))
+
+
+@pytest.mark.parametrize("n_levels", [2, 4, 8])
+def test_levels_that_rise_step_by_step_are_not_a_trend(n_levels: int) -> None:
+    extra = 0
+    for seed in range(20):
+        logs = noisy(seed, n=20 * n_levels, sd=0.003)
+        steps = [(20 * number, 0.1) for number in range(1, n_levels)]
+        values = stepped(logs, *steps)
+        assert not follows_trend(values)
+        extra += len(indexes(values)) - (n_levels - 1)
+    assert 0 <= extra <= 2
+
+
+@pytest.mark.parametrize("n", [12, 40, 120])
+@pytest.mark.parametrize("unit", [0.001, 0.1])
+def test_a_trend_of_rounded_values_is_a_trend(n: int, unit: float) -> None:
+    values = np.round(10 * np.exp(0.02 * np.arange(n)) / unit) * unit
+    assert follows_trend(values)
+    assert indexes(values) == []
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.1, 0.3, 1.0])
+def test_the_interval_holds_the_ratio_of_rounded_levels(sd: float) -> None:
+    """Levels between 10 and 40 are rounded to whole numbers; ``sd`` is that of noise."""
+    source = np.random.default_rng(3)
+    held = []
+    for _ in range(150):
+        before = source.uniform(10, 40)
+        after = before * source.choice([0.6, 1.6])
+        means = np.repeat([before, after], 20)
+        values = np.round(means + source.normal(0, sd, 40))
+        found = change_points(values, unit_of_last_digit=1.0)
+        if len(found) == 1:
+            held.append(found[0].low <= after / before <= found[0].high)
+    assert len(held) > 130
+    assert sum(held) / len(held) >= 0.95

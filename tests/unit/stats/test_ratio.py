@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.stats.ratio import RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 pairs = st.lists(st.tuples(positive, positive), min_size=2, max_size=20)
@@ -147,3 +147,47 @@ def test_ignoring_the_blocks_would_not_see_what_pairing_sees() -> None:
     shuffled = bounds(paired_ratio(base, candidate[1:] + candidate[:1]))
     assert paired[1] < 1
     assert shuffled[0] < 1 < shuffled[1]
+
+
+@pytest.mark.parametrize("looks", ["once", "any"])
+@pytest.mark.parametrize("sd", [0.0, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("blocks", [3, 5, 20])
+def test_the_interval_of_rounded_values_holds_the_ratio(
+    looks: Looks, sd: float, blocks: int
+) -> None:
+    """Values between 8 and 60 are rounded to whole numbers; ``sd`` is that of noise."""
+    source = np.random.default_rng(7)
+    held, runs = 0, 300
+    for _ in range(runs):
+        levels = source.uniform(8, 60, 2)
+        base, candidate = np.maximum(
+            np.round(levels[:, np.newaxis] + source.normal(0, sd, (2, blocks))), 1
+        ).tolist()
+        found = paired_ratio(base, candidate, looks=looks, unit_of_last_digit=1.0)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < found.ratio < found.high
+        held += found.low <= levels[1] / levels[0] <= found.high
+    assert held / runs >= 0.93
+
+
+def test_without_the_rounding_error_intervals_of_rounded_values_miss_it() -> None:
+    """Show that the test above can fail."""
+    found = paired_ratio([12.0] * 5, [11.0] * 5)
+    assert found.low == found.high
+    assert found.low is not None
+    assert not found.low <= 11.4 / 11.6 <= found.low
+
+
+def test_rounding_that_is_small_beside_the_spread_changes_nothing() -> None:
+    base, candidate = [1203.4, 1190.1, 1212.8], [1100.2, 1111.9, 1090.4]
+    exact = paired_ratio(base, candidate)
+    rounded = paired_ratio(base, candidate, unit_of_last_digit=0.1)
+    assert (rounded.low, rounded.high, rounded.p_value) == (exact.low, exact.high, exact.p_value)
+    assert not rounded.is_as_wide_as_rounding
+
+
+def test_an_interval_that_rounding_extends_over_1_has_no_small_p_value() -> None:
+    found = paired_ratio([12.0] * 5, [11.0] * 5, unit_of_last_digit=1.0)
+    assert not found.excludes_1
+    assert found.p_value == 1.0

@@ -1,14 +1,20 @@
 """Comparisons of treatments' values that took turns in blocks, whoever measured them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
+from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import Power, decide, power
 from millrace.model.measurements import Direction
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS
+
+Work = Mapping[str, Mapping[str, TrialWork]]
+"""What became of the operations of trials, by treatment and block."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,15 @@ def compare_paired(
     direction: Direction,
     margin: float,
     alpha: float,
+    work: Work = MappingProxyType({}),
+    unit_of_last_digit: float = 0.0,
 ) -> tuple[PairedComparison, ...]:
     """Compare every other treatment with ``base``, in the order of ``values``.
 
-    ``values`` holds for each treatment its positive values by block, in any one unit; ``margin`` is
-    a fraction. A block that lacks one of the two is dropped from their comparison. The verdict goes
-    by the interval that holds for any number of looks.
+    ``values`` holds for each treatment its positive values by block, in any one unit, rounded to
+    ``unit_of_last_digit``; ``margin`` is a fraction. A block that lacks one of the two is dropped
+    from their comparison. The verdict goes by the interval that holds for any number of looks, and
+    is inconclusive where the ``work`` of trials was not equal.
     """
 
     def compare(candidate: str) -> PairedComparison:
@@ -58,10 +67,27 @@ def compare_paired(
         verdict: Verdict | None = None
         reason = f"no block has both; at least {FEWEST_BLOCKS} are needed"
         if blocks:
-            fixed = paired_ratio(*pairs, confidence=1 - alpha)
-            estimate = paired_ratio(*pairs, confidence=1 - alpha, looks="any")
+            fixed = paired_ratio(
+                *pairs, confidence=1 - alpha, unit_of_last_digit=unit_of_last_digit
+            )
+            estimate = paired_ratio(
+                *pairs,
+                confidence=1 - alpha,
+                looks="any",
+                unit_of_last_digit=unit_of_last_digit,
+            )
             verdict, reason = decide(estimate, direction, margin)
             found = power(estimate, margin)
+            if estimate.is_as_wide_as_rounding and verdict != "equivalent":
+                found = None
+                reason += (
+                    f"; rounding the values to {unit_of_last_digit:g} alone moves the ratio by up "
+                    f"to {math.expm1(estimate.rounding) * 100:.2g} %"
+                )
+                if verdict == "inconclusive":
+                    reason += ", so give more digits"
+            if unequal := _unequal(work, (base, candidate), blocks, margin):
+                verdict, reason, found = "inconclusive", unequal, None
         return PairedComparison(
             base=base,
             candidate=candidate,
@@ -75,6 +101,21 @@ def compare_paired(
         )
 
     return with_adjusted_p([compare(candidate) for candidate in values if candidate != base])
+
+
+def _unequal(work: Work, names: tuple[str, str], blocks: Sequence[str], margin: float) -> str:
+    """Return why the work of two treatments in these blocks was not equal; empty if it was."""
+    sides = [
+        [
+            replace(work[name][block], block=place)
+            for place, block in enumerate(blocks)
+            if all(block in work.get(each, {}) for each in names)
+        ]
+        for name in names
+    ]
+    # The values do not say which statements were sent, nor how many.
+    rules = ComparabilityRules(margin, operations=0, same_statements=False)
+    return unequal_work(sides[0], sides[1], names, rules).reason
 
 
 def with_adjusted_p(compared: Sequence[PairedComparison]) -> tuple[PairedComparison, ...]:

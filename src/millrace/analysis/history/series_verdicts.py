@@ -54,14 +54,20 @@ def analyze_series(
     direction: Direction,
     margin: float,
     alpha: float,
+    unit_of_last_digit: float = 0.0,
 ) -> AnalyzedSeries:
     """Judge the change points of one series, in its order.
 
-    ``labels`` and ``values``, positive and in any one unit, have shape (n,); ``margin`` is a
-    fraction; intervals have a confidence of ``1 - alpha``.
+    ``labels`` and ``values``, positive, in any one unit and rounded to ``unit_of_last_digit``, have
+    shape (n,); ``margin`` is a fraction; intervals have a confidence of ``1 - alpha``.
     """
     judged = []
-    for point in change_points(values, sensitivity=sensitivity, confidence=1 - alpha):
+    for point in change_points(
+        values,
+        sensitivity=sensitivity,
+        confidence=1 - alpha,
+        unit_of_last_digit=unit_of_last_digit,
+    ):
         ratio, low, high = point.ratio, point.low, point.high
         verdict, reason = decide_interval(ratio, low, high, direction, margin)
         label = labels[point.index]

@@ -19,15 +19,22 @@ TOO_FEW = f"too few points to tell whether a level moved: {FEWEST_TO_TELL} are n
 
 
 class Origin(NamedTuple):
-    """The unit and margin of a series, and what its better direction rests on."""
+    """The unit and margin of a series, what its better direction rests on, and its order.
+
+    ``is_sorted`` says that its rows were not in the order of their times.
+    """
 
     unit: str
     direction_from: str
     margin: float
+    is_sorted: bool
 
 
 class SeriesPart(Part):
-    """A series of ``points`` values; ``direction`` is the better one."""
+    """A series of ``points`` values; ``direction`` is the better one.
+
+    ``is_sorted``: its rows were brought into the order of their times.
+    """
 
     name: str
     unit: str
@@ -35,6 +42,7 @@ class SeriesPart(Part):
     direction_from: str
     margin: float
     points: int
+    is_sorted: bool
     outcome: Outcome
 
 
@@ -84,6 +92,14 @@ def sentences(judged: Sequence[AnalyzedSeries]) -> list[str]:
         others = len(by_outcome) > 1
         lines.append("The other levels did not move." if others else "The level did not move.")
     return lines
+
+
+def sorted_sentence(names: Sequence[str], n_series: int) -> str | None:
+    """Return the sentence on the series that were sorted, by their names; None without any."""
+    if not names:
+        return None
+    of = "" if len(names) == n_series else f" of {named(names)}"
+    return f"The rows{of} were not in the order of their times; they are sorted by time here."
 
 
 def named(names: Sequence[str]) -> str:

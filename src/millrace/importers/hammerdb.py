@@ -1,0 +1,40 @@
+"""Read what one run of HammerDB's TPROC-C prints: new orders per minute (NOPM)."""
+
+import re
+
+from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.units import Measure
+
+MEASURE = Measure("NOPM", "higher")
+_HINT = "keep the log of one timed run of TPROC-C, up to its TEST RESULT, in the file"
+
+_RESULT = re.compile(r"TEST RESULT : System achieved ([0-9.]+) NOPM from \d+ ")
+_FAILED = re.compile(r"^.*(?:FINISHED FAILED|\bError in Virtual User\b).*", re.MULTILINE)
+_SETTINGS = (
+    ("version of HammerDB", re.compile(r"^HammerDB CLI v(\S+)", re.MULTILINE)),
+    ("number of virtual users", re.compile(r"(\d+) Active Virtual Users configured")),
+    ("ramp-up", re.compile(r"Beginning rampup time of (\d+ minutes?)")),
+    ("duration", re.compile(r"Timing test period of (\d+) in minutes")),
+    ("warehouses", re.compile(r"\b(\d+) (?:[Ww]arehouses|Whse)\b")),
+)
+
+
+def read(text: str) -> Output:
+    """Return the new orders per minute of a run, and its settings.
+
+    Raises Unreadable for other text, for several runs, and for a run which failed.
+    """
+    if (failed := _FAILED.search(text)) is not None:
+        raise Unreadable(
+            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
+        )
+    results: list[str] = _RESULT.findall(text)
+    if len(results) > 1:
+        raise several("the results", len(results), "HammerDB")
+    if not results:
+        raise Unreadable("has no NOPM of HammerDB", _HINT)
+    settings = {
+        name: found[1] for name, pattern in _SETTINGS if (found := pattern.search(text)) is not None
+    }
+    users = settings.get("number of virtual users", "")
+    return Output(results[0], MEASURE, settings, threads=users)

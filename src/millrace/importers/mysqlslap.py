@@ -1,0 +1,70 @@
+"""Read what one run of mysqlslap (mariadb-slap) prints: the mean time of its repetitions."""
+
+import csv
+import io
+import re
+
+from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.units import Measure
+
+MEASURE = Measure("s", "lower")
+_HINT = "keep what one run of mysqlslap prints, with or without --csv, in the file"
+
+_MEAN = re.compile(r"^\s*Average number of seconds to run all queries: ([0-9.]+) seconds", re.M)
+_SETTINGS = (
+    ("engine", re.compile(r"^\s*Running for engine (\S+)", re.MULTILINE)),
+    ("number of clients", re.compile(r"^\s*Number of clients running queries: (\d+)", re.M)),
+    ("queries per client", re.compile(r"^\s*Average number of queries per client: (\d+)", re.M)),
+)
+_FAILED = re.compile(r"^\S*(?:mysqlslap|mariadb-slap): .*(?:ERROR|[Ee]rror|Cannot).*", re.MULTILINE)
+_CSV_NAMES = ("engine", "load", "mean", "least", "most", "number of clients", "queries per client")
+
+
+def read(text: str) -> Output:
+    """Return the mean time of a run, in s, and its settings.
+
+    Raises Unreadable for other text, for several runs, and for a run which failed.
+    """
+    if (failed := _FAILED.search(text)) is not None:
+        raise Unreadable(
+            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
+        )
+    means: list[str] = _MEAN.findall(text)
+    if len(means) > 1:
+        raise several("the times", len(means), "mysqlslap")
+    if means:
+        settings = {
+            name: found[1]
+            for name, pattern in _SETTINGS
+            if (found := pattern.search(text)) is not None
+        }
+        return _output(means[0], settings)
+    return _of_csv(text)
+
+
+def _of_csv(text: str) -> Output:
+    """Read the line that ``--csv`` writes for each number of clients."""
+    try:
+        lines = [line for line in csv.reader(io.StringIO(text)) if line]
+    except csv.Error:
+        lines = []
+    rows = [line for line in lines if _is_row(line)]
+    if len(rows) > 1:
+        raise several("the times", len(rows), "mysqlslap")
+    if not rows:
+        raise Unreadable("has no time of mysqlslap", _HINT)
+    found = dict(zip(_CSV_NAMES, rows[0], strict=False))
+    names = ("engine", "load", "number of clients", "queries per client")
+    return _output(found["mean"], {name: found[name] for name in names})
+
+
+def _is_row(line: list[str]) -> bool:
+    return (
+        len(line) >= len(_CSV_NAMES)
+        and all(re.fullmatch(r"\d+\.\d+", cell) for cell in line[2:5])
+        and all(re.fullmatch(r"\d+", cell) for cell in line[5:7])
+    )
+
+
+def _output(mean_s: str, settings: dict[str, str]) -> Output:
+    return Output(mean_s, MEASURE, settings, threads=settings.get("number of clients", ""))

@@ -1,0 +1,205 @@
+"""Read what one run of sysbench prints: its rate, settings, and errors.
+
+Tests of SQL have transactions per second, others events per second (``eps`` in version 1.1),
+``fileio`` reads and writes per second, ``memory`` operations per second. Versions 0.4 to 1.1 are
+read. With ``--report-checkpoints`` a run prints several reports, each since the one before; the
+value is that of the last report which is not much shorter than the others.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.units import Measure
+
+_HINT = "keep all that one run of sysbench prints, up to its end, in the file"
+
+_VERSION = re.compile(r"^sysbench v?(\d\S*)", re.MULTILINE)
+_CHECKPOINT = re.compile(r"^\[ *(\d+)s *\] Checkpoint report:", re.MULTILINE)
+_FAILED = re.compile(r"^(?:FATAL|PANIC|ERROR):.*", re.MULTILINE)
+_SHORT = 0.1  # of the longest report: what is left after the last checkpoint
+
+_NUMBER = r"([0-9.eE+-]+|nan|inf)"
+_RATES = (
+    (
+        "transactions/s",
+        re.compile(rf"^[ \t]*transactions:[ \t]+(\d+)[ \t]+\({_NUMBER} per sec\.\)"),
+    ),
+    ("events/s", re.compile(rf"^[ \t]*events/s \(eps\):()[ \t]+{_NUMBER}")),
+    ("events/s", re.compile(rf"^[ \t]*events per second:()[ \t]+{_NUMBER}")),
+    (
+        "operations/s",
+        re.compile(rf"^[ \t]*(?:Total operations|Operations performed): (\d+) \( *{_NUMBER} "),
+    ),
+)
+_ERRORS = re.compile(r"^[ \t]*(?:ignored errors|deadlocks|reconnects):[ \t]+(\d+)[ \t]+\(", re.M)
+_FILE_RATES = (
+    re.compile(r"^[ \t]*(?:reads|writes)/s:[ \t]+([0-9.]+)", re.MULTILINE),
+    re.compile(r"^[ \t]*(?:read|write): +IOPS=([0-9.]+)", re.MULTILINE),
+)
+_TOTAL_TIME = re.compile(r"^[ \t]*(?:total time|time elapsed):[ \t]+([0-9.]+)s", re.MULTILINE)
+_TOTAL_EVENTS = re.compile(r"^[ \t]*total number of events:[ \t]+(\d+)", re.MULTILINE)
+_THREADS = re.compile(r"^Number of threads:[ \t]*(\d+)", re.MULTILINE)
+_SETTINGS = (
+    ("target rate", re.compile(r"^Target transaction rate:[ \t]*(\S+)", re.MULTILINE)),
+    (
+        "limit of primes",
+        re.compile(
+            r"^(?:Prime numbers limit|Maximum prime number checked in CPU "
+            r"test):[ \t]*(\d+)",
+            re.MULTILINE,
+        ),
+    ),
+    ("block size", re.compile(r"^[ \t]*block size:?[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)),
+    ("total size", re.compile(r"^[ \t]*total size:[ \t]*(\S+)", re.MULTILINE)),
+    ("operation", re.compile(r"^[ \t]*operation:[ \t]*(\S+)", re.MULTILINE)),
+    ("scope", re.compile(r"^[ \t]*scope:[ \t]*(\S+)", re.MULTILINE)),
+    ("files", re.compile(r"^(\d+ files, \S+) each", re.MULTILINE)),
+    ("total file size", re.compile(r"^(\S+) total file size", re.MULTILINE)),
+    ("I/O mode", re.compile(r"^Using (.+) I/O mode", re.MULTILINE)),
+    ("test", re.compile(r"^Doing (.+) test", re.MULTILINE)),
+    ("calls of fsync", re.compile(r"^Periodic FSYNC enabled, calling (.+)", re.MULTILINE)),
+    (
+        "read/write ratio",
+        re.compile(r"^Read/Write ratio for combined .*:[ \t]*(\S+)", re.MULTILINE),
+    ),
+)
+_COMMAND = re.compile(r"^.*\bsysbench\b.* --.*$", re.MULTILINE)
+_OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)(?:[= ](?!-)(\S+))?")
+_SCRIPT = re.compile(r"(?<!\S)(?:\S*/)?(oltp_\w+|select_random_\w+|bulk_insert|\w+\.lua)(?!\S)")
+_INCIDENTAL = frozenset(
+    (
+        "db-driver", "debug", "db-debug", "histogram", "luajit-cmd", "percentile", "rand-seed",
+        "report-interval", "validate", "verbosity",
+    )
+)  # fmt: skip
+"""Options which change nothing of the load."""
+_CONNECTION = ("mysql-", "pgsql-", "db-ps-")
+_SAME_OPTION = {
+    "num-threads": "threads", "max-time": "time", "max-requests": "events", "tx-rate": "rate",
+    "oltp-table-size": "table-size", "oltp-tables-count": "tables",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Report:
+    """One report of a run: the text of its rate, the unit, and its seconds (0 if unknown)."""
+
+    rate: str
+    unit: str
+    seconds: float
+    text: str
+
+
+def read(text: str) -> Output:
+    """Return the rate, the settings and the failures that a run of sysbench printed.
+
+    Raises Unreadable for other text, for several runs, and for a run which failed.
+    """
+    if (failed := _FAILED.search(text)) is not None:
+        raise Unreadable(
+            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
+        )
+    versions = _VERSION.findall(text)
+    if len(versions) > 1:
+        raise several("the output", len(versions), "sysbench")
+    report, number, n_reports = _last_report(text)
+    settings = dict(_settings(text))
+    if versions:
+        settings = {"version of sysbench": versions[0], **settings}
+    threads = settings.get("number of threads", "")
+    events = _TOTAL_EVENTS.findall(report.text)
+    n_errors = _ERRORS.findall(report.text)
+    count = re.search(r"^[ \t]*transactions:[ \t]+(\d+)", report.text, re.MULTILINE)
+    return Output(
+        number=report.rate,
+        measure=Measure(report.unit, "higher"),
+        settings=settings,
+        threads=threads,
+        duration_s=report.seconds,
+        events=int(events[-1] if events else count[1] if count else 0),
+        operations=int(count[1]) if count and n_errors else None,
+        errors=sum(map(int, n_errors)) if count and n_errors else None,
+        note=f"report {number} of {n_reports} is read" if n_reports > 1 else "",
+    )
+
+
+def _last_report(text: str) -> tuple[_Report, int, int]:
+    """Return the report with the value, its number from 1, and how many there are."""
+    marks = [match.start() for match in _CHECKPOINT.finditer(text)]
+    if not marks:
+        return _report(text), 1, 1
+    bounds = [*marks, len(text)]
+    parts = [text[start:end] for start, end in pairwise(bounds)]
+    # The final report follows the last checkpoint's without a mark.
+    *_, last = parts
+    if len(starts := [each.start() for each in _SECTION.finditer(last)]) > 1:
+        parts[-1:] = [last[: starts[1]], last[starts[1] :]]
+    reports = [_report(part) for part in parts]
+    longest = max(each.seconds for each in reports)
+    number = max(n for n, each in enumerate(reports, 1) if each.seconds >= _SHORT * longest)
+    return reports[number - 1], number, len(reports)
+
+
+_SECTION = re.compile(r"^(?:SQL|General) statistics:|^Throughput:|^File operations:", re.MULTILINE)
+
+
+def _report(text: str) -> _Report:
+    lines = text.splitlines()
+    total = _TOTAL_TIME.search(text)
+    seconds = float(total[1]) if total else 0.0
+    for unit, pattern in _RATES:
+        found = [match for line in lines if (match := pattern.match(line))]
+        if len(found) > 1:
+            raise several("the rates", len(found), "sysbench")
+        if found:
+            count, rate = found[0].groups()
+            return _Report(rate, unit, _seconds(count, rate) or seconds, text)
+    for pattern in _FILE_RATES:
+        rates = pattern.findall(text)
+        if len(rates) > 2:
+            raise several("the rates", len(rates) // 2, "sysbench")
+        if rates:
+            rate = f"{sum(map(_float, rates)):.2f}"
+            return _Report(rate, "reads and writes/s", seconds, text)
+    events = _TOTAL_EVENTS.search(text)
+    if events is not None and seconds > 0:
+        return _Report(repr(int(events[1]) / seconds), "events/s", seconds, text)
+    raise Unreadable("has no rate of sysbench", _HINT)
+
+
+def _seconds(count: str, rate: str) -> float:
+    per_s = _float(rate)
+    return int(count) / per_s if count and per_s > 0 else 0.0
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _settings(text: str) -> Iterator[tuple[str, str]]:
+    threads = _THREADS.search(text)
+    if threads is not None:
+        yield "number of threads", threads[1]
+    for name, pattern in _SETTINGS:
+        if (found := pattern.search(text)) is not None:
+            yield name, found[1]
+    if (command := _COMMAND.search(text)) is not None:
+        yield from _options(command[0]).items()
+
+
+def _options(command: str) -> Mapping[str, str]:
+    """Return the options of a command line that change the load, and its test."""
+    found = {}
+    for spelled, value in _OPTION.findall(command):
+        name = spelled.replace("_", "-")
+        if name not in _INCIDENTAL and not name.startswith(_CONNECTION):
+            found[f"--{_SAME_OPTION.get(name, name)}"] = value or "on"
+    if (script := _SCRIPT.search(command)) is not None:
+        found["test"] = script[1].removesuffix(".lua")
+    return found

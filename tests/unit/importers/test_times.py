@@ -1,0 +1,70 @@
+"""Test reading the times of rows, in the forms which tools write."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from millrace.importers.times import Ambiguous, order, times
+
+DAY = datetime(2026, 1, 31, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("2026-01-31", 0),
+        ("2026-01-31T10:00:00Z", 36_000),
+        ("2026-01-31 10:00:00 +0100", 32_400),
+        ("2026-01-31T10:00:00.5+00:00", 36_000.5),
+        ("Sat Jan 31 10:00:00 2026 +0000", 36_000),
+        ("Sat, 31 Jan 2026 10:00:00 +0200", 28_800),
+        ("31 Jan 2026", 0),
+        ("Jan 31, 2026", 0),
+        ("2026/01/31", 0),
+        ("2026/1/31 10:30", 37_800),
+        ("1/31/2026 3:04 PM", 54_240),
+        ("31.01.2026", 0),
+        ("20260131", 0),
+        ("nightly-2026-01-31-a1b2c3", 0),
+    ],
+)
+def test_a_time_is_read_in_the_forms_of_tools(text: str, seconds: float) -> None:
+    assert times([text], numbers=False) == [DAY + seconds]
+
+
+@pytest.mark.parametrize(
+    "text", ["c12", "1234", "8.0.33", "mysql-8.0.33", "20.04", "", "2026-13-01"]
+)
+def test_other_labels_are_not_times(text: str) -> None:
+    assert times([text], numbers=False) is None
+
+
+def test_numbers_are_times_only_where_wanted() -> None:
+    assert times(["1700000060", "1700000000.5"], numbers=True) == [1700000060.0, 1700000000.5]
+    assert times(["1700000060", "1700000000.5"], numbers=False) is None
+    assert times(["1e999"], numbers=True) is None
+
+
+def test_one_label_that_is_not_a_time_makes_all_labels() -> None:
+    assert times(["2026-01-01", "later"], numbers=True) is None
+
+
+def test_day_and_month_are_told_apart_by_other_rows() -> None:
+    january = times(["30/01/2026", "31/01/2026", "01/02/2026"], numbers=True)
+    assert january == [DAY - 86_400, DAY, DAY + 86_400]
+    falling = times(["03/02/2026", "02/02/2026", "28/01/2026"], numbers=True)
+    assert falling is not None
+    assert order(falling) == [2, 1, 0]
+
+
+def test_dates_whose_order_depends_on_the_reading_are_ambiguous() -> None:
+    with pytest.raises(Ambiguous):
+        times(["01/02/2026", "02/01/2026"], numbers=True)
+
+
+def test_rows_of_equal_times_are_turned_round_only_when_newest_first() -> None:
+    assert order([2.0, 2.0, 1.0]) == [2, 1, 0]
+    assert order([1.0, 3.0, 1.0, 2.0]) == [0, 2, 3, 1]
+    assert order([1.0, 1.0, 2.0]) == [0, 1, 2]

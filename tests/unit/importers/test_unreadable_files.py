@@ -1,0 +1,117 @@
+"""Test inputs which are not text files, or too large: a clear error, in bounded time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import UserError
+from millrace.importers import csv_reader
+from millrace.importers.csv_reader import last_digit_unit, read_text
+from tests.unit.cli.called import millrace
+
+COMMANDS = (
+    ("paired",),
+    ("series",),
+    ("import", "hyperfine"),
+    ("import", "sysbench"),
+    ("import", "hammerdb"),
+)
+
+
+@pytest.fixture(params=COMMANDS, ids=" ".join)
+def command(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return tuple(request.param)
+
+
+def refused(command: tuple[str, ...], path: Path) -> str:
+    done = millrace("analyze", *command, path)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "what to do:" in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_devices_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    link = tmp_path / "old-1.csv"
+    link.symlink_to("/dev/zero")
+    assert "is a device, not a file" in refused(command, link)
+
+
+def test_pipes_without_a_writer_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "old-1.csv"
+    os.mkfifo(path)
+    assert "is a pipe, not a file" in refused(command, path)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", ""),
+        (b"\xff\xfe\x00b", "is not UTF-8 text"),
+        (b"block,treatment,value\n1,a\x00,2\n", "is NUL"),
+        (b"\x00" * 100_000, "is NUL"),
+        (b"label,value\n\xe9,2\n", "is not UTF-8 text"),
+    ],
+)
+def test_contents_that_are_not_text_are_refused(
+    command: tuple[str, ...], tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "old-1.csv"
+    path.write_bytes(content)
+    assert said in refused(command, path)
+
+
+def test_a_directory_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "old-1.csv"
+    path.mkdir()
+    assert "is a directory" in refused(command, path)
+
+
+def test_a_pipe_of_the_shell_is_read() -> None:
+    text = "block,treatment,value\\n1,old,2.5\\n1,new,2.5\\n"
+    program = (
+        f"exec {sys.executable} -c 'from millrace.cli.main import main; main()' analyze paired"
+    )
+    script = f'{program} <(printf "{text}")'
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "new against old" in done.stdout
+
+
+def test_more_rows_than_any_benchmark_writes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_reader, "MOST_ROWS", 5)
+    path = tmp_path / "a.csv"
+    path.write_text("label,value\n" + "a,1\n" * 6, encoding="utf-8")
+    sheet = csv_reader.Sheet(path, hint="")
+    with pytest.raises(UserError, match="has more than 5 rows"):
+        list(sheet.rows())
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read: File name too long"):
+        read_text(tmp_path / ("a" * 300))
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit"),
+    [
+        (["12", "11"], 1.0),
+        (["1200", "1100"], 1.0),
+        (["12.0", "11.0"], 1.0),
+        (["12.5", "11"], 0.1),
+        (["12.50", "11.00"], 0.01),
+        (["1e-3"], 0.001),
+        (["1e3"], 1.0),
+        (["0.30000000000000004"], 0.0),
+        ([], 1.0),
+    ],
+)
+def test_the_unit_of_the_last_digit(texts: list[str], unit: float) -> None:
+    assert last_digit_unit(texts) == pytest.approx(unit)
