@@ -74,11 +74,13 @@ def test_where_nobody_can_be_asked_there_is_none(environment: Environment) -> No
 def test_no_program_that_a_command_starts_has_the_password(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
-    monkeypatch.setattr("millrace.servers.install.list_servers", lambda: seen.append("") or [])
-    monkeypatch.setattr(
-        "millrace.servers.install.list_suites", lambda: seen.append(repr(dict(os.environ))) or []
-    )
+    seen: list[str] = []
+
+    def see() -> list[object]:
+        seen.append(repr(dict(os.environ)))
+        return []
+
+    monkeypatch.setattr("millrace.servers.install.list_servers", see)
     servers({**environment, "MILLRACE_PASSWORD": SECRET}, "list")
     assert "PATH" in seen[-1]
     assert SECRET not in seen[-1]
