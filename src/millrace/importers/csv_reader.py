@@ -10,7 +10,7 @@ from pathlib import Path
 
 from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.quantities import counted
-from millrace.shown_text import plain_cell
+from millrace.shown_text import plain_cell, shown_line
 
 LARGEST_BYTES = 64 << 20
 MOST_MISTAKES = 10  # errors of one file; further ones are mostly repetitions
@@ -66,7 +66,7 @@ class Sheet:
             empty = False
             line = self._reader.line_num
             if len(cells) == len(self._columns):
-                yield line, [plain_cell(cell.strip()) for cell in cells]
+                yield line, [_one_line(plain_cell(cell.strip())) for cell in cells]
             else:
                 wanted = f"{len(self._columns)}, as in the first line"
                 self.mistake(line, "row", f"has {counted(len(cells), 'cell')}", wanted)
@@ -112,6 +112,11 @@ class Sheet:
         """Record an error after which nothing can be read, and return it with all before."""
         self.mistake(line, where, message)
         return ValidationError(called(self._path), self._mistakes, hint=self._hint)
+
+
+def _one_line(cell: str) -> str:
+    """Return the text of a cell, with escapes for line ends, by which it would forge a line."""
+    return shown_line(cell) if {"\n", "\r"} & set(cell) else cell
 
 
 def is_input(path: Path) -> bool:
