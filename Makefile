@@ -83,7 +83,8 @@ audit: Cargo.lock ## compare packages and crates with published advisories
 	@status=0; \
 	if ! command -v pip-audit >/dev/null; then \
 		echo "packages were not checked: pip-audit is missing (pipx install pip-audit)" >&2; status=4; \
-	elif ! pip-audit --disable-pip --require-hashes --progress-spinner off --requirement requirements-dev.txt; then \
+	elif ! pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		--requirement requirements.txt --requirement requirements-dev.txt; then \
 		echo "packages: advisories are above, or they could not be had" >&2; status=4; \
 	fi; \
 	if ! cargo audit --version >/dev/null 2>&1; then \

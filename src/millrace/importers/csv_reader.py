@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from millrace.errors import Diagnostic, UserError, ValidationError
 from millrace.quantities import counted
-from millrace.shown_text import plain_cell
+from millrace.shown_text import plain_cell, shown_line
 
 LARGEST_BYTES = 64 << 20
 MOST_ROWS = 200_000
@@ -83,7 +83,7 @@ class Sheet:
                     hint="give one value a trial, such as its mean or a percentile",
                 )
             if len(cells) == len(self._columns):
-                yield line, [plain_cell(cell.strip()) for cell in cells]
+                yield line, [_one_line(plain_cell(cell.strip())) for cell in cells]
             else:
                 wanted = f"{len(self._columns)}, as in the first line"
                 self.mistake(line, "row", f"has {counted(len(cells), 'cell')}", wanted)
@@ -142,6 +142,11 @@ class Sheet:
         """Record an error after which nothing can be read, and return it with all before."""
         self.mistake(line, where, message)
         return ValidationError(called(self._path), self._mistakes, hint=self._hint)
+
+
+def _one_line(cell: str) -> str:
+    """Return the text of a cell, with escapes for line ends, by which it would forge a line."""
+    return shown_line(cell) if {"\n", "\r"} & set(cell) else cell
 
 
 def is_input(path: Path) -> bool:

@@ -231,3 +231,21 @@ FREE = [(name,) for name in ("title", "what", "remedy", "observer", "disturbed",
 
 def study_document() -> bytes:
     return bytes(checked.adapter(StoredRun).dump_json(study_run(profiled=1), exclude_unset=True))
+
+
+def test_no_name_of_a_csv_file_begins_a_line(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    names = [f'"{name}{FORGED}"' for name in ("old", "new", "ms")]
+    rows = "".join(
+        f"{n},{names[0]},{100 + n},{names[2]}\n{n},{names[1]},{120 + n},{names[2]}\n"
+        for n in range(6)
+    )
+    file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
+    said = call("analyze", "paired", str(file))[1]
+    points = "".join(
+        f'{names[0]},"c{n}{FORGED}",{100 + 20 * (n > 20) + n % 3}\n' for n in range(40)
+    )
+    file.write_text("series,label,value\n" + points, encoding="utf-8")
+    said += call("analyze", "series", str(file), "--direction", "higher")[1]
+    assert r"old\nerror: forged" in said
+    assert [line for line in said.splitlines() if line.strip().startswith("error: forged")] == []

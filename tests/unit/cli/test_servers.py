@@ -76,12 +76,11 @@ def test_no_program_that_a_command_starts_has_the_password(
 ) -> None:
     seen: list[str] = []
 
-    def listed() -> list[object]:
+    def see() -> list[object]:
         seen.append(repr(dict(os.environ)))
         return []
 
-    monkeypatch.setattr("millrace.servers.install.list_servers", list)
-    monkeypatch.setattr("millrace.servers.install.list_suites", listed)
+    monkeypatch.setattr("millrace.servers.install.list_servers", see)
     servers({**environment, "MILLRACE_PASSWORD": SECRET}, "list")
     assert "PATH" in seen[-1]
     assert SECRET not in seen[-1]

@@ -35,7 +35,11 @@ def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Pat
             with pytest.raises(UserError, match="is there already; nothing was written") as caught:
                 store.export_runs(["one"], path)
             assert "--force" in (caught.value.hint or "")
+        with pytest.raises(UserError, match="is no results file that millrace wrote"):
+            store.export_runs(["one", "two"], there, replace=True)
         assert there.read_text() == "precious"
+        there.unlink()
+        store.export_runs(["one"], there)
         store.export_runs(["one", "two"], there, replace=True)
     assert there.read_bytes() == exported.read_bytes()
 
@@ -67,7 +71,7 @@ def test_an_export_that_cannot_be_written_leaves_nothing(exported: Path, tmp_pat
     with Store.open(tmp_path / "source.sqlite", read_only=True) as store:
         with pytest.raises(UserError, match="holds no run three"):
             store.export_runs(["one", "three"], tmp_path / "more.zip")
-        with pytest.raises(Exception, match="cannot be written"):
+        with pytest.raises(Exception, match="cannot write the results file"):
             store.export_runs(["one"], tmp_path / "file" / "more.zip")
     assert not list(tmp_path.glob("*more*"))
 
