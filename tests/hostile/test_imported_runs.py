@@ -159,8 +159,8 @@ def test_every_list_report_and_document_names_the_origin(place: Path) -> None:
         assert ("imported, not measured here" in lines) == is_imported
     listed = json.loads(call(place, "results", "list", "--json").stdout)
     assert {each["id"]: each["origin"] for each in listed} == origins
-    rows = [line.split() for line in call(place, "results", "list").stdout.splitlines()]
-    assert {row[0]: row[4] for row in rows[1:]} == origins
+    listing = [line.split() for line in call(place, "results", "list").stdout.splitlines()]
+    assert {row[0]: row[4] for row in listing[1:]} == origins
 
 
 def test_the_origin_of_an_export_is_not_in_the_file(place: Path) -> None:
