@@ -20,7 +20,6 @@ Only these are shown without a traceback; anything else is a defect of millrace.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
 
@@ -95,8 +94,46 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def nearest_names(name: object, known: Iterable[str]) -> list[str]:
-    """Return up to three known names similar to a mistyped one, the likeliest first."""
-    return get_close_matches(str(name), list(known), n=3)
+    """Return up to three known names that a mistyped one may mean, the likeliest first.
+
+    A third of the letters of a name may be wrong, missing or in each other's place, a wrong first
+    letter counts twice, and a beginning stands for the name. The load generator has the same rule
+    (``crates/workload/src/validation.rs``).
+    """
+    meant = [
+        (wrong, each) for each in known if (wrong := _wrong_letters(str(name), each)) is not None
+    ]
+    return [each for _, each in sorted(meant)[:3]]
+
+
+_LETTERS_FOR_ERROR = 3
+_LEAST_BEGINNING = 4  # letters of a name that may stand for a longer one
+
+
+def _wrong_letters(name: str, candidate: str) -> int | None:
+    """Return by how many letters two names differ; None where none is meant by the other."""
+    one, other = (each.lower().replace("_", "-") for each in (name, candidate))
+    shorter, longer = sorted((one, other), key=len)
+    is_beginning = len(shorter) >= _LEAST_BEGINNING and longer.startswith(shorter)
+    most = len(longer) // _LETTERS_FOR_ERROR
+    if not is_beginning and len(longer) - len(shorter) > most:
+        return None
+    wrong = _edits(one, other) + (one[:1] != other[:1])
+    return wrong if is_beginning or wrong <= most else None
+
+
+def _edits(one: str, other: str) -> int:
+    """Return the optimal string alignment distance, in which swapped neighbours are one edit."""
+    before: list[int] = []
+    above = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, against in enumerate(other, 1):
+            cost = min(above[j] + 1, row[-1] + 1, above[j - 1] + (letter != against))
+            swaps = i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against
+            row.append(min(cost, before[j - 2] + 1) if swaps else cost)
+        before, above = above, row
+    return above[-1]
 
 
 class ValidationError(UserError):

@@ -9,6 +9,9 @@ _SIZE = re.compile(r"(\d+)([KMGTPE]?)B?", re.IGNORECASE | re.ASCII)
 _MOST_DIGITS = 20
 _LARGEST_BYTES = 1 << 64
 _TEN_YEARS_S = 10 * 366 * 24 * 3600
+_NO_SECONDS_FROM_S = 600
+_DAYS_FROM_MIN = 3 * 24 * 60
+_MOST_DAYS = 100_000
 _DURATION_UNITS_S = (3600, 60, 1)  # of an hour, a minute, a second
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)min)?(?:(\d+)s)?", re.ASCII)
 
@@ -69,11 +72,23 @@ def _short(text: str) -> str:
 
 
 def duration_in_words(seconds: float) -> str:
-    """Return a duration in words, such as ``40 s``, ``12 min`` or ``2 h 05 min``."""
+    """Return a duration in words, such as ``90 s``, ``2 min 05 s``, ``12 min``, ``2 h 05 min``.
+
+    From two minutes on it has minutes, from ten minutes on no seconds, from three days on days.
+    """
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < _NO_SECONDS_FROM_S:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min {rest:02} s" if rest else f"{minutes} min"
     minutes = round(seconds / 60)
-    if minutes < 2:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02} min"
+    if minutes < 120:
+        return f"{minutes} min"
+    if minutes < _DAYS_FROM_MIN:
+        return f"{minutes // 60} h {minutes % 60:02} min"
+    days = minutes / (24 * 60)
+    return f"{days:,.0f} days" if days < _MOST_DAYS else f"more than {_MOST_DAYS:,} days"
 
 
 def utc_now() -> str:

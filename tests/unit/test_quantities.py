@@ -72,8 +72,9 @@ def test_the_parts_add_up(hours: int, minutes: int, seconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (40.4, "40 s"), (89, "89 s"), (120, "2 min"), (7170, "2 h 00 min"),
-     (7500, "2 h 05 min")],
+    [(0, "0 s"), (40.4, "40 s"), (89, "89 s"), (90, "90 s"), (120, "2 min"), (125, "2 min 05 s"),
+     (599, "9 min 59 s"), (600, "10 min"), (620, "10 min"), (7170, "2 h 00 min"),
+     (7500, "2 h 05 min"), (4 * 86_400, "4 days"), (1e99, "more than 100,000 days")],
 )  # fmt: skip
-def test_a_duration_is_told(seconds: float, text: str) -> None:
+def test_duration_in_words_keeps_what_matters(seconds: float, text: str) -> None:
     assert duration_in_words(seconds) == text

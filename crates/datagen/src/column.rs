@@ -193,6 +193,11 @@ impl Value {
         }
     }
 
+    /// Return true where it is the number of the row, times a step that is not 0.
+    pub fn is_row_number(&self) -> bool {
+        matches!(self, Self::Integer(Integer::Row { step, .. }) if *step != 0)
+    }
+
     /// Return true where it is made of any bytes, of which a file of rows must escape none.
     pub fn is_bytes(&self) -> bool {
         matches!(self, Self::Motifs { .. })

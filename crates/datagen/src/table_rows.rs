@@ -35,6 +35,11 @@ impl TableRows {
         self.values.iter().map(Value::is_bytes).collect()
     }
 
+    /// Return the number of the first column that identifies a row by its number.
+    pub fn row_number_column(&self) -> Option<usize> {
+        self.values.iter().position(Value::is_row_number)
+    }
+
     #[inline]
     fn write_row(&self, place: &Place, out: &mut [u8]) -> usize {
         let mut at = 0;

@@ -93,7 +93,18 @@ pub fn find(name: &str) -> Result<(Builtin, String), String> {
     }
 }
 
+/// Names that other programs have for tests.
+const NAMES_ELSEWHERE: [(&str, &str); 4] = [
+    ("select", "oltp_point_select"),
+    ("point_select", "oltp_point_select"),
+    ("oltp", "oltp_read_write"),
+    ("tpcc", "tpcc-like"),
+];
+
 fn nearest_to(name: &str) -> Option<String> {
+    if let Some((_, here)) = NAMES_ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == name) {
+        return Some((*here).to_owned());
+    }
     let workloads = all();
     let tests = workloads.iter().flat_map(|builtin| builtin.definition.tests.keys());
     validation::nearest(name, tests.map(String::as_str)).map(str::to_owned)

@@ -1,6 +1,7 @@
 //! The command line: parses, calls, and turns errors into exit statuses.
 
 mod bench;
+mod check;
 mod data;
 mod histogram;
 mod host;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -25,7 +27,7 @@ use crate::run::{Failed, Plan};
 use crate::spec::{Spec, line_of};
 use datagen::NODES_VERSION;
 use workload::tables;
-use workload::validation::ValidationError;
+use workload::validation::{ValidationError, nearest};
 
 /// Why the program ends without success; no message where everything has been said.
 pub struct CliError {
@@ -48,6 +50,8 @@ struct Cli {
 enum Command {
     /// Measure a server that is already running: fill tables, drive clients, print what they saw.
     Bench(Box<bench::BenchArgs>),
+    /// Check a workload, and print its mistakes as JSON.
+    Check(check::CheckArgs),
     /// Make a data set: the same seed gives the same bytes.
     Data {
         #[command(subcommand)]
@@ -75,12 +79,13 @@ enum Command {
 /// Parse the command line and do what it says.
 pub fn main() -> Result<ExitCode, CliError> {
     let arguments = bench::with_parameters(&Cli::command(), std::env::args_os());
-    let cli = Cli::parse_from(arguments);
+    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| plausible(error).exit());
     if cli.die_with_parent {
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(|errno| host_problem(errno.to_string()))?;
     }
     match cli.command {
         Command::Bench(args) => bench::bench(*args),
+        Command::Check(args) => check::check(&args),
         Command::Data { set } => data::make(&set),
         Command::Histogram(args) => histogram::print(&args),
         Command::Run(args) => run::run(&args),
@@ -92,6 +97,50 @@ pub fn main() -> Result<ExitCode, CliError> {
         Command::Version => version(),
     }?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Options by the names that older versions of sysbench, or other programs, have for them.
+const OPTIONS_ELSEWHERE: [(&str, &str); 9] = [
+    ("--test", "--workload"),
+    ("--clients", "--threads"),
+    ("--num-threads", "--threads"),
+    ("--duration", "--time"),
+    ("--max-time", "--time"),
+    ("--max-requests", "--events"),
+    ("--seed", "--rand-seed"),
+    ("--engine", "--mysql-storage-engine"),
+    ("--oltp-table-size", "--table-size"),
+];
+
+/// Return the error of a command line with the name that may be meant, where there is one.
+fn plausible(mut error: clap::Error) -> clap::Error {
+    for (given, suggested) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        let Some(ContextValue::String(wrong)) = error.get(given).cloned() else {
+            continue;
+        };
+        let wrong = wrong.split('=').next().unwrap_or_default();
+        if let Some((_, here)) = OPTIONS_ELSEWHERE.iter().find(|(name, _)| *name == wrong) {
+            error.insert(suggested, ContextValue::String((*here).to_owned()));
+            error.remove(ContextKind::Usage); // it shows the other one
+            continue;
+        }
+        let names = match error.get(suggested) {
+            Some(ContextValue::String(name)) => vec![name.clone()],
+            Some(ContextValue::Strings(names)) => names.clone(),
+            _ => continue,
+        };
+        let plain = |name: &str| name.trim_start_matches('-').to_owned();
+        let is_plausible = |name: &String| nearest(&plain(wrong), [plain(name).as_str()]).is_some();
+        if !names.iter().any(is_plausible) {
+            error.remove(suggested);
+            error.remove(ContextKind::Usage);
+        }
+    }
+    error
 }
 
 fn version() -> Result<(), CliError> {

@@ -37,7 +37,8 @@ pub enum Event<'a> {
         result: PhaseResult<'a>,
     },
     /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not;
-    /// `side` is the number of the server, of several.
+    /// `side` is the number of the server, of several, `statement` the beginning of what a server
+    /// refused.
     Error {
         phase: &'a str,
         kind: &'a str,
@@ -45,6 +46,8 @@ pub enum Event<'a> {
         sqlstate: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         side: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        statement: Option<&'a str>,
         message: String,
     },
     /// The last line of every run that connected.

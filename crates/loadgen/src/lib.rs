@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod builtin;
+pub mod check;
 pub mod cli;
 pub mod cpu_idle;
 pub mod events;

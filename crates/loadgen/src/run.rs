@@ -20,7 +20,7 @@ use protocol::ClientError;
 use protocol::mysql::Connection;
 
 pub use failure::Failure;
-pub use plan::{Plan, tables_of};
+pub use plan::{Plan, mistakes, tables_of};
 
 use plan::{PlannedPhase, Work};
 use session::Session;

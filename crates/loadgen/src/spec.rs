@@ -2,9 +2,9 @@
 //! key.
 
 mod drive;
-mod phase;
+pub(crate) mod phase;
 mod place;
-mod read;
+pub(crate) mod read;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -246,6 +246,16 @@ fn mark_primary(phases: &mut [Phase]) -> Result<(), ValidationError> {
         drives.len()
     );
     Err(ValidationError::new("phases", message))
+}
+
+impl Phase {
+    /// Return the test that its clients repeat, if it drives any.
+    pub fn test(&self) -> Option<&str> {
+        match &self.work {
+            Work::Drive(drive) => Some(&drive.test),
+            _ => None,
+        }
+    }
 }
 
 impl Work {

@@ -32,6 +32,17 @@ fn refused(options: &[&str]) -> String {
 }
 
 #[test]
+fn suggested_option_is_one_that_may_be_meant() {
+    for (given, suggested) in [("--test=x", "--workload"), ("--tabels=3", "--tables")] {
+        let said = refused(&[given]);
+        assert!(said.contains(&format!("similar argument exists: '{suggested}'")), "{said}");
+    }
+    let said = refused(&["--tap"]);
+    assert!(said.contains("unexpected argument '--tap'"), "{said}");
+    assert!(!said.contains("similar"), "{said}");
+}
+
+#[test]
 fn every_mistake_in_the_options_is_named() {
     let cases: [(&[&str], &str); 24] = [
         (&["--time", "0"], "--time 0 without --events"),

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::shown::excerpt;
+use crate::shown::{beginning, excerpt};
+
+/// As much of a statement as an error quotes.
+const STATEMENT_BYTES: usize = 400;
 
 /// An error the server itself reported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -63,6 +66,9 @@ pub enum ClientError {
     Workload(String),
     #[error("interrupted")]
     Interrupted,
+    /// The server's error about a statement, of which the beginning is kept.
+    #[error("{source}; the statement: {statement}")]
+    InStatement { statement: String, source: Box<ClientError> },
     /// An error of one of several servers that are driven together.
     #[error("side {side}: {source}")]
     OfSide { side: u32, source: Box<ClientError> },
@@ -82,7 +88,28 @@ impl ClientError {
             Self::Silent { .. } => "silent",
             Self::Workload(_) => "workload",
             Self::Interrupted => "interrupted",
-            Self::OfSide { source, .. } => source.kind(),
+            Self::InStatement { source, .. } | Self::OfSide { source, .. } => source.kind(),
+        }
+    }
+
+    /// Name the statement that a server refused; other errors stay as they are.
+    #[must_use]
+    pub fn in_statement(self, sql: &str) -> Self {
+        match self {
+            Self::Server(_) => Self::InStatement {
+                statement: beginning(sql.trim(), STATEMENT_BYTES),
+                source: Box::new(self),
+            },
+            error => error,
+        }
+    }
+
+    /// Return the statement that a server refused, where it is known.
+    pub fn statement(&self) -> Option<&str> {
+        match self {
+            Self::InStatement { statement, .. } => Some(statement),
+            Self::OfSide { source, .. } => source.statement(),
+            _ => None,
         }
     }
 
@@ -95,11 +122,43 @@ impl ClientError {
         }
     }
 
-    /// Return the error itself, whichever side it is of.
+    /// Return the error itself, whichever side and statement it is of.
     pub fn root(&self) -> &Self {
         match self {
-            Self::OfSide { source, .. } => source.root(),
+            Self::InStatement { source, .. } | Self::OfSide { source, .. } => source.root(),
             error => error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused() -> ClientError {
+        let message = "syntax".to_owned();
+        ClientError::Server(ServerError { code: 1064, sqlstate: "42000".to_owned(), message })
+    }
+
+    #[test]
+    fn error_names_its_statement_and_its_side() {
+        let error = refused().in_statement(" SELECT\n ").of_side(1);
+        assert_eq!(error.statement(), Some("SELECT"));
+        assert!(matches!(error.root(), ClientError::Server(_)));
+        assert_eq!(error.kind(), "server");
+        let text = "side 1: the server refused: syntax (error 1064, SQLSTATE 42000); \
+                    the statement: SELECT";
+        assert_eq!(error.to_string(), text);
+    }
+
+    #[test]
+    fn error_quotes_the_beginning_of_a_long_statement() {
+        let error = refused().in_statement(&"é".repeat(500));
+        assert_eq!(error.statement(), Some(format!("{}...", "é".repeat(200)).as_str()));
+    }
+
+    #[test]
+    fn error_of_no_server_names_no_statement() {
+        assert_eq!(ClientError::Interrupted.in_statement("SELECT 1").statement(), None);
     }
 }

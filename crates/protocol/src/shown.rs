@@ -69,10 +69,15 @@ pub fn shown_json(document: &str) -> Cow<'_, str> {
 
 /// Return the beginning of what a server says, which can be long.
 pub fn excerpt(text: &str) -> String {
-    if text.len() <= EXCERPT_BYTES {
+    beginning(text, EXCERPT_BYTES)
+}
+
+/// Return the beginning of a text, of so many bytes at most, and dots where there is more.
+pub fn beginning(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
         return text.to_owned();
     }
-    let mut end = EXCERPT_BYTES;
+    let mut end = bytes;
     while !text.is_char_boundary(end) {
         end -= 1;
     }

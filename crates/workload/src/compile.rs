@@ -1,6 +1,8 @@
 //! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
 
-use super::definition::{Definition, Protocol, Remember, Statement as Written, Value};
+use super::definition::{
+    Definition, FixedOrByLevel, Protocol, Remember, Statement as Written, Value,
+};
 use super::generation::{GeneratorCompiler, Scope};
 use super::generator::{Form, MAX_PARAMETERS, ValueSource};
 use super::statement::{Parameter, Statement, Terms, TextPieces};
@@ -204,6 +206,30 @@ impl SplitText {
     fn with(self, parameters: Vec<Parameter>) -> TextPieces {
         TextPieces { fixed: self.fixed, parameters }
     }
+}
+
+/// Check a statement that no test uses, so that values of no test are at hand: its question marks
+/// and the names of its generators.
+pub fn statement_alone(definition: &Definition, name: &str) -> Result<(), ValidationError> {
+    let written = &definition.statements[name];
+    let key = format!("statements.{name}");
+    let texts: Vec<&String> = match &written.sql {
+        FixedOrByLevel::Always(sql) => vec![sql],
+        FixedOrByLevel::By { levels, .. } => levels.values().collect(),
+    };
+    let terms = written.terms.as_ref();
+    let of_terms = terms.map(|terms| (&terms.sql, &terms.parameters, format!("{key}.terms")));
+    let of_texts = texts.into_iter().map(|sql| (sql, &written.parameters, key.clone()));
+    for (sql, parameters, key) in of_texts.chain(of_terms) {
+        let marks = split_at_marks(sql).len() - 1;
+        for (generator, key) in named(parameters, marks, &key, "sql")? {
+            if !definition.generators.contains_key(&generator) {
+                let known = definition.generators.keys().map(String::as_str);
+                return Err(ValidationError::unknown(key, "generator", &generator, known));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Return the generators that fill `marks` question marks, each with its key.

@@ -25,4 +25,5 @@ mod tails;
 pub mod validation;
 pub mod values;
 
+pub use compile::statement_alone;
 pub use validation::ValidationError;

@@ -2,8 +2,11 @@
 
 use thiserror::Error;
 
-/// The least Jaro similarity of two names at which one may be meant by the other.
-const ALIKE: f64 = 0.7;
+/// Letters of a name for each that may be wrong.
+const LETTERS_FOR_ERROR: usize = 3;
+
+/// A name is meant by its beginning where that has so many letters.
+const LEAST_BEGINNING: usize = 4;
 
 /// A mistake in a specification or in a workload.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -37,13 +40,28 @@ impl ValidationError {
 }
 
 /// Return the known name that `name` is most like, if it is much like one.
+///
+/// A third of its letters may be wrong, missing, or in each other's place, a wrong first letter
+/// counts twice, and a beginning stands for the name. `millrace/errors.py` has the same rule.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|candidate| (strsim::jaro(name, candidate), candidate))
-        .filter(|(alike, _)| *alike > ALIKE)
-        .max_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, candidate)| candidate)
+    let near =
+        known.into_iter().filter_map(|candidate| Some((distance(name, candidate)?, candidate)));
+    near.min().map(|(_, candidate)| candidate)
+}
+
+/// Return by how much two names differ; None where none is meant by the other.
+fn distance(name: &str, candidate: &str) -> Option<usize> {
+    let plain = |name: &str| name.to_lowercase().replace('_', "-");
+    let (one, other) = (plain(name), plain(candidate));
+    let (shorter, longer) = (
+        one.chars().count().min(other.chars().count()),
+        one.chars().count().max(other.chars().count()),
+    );
+    let begins_alike = one.chars().next() == other.chars().next();
+    let wrong = strsim::osa_distance(&one, &other) + usize::from(!begins_alike);
+    let is_beginning = one.starts_with(&other) || other.starts_with(&one);
+    let is_meant = wrong <= longer / LETTERS_FOR_ERROR;
+    (is_meant || is_beginning && shorter >= LEAST_BEGINNING).then_some(wrong)
 }
 
 #[cfg(test)]
@@ -57,6 +75,37 @@ mod tests {
         assert_eq!(
             mistake.to_string(),
             r#"generators.id.from: there is no generator "foo"; did you mean "food"?"#
+        );
+    }
+
+    #[test]
+    fn nearest_name_is_one_that_may_be_meant() {
+        for (name, known, near) in [
+            ("foo", "food", Some("food")),
+            ("idd", "id", Some("id")),
+            ("serverz", "server", Some("server")),
+            ("esrver", "server", Some("server")),
+            ("cleints", "clients", Some("clients")),
+            ("Table_Size", "table-size", Some("table-size")),
+            ("thread", "threads", Some("threads")),
+            ("warm", "warmup_s", Some("warmup_s")),
+            ("rows", "raws", Some("raws")),
+            ("test", "tls", None),
+            ("select", "delete", None),
+            ("sort", "port", None),
+            ("id", "is", None),
+            ("log", "login", None),
+            ("read", "write", None),
+        ] {
+            assert_eq!(nearest(name, [known]), near, "{name}");
+        }
+    }
+
+    #[test]
+    fn nearest_of_several_has_the_fewest_wrong_letters() {
+        assert_eq!(
+            nearest("update-indx", ["update-nonindex", "update-index"]),
+            Some("update-index")
         );
     }
 

@@ -57,6 +57,19 @@ class VariablesDiff:
     different: Mapping[str, tuple[str, str]]
 
 
+def differing_items(a: str, b: str) -> tuple[str, str]:
+    """Return two values, or what differs in them where both are lists of at least two items.
+
+    Items are flags such as ``mrr=on`` of ``optimizer_switch``, or names as of ``sql_mode``.
+    """
+    items_a, items_b = a.split(","), b.split(",")
+    if min(len(items_a), len(items_b)) < 2:
+        return a, b
+    only_a = [item for item in items_a if item not in items_b]
+    only_b = [item for item in items_b if item not in items_a]
+    return (",".join(only_a), ",".join(only_b)) if only_a or only_b else (a, b)
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """A requested option that is not effective; ``layer`` is where it was written."""

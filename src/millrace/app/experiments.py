@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import paths
-from millrace.campaign import preparation
+from millrace.campaign import preparation, workload_check
 from millrace.campaign.forecast import ForeseenChanges, forecast_here, foreseen_changes
 from millrace.campaign.resume import measures_the_same
 from millrace.collect import profile
@@ -40,6 +40,7 @@ def validation_context() -> ValidationContext:
         collectors=CHOOSABLE,
         suites=tuple(catalogue.suites()),
         attached=[listing.name for listing in listings if listing.state == "attached"],
+        check_workload=workload_check.refuse_mistakes,
     )
 
 

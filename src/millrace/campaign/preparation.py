@@ -28,7 +28,14 @@ from millrace.campaign.table_formats import (
     unavailable,
 )
 from millrace.databases.table_formats import TableFormat
-from millrace.errors import Diagnostic, UserError, ValidationError, nearest_names
+from millrace.errors import (
+    Diagnostic,
+    HostError,
+    TrialFailed,
+    UserError,
+    ValidationError,
+    nearest_names,
+)
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -37,7 +44,8 @@ from millrace.levels import Level
 from millrace.loadgen import datasets
 from millrace.model.events import Notice, OnEvent
 from millrace.model.roles import MEASURED
-from millrace.model.servers import AttachedServer, InstalledServer, LeftOut, Server
+from millrace.model.servers import AttachedServer, InstalledServer, LeftOut, Option, Server
+from millrace.quantities import counted
 from millrace.servers import attached, configurations, install, options, snapshots
 from millrace.servers.configurations.check import about
 from millrace.servers.instances import launch, users
@@ -62,6 +70,12 @@ def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Pre
     Raises UserError, for all treatments at once, for options that a server does not know and for a
     configuration requested of an attached server.
     """
+    prepared = _each_treatment(plan, servers)
+    _refuse_unknown_options(prepared.values())
+    return prepared
+
+
+def _each_treatment(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
     found: dict[str, PreparedTreatment] = {}
     refused: dict[str, UserError] = {}
     for treatment in plan.treatments:
@@ -72,7 +86,6 @@ def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Pre
     if refused:
         hints = dict.fromkeys(error.hint for error in refused.values() if error.hint)
         raise UserError("\n".join(refused), hint="; ".join(hints) or None)
-    _refuse_unknown_options(found.values())
     return found
 
 
@@ -138,6 +151,50 @@ def refuse_impossible(plan: Plan) -> None:
     replication.refuse_impossible(plan)
     full_disk.refuse_impossible(plan)
     refuse_attached(plan)
+    refuse_options(plan)
+
+
+def refuse_options(plan: Plan) -> None:
+    """Raise UserError for options, or values of options, that an installed server refuses.
+
+    Whether a server that is not installed yet has them is known when it is.
+    """
+    states = {row.name: row.state for row in install.list_servers()}
+    here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
+    servers = {name: install.find(name) for name in here}
+    of_here = [
+        each
+        for each in plan.treatments
+        if servers.keys() >= set(servers_of(plan.experiment, each).values())
+    ]
+    try:
+        prepared = _each_treatment(replace(plan, treatments=tuple(of_here)), servers).values()
+        if len(of_here) == len(plan.treatments):
+            _refuse_unknown_options(prepared)
+        _refuse_values(prepared, {*plan.experiment.configurations, configurations.VARIED})
+    except (HostError, TrialFailed):
+        return  # a server that cannot list its options fails where it is needed
+
+
+def _refuse_values(prepared: Iterable[PreparedTreatment], layers: Collection[str]) -> None:
+    """Raise UserError for values that a server refuses, of the experiment's own options."""
+    layers = set(layers) - configurations.load_builtin().keys()
+    tried: dict[tuple[str, tuple[Option, ...]], InstalledServer] = {}
+    for spec in (spec for treatment in prepared for spec in treatment.servers):
+        own = tuple(o for o in spec.options.applied if o.layer.split(",")[0] in layers)
+        if isinstance(spec.server, InstalledServer):
+            tried[spec.server.name, own] = spec.server
+    lines = {
+        f"  {server.name}, {option.name} = {option.value} (layer {option.layer!r}): {words}": None
+        for (_, own), server in tried.items()
+        for option, words in options.refused(server, own)
+    }
+    if lines:
+        noun = counted(len(lines), "value of an option", "values of options")
+        raise UserError(
+            f"servers refuse {noun}\n" + "\n".join(lines),
+            hint="correct the values in [factors] or [configurations]",
+        )
 
 
 def refuse_attached(plan: Plan) -> None:

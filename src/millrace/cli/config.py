@@ -108,8 +108,9 @@ def show(server: str, config: str, data_bytes: int, as_json: bool) -> None:
 def diff(a: str, b: str, data_bytes: int, as_json: bool) -> None:
     """Compare the effective variables of two servers: only in A, only in B, different.
 
-    Both are started and asked. Paths, ports and host names, which always differ, are left out. A
-    CONFIG is a shipped name, FILE.toml:NAME, or the path of an option file.
+    Both are started and asked. Of lists such as optimizer_switch, it prints the items that differ;
+    JSON has them whole. Paths, ports and host names, which always differ, are left out. A CONFIG is
+    a shipped name, FILE.toml:NAME, or the path of an option file.
     """
     sides = [_parse_side(side) for side in (a, b)]
     with Listener() as listener, exclusive_host("config diff", listener):
@@ -173,7 +174,11 @@ def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
     if differences.different:
         out.print(f"\n[bold]different[/] ({len(differences.different)})", markup=True)
         _print_table(
-            ("variable", a, b), ((name, *values) for name, values in differences.different.items())
+            ("variable", a, b),
+            (
+                (name, *variables.differing_items(*values))
+                for name, values in differences.different.items()
+            ),
         )
     if not (differences.only_a or differences.only_b or differences.different):
         out.print(f"\n{a} and {b} have the same variables")

@@ -26,13 +26,16 @@ from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text
 
+_SHOWN = 12  # trials
+
 
 @click.command()
 @experiment_options
 @store_option
+@click.option("--trials", is_flag=True, help=f"Print all trials, not only the first {_SHOWN}.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
-    """Print the trials of FILE in their order, and estimate time and disk.
+def command(choice: ExperimentChoice, store: Path, trials: bool, as_json: bool) -> None:
+    """Estimate time and disk of FILE, and print its trials in their order.
 
     With a limit of time, prints the trials that probably fit. Starts nothing. Times come from
     earlier trials in the store, where there are any. Exit status 4 when the disk cannot hold the
@@ -44,8 +47,7 @@ def command(choice: ExperimentChoice, store: Path, as_json: bool) -> None:
     if as_json:
         print_json(_as_data(planned))
     else:
-        _print_plan(planned, seed_is_ours=experiment.seed is None)
-        _print_estimate(planned)
+        _print_plan(planned, seed_is_ours=experiment.seed is None, all_trials=trials)
     for note in (*planned.notes, shortfall(plan, estimate)):
         if note is not None:
             err.print(f"note: {note}")
@@ -60,7 +62,7 @@ def note_if_nothing_compared(experiment: Experiment) -> None:
         err.print(f"note: {note}")
 
 
-def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool) -> None:
+def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool, all_trials: bool) -> None:
     plan = planned.plan
     experiment = plan.experiment
     out.print(f"[bold]{escape(experiment.title)}[/] ({escape(experiment.name)})", markup=True)
@@ -79,11 +81,15 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool) -> None:
         ("seed", f"{plan.seed}{keep}"),
     ):
         out.print(f"{name:<10}{text}")
+    _print_estimate(planned)
     out.print()
-    print_table(_trial_table(shown, [factor.name for factor in varied]))
+    # A last line that leaves out one or two trials would be as long as these.
+    listed = shown if all_trials or len(shown) <= _SHOWN + _SHOWN // 2 else shown[:_SHOWN]
+    print_table(_trial_table(listed, [factor.name for factor in varied]))
+    if more := len(shown) - len(listed):
+        out.print(f"and {counted(more, 'more trial')}: --trials prints all")
     if len(shown) < len(plan.trials):
         out.print("then further blocks, as time allows, of what is not decided by then")
-    out.print()
 
 
 def _that_fit(planned: use_case.PlannedRun) -> list[PlannedTrial]:

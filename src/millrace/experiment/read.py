@@ -168,6 +168,8 @@ def parse(
     )
     _refuse_counts(experiment)
     _refuse_unfit_levels(experiment, context)
+    if context.check_workload is not None:
+        context.check_workload(experiment)
     if is_in_open_loop(experiment):
         experiment = replace(experiment, workload=in_open_loop(experiment.workload))
     if design is not None or _has_attached(experiment, context):

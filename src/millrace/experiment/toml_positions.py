@@ -31,7 +31,7 @@ def line_of(where: str, lines: dict[str, int]) -> int | None:
     while where:
         if where in lines:
             return lines[where]
-        where = re.sub(r"(?:^|\.)[^.\[]*$|\[\d+\]$", "", where)
+        where = where[: max(where.rfind("."), where.rfind("["), 0)]
     return None
 
 

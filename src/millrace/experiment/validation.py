@@ -17,7 +17,7 @@ from millrace.experiment.levels import (
     completed,
     is_among,
 )
-from millrace.experiment.model import MAX_NAME_LENGTH, Factor
+from millrace.experiment.model import MAX_NAME_LENGTH, Experiment, Factor
 from millrace.experiment.settings import (
     CompleteSettings,
     Settings,
@@ -69,7 +69,8 @@ class ValidationContext:
     file (definitions, known ones), ``definition_of_option_file`` makes one of an option file (text,
     its name), ``check_option`` a varied option (place, name, level).
     ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
-    their newest server, ``attached`` are servers that millrace does not start.
+    their newest server, ``attached`` are servers that millrace does not start. ``check_workload``
+    raises the mistakes that the load generator finds in an experiment's workload.
     """
 
     servers: Collection[str]
@@ -81,6 +82,7 @@ class ValidationContext:
     collectors: Collection[str] = ()
     suites: Collection[str] = ()
     attached: Collection[str] = ()
+    check_workload: Callable[[Experiment], None] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Read the workload that an experiment names: one that millrace ships, or a file of the user's."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,8 +37,26 @@ def read_workload_file(path: Path) -> tuple[Workload, Table]:
             return workloads.parse_workload(definition), definition
         except ValidationError as error:
             found = error.diagnostics
-    lines = key_lines(text)
-    raise ValidationError(str(path), [_placed(each, lines) for each in found], hint=REFERENCE)
+    refuse(found, str(path), text)
+    raise AssertionError("there are mistakes")
+
+
+def source_of(named: str, directory: Path) -> tuple[str, str]:
+    """Return the place of an experiment's workload and its text; empty if it cannot be read now."""
+    if not is_file(named):
+        return f"the shipped workload {named}", workloads.text(named)
+    path = directory / named
+    try:
+        return str(path), path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return str(path), ""
+
+
+def refuse(found: Sequence[Diagnostic], source: str, text: str) -> None:
+    """Raise ValidationError for mistakes in a workload's text, with their lines, if any."""
+    if found:
+        lines = key_lines(text)
+        raise ValidationError(source, [_placed(each, lines) for each in found], hint=REFERENCE)
 
 
 def _outline_mistakes(written: Table) -> tuple[Diagnostic, ...]:

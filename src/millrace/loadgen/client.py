@@ -143,7 +143,7 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
     if returncode == _SPEC_REFUSED:
         raise HostError(
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
-            hint="millrace and its load generator are of different versions: run `make setup`",
+            hint=program.version_hint(),
         )
     if returncode != 0 or result is None or not isinstance(events[-1], Summary):
         raise HostError(f"{program.NAME}: {program.last_words(returncode, stderr)}")
@@ -165,4 +165,6 @@ def _describe(error: Error) -> str:
     text = f"{error.phase}: {shown_line(error.message)}"
     if error.code is not None:
         text += f" (error {error.code}, SQLSTATE {error.sqlstate})"
+    if error.statement is not None:
+        text += f"; the statement: {shown_line(error.statement)}"
     return text

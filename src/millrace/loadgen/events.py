@@ -285,7 +285,8 @@ class DriveResult(Document):
 class Error(Document):
     """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any.
 
-    ``side`` is the number of the server, of several, that it is of.
+    ``side`` is the number of the server, of several, that it is of; ``statement`` the beginning of
+    the one that the server refused, where that is known.
     """
 
     type: Literal["error"] = "error"
@@ -294,6 +295,7 @@ class Error(Document):
     code: int | None
     sqlstate: str | None
     side: int | None = None
+    statement: str | None = None
     message: str
 
 

@@ -10,9 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from millrace import __version__
 from millrace.errors import HostError, UserError
 
 NAME = "millrace-load"
+
+_REFUSED = 2  # the exit status for a command or an input that the program does not take
+_VERSION = ("version",)
 
 
 def find_load_generator() -> Path:
@@ -51,9 +55,24 @@ def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
     except OSError as error:
         raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
     if done.returncode != 0:
-        raise HostError(f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}")
+        raise HostError(
+            f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}",
+            hint=version_hint() if done.returncode == _REFUSED and arguments != _VERSION else None,
+        )
     answer: dict[str, Any] = json.loads(done.stdout or b"{}")
     return answer
+
+
+def version_hint() -> str | None:
+    """Return what to do about a program of another version than millrace; None for the same."""
+    try:
+        theirs = ask(_VERSION).get("load_generator")
+    except HostError:
+        theirs = None
+    if theirs == __version__:
+        return None
+    other = theirs or "another"
+    return f"millrace is of version {__version__}, {NAME} of {other}: run `make setup`"
 
 
 def last_words(returncode: int, stderr: bytes) -> str:

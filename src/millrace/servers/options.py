@@ -1,7 +1,10 @@
 """List a server's options by its own program, and fit a configuration to them."""
 
 import contextlib
+import hashlib
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +31,7 @@ from millrace.servers.provenance import sha256
 _HELP_LIMIT_S = 60.0
 _INITIALISE_LIMIT_S = 120.0
 _CACHE_FORMAT = 1
+_LOG_PREFIX = re.compile(r"(?:\[[^\]]*\] )*(?:/\S+: )?")  # of a line: code, part and program
 
 
 def known(server: InstalledServer) -> KnownOptions:
@@ -170,17 +174,50 @@ def _unknown_options(
 
 def refuses(server: InstalledServer, name: str, value: str | None) -> bool:
     """Return whether the server, asked to list options, knows one but refuses the value."""
-    rules = databases.get(server.family).options
-    if not knows(rules, known(server), name):
+    if not knows(databases.get(server.family).options, known(server), name):
         return False
     tried = Option(name, value, optional=False, layer="asked")
-    arguments = [*rules.arguments([tried]), *rules.listing_arguments]
+    return _refusal(server, [tried]) is not None
+
+
+def refused(server: InstalledServer, applied: Sequence[Option]) -> list[tuple[Option, str]]:
+    """Return the options whose values the server refuses, each with the server's words.
+
+    Values that it accepts are kept in the cache.
+    """
+    if not applied:
+        return []
+    named = json.dumps([(option.name, option.value) for option in applied])
+    identity = hashlib.sha256(f"{sha256(server.program)} {named}".encode()).hexdigest()
+    accepted = paths.cache_dir() / "options" / f"{identity}.accepted"
+    if accepted.exists():
+        return []
+    found = []
+    if _refusal(server, applied) is not None:
+        each = ((option, _refusal(server, [option])) for option in applied)
+        found = [(option, words) for option, words in each if words is not None]
+    if not found:
+        with contextlib.suppress(OSError):
+            atomic_file.write_text(accepted, f"{server.name} {named}\n")
+    return found
+
+
+def _refusal(server: InstalledServer, tried: Sequence[Option]) -> str | None:
+    """Return the last words of a server that does not start to list options with these values."""
+    rules = databases.get(server.family).options
+    arguments = [*rules.arguments(tried), *rules.listing_arguments]
     with lifecycle.create(server, FittedOptions("default", ()), role="options") as instance:
         status, _ = instance.program_output(arguments, _HELP_LIMIT_S)
         if status != 0 and not _says_refused(instance):
             instance.initialise(_INITIALISE_LIMIT_S)
             status, _ = instance.program_output(arguments, _HELP_LIMIT_S)
-        return status != 0 or _says_refused(instance)
+        if status == 0 and not _says_refused(instance):
+            return None
+        lines = [line for line in instance.log_tail().splitlines() if "[ERROR]" in line]
+        names = {option.name.replace("_", "-") for option in tried}
+        about = [line for line in lines if any(name in line.replace("_", "-") for name in names)]
+        last = (about or lines or instance.log_tail(1).splitlines() or [f"status {status}"])[-1]
+        return _LOG_PREFIX.sub("", last.rpartition("[ERROR] ")[2]).strip()
 
 
 def _says_refused(instance: Instance) -> bool:

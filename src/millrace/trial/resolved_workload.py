@@ -75,11 +75,16 @@ class ResolvedWorkload:
         if not self.checked.tables:
             return None
         return Tables(
-            definition=_parts(self.definition),
+            definition=self.parts,
             defaults=self.checked.defaults(),
             values={**self.chosen, TABLE_OPTIONS: self.table_options},
             seed=self.load_settings.data_seed,
         )
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """The parts of the definition that the load generator reads."""
+        return {key: self.definition.get(key, {}) for key in _TABLES}
 
     @property
     def rows(self) -> int:
@@ -170,7 +175,7 @@ class ResolvedWorkload:
         aged = {
             "values": [each.values for each in self.prior],
             "restarts": True,  # between the tests; snapshots of earlier versions had none
-            **_parts(self.definition),
+            **self.parts,
         }
         return {
             **({"statements": statements} if statements else {}),
@@ -227,11 +232,6 @@ class ResolvedWorkload:
         if self.apply_phase is None:
             return ()
         return tuple(phases[phases.index(self.apply_phase) + 1 :])
-
-
-def _parts(definition: Mapping[str, object]) -> dict[str, object]:
-    """Return the parts of a definition that the load generator reads."""
-    return {key: definition.get(key, {}) for key in _TABLES}
 
 
 def _named_in(part: Any) -> set[str]:

@@ -8,12 +8,12 @@ interprets the latter and checks them in depth; this module checks what an exper
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 import pydantic
 from pydantic import ConfigDict, Field, model_validator
 
-from millrace.errors import Diagnostic, ValidationError
+from millrace.errors import Diagnostic, ValidationError, did_you_mean
 from millrace.levels import Level, Values
 from millrace.model.measurements import DURATION, PARTS, duration_s
 from millrace.model.phases import (
@@ -28,8 +28,14 @@ from millrace.model.roles import REPLICA, SOURCE
 from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level
-from millrace.workloads.schema_factors import Definition, Parameter, Part, WorkloadFactor
-from millrace.workloads.settings import ClientSettings
+from millrace.workloads.schema_factors import (
+    Definition,
+    Misplaced,
+    Parameter,
+    Part,
+    WorkloadFactor,
+)
+from millrace.workloads.settings import ClientSettings, unfit_kind
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
 FILLED = "filled"
@@ -165,10 +171,12 @@ class Workload(Part):
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
         known = {*self.factors, *self.parameters, TABLE_OPTIONS}
-        for phase in self.phases:
+        for at, phase in enumerate(self.phases):
             for sent in filter(None, (phase, phase.maintenance)):
                 if wrong := sent.unknown(known, set(self.factors), set(self.tables)):
-                    raise ValueError(f"phase {phase.name}: {wrong}")
+                    key = "" if sent is phase else ".maintenance"
+                    raise Misplaced(f"phases[{at}]{key}", wrong)
+        self._check_settings()
         self._check_data()
         self._check_tests()
         self._check_replica()
@@ -178,29 +186,41 @@ class Workload(Part):
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
                 if measurement.endswith(DURATION) and measurement not in timed:
-                    raise ValueError(f"metric {name}: no phase measures {measurement}")
+                    raise Misplaced(f"metrics.{name}", f"no phase measures {measurement}")
             if metric.percentile is not None and not self.drives:
-                raise ValueError(f"metric {name}: no phase of kind 'drive' measures latencies")
+                raise Misplaced(f"metrics.{name}", "no phase of kind 'drive' measures latencies")
             if metric.of == "background" and not any(
                 test.background_clients for test in self.tests.values()
             ):
-                raise ValueError(f"metric {name}: no test has background clients")
+                raise Misplaced(f"metrics.{name}", "no test has background clients")
             if metric.of in PARTS and not self.has_maintenance:
-                raise ValueError(f"metric {name}: no phase has maintenance")
+                raise Misplaced(f"metrics.{name}", "no phase has maintenance")
         if sum(metric.primary for metric in self.metrics.values()) != 1:
             raise ValueError("exactly one metric is primary")
         return self
 
+    def _check_settings(self) -> None:
+        """Require the kinds of the standard names, which trials read."""
+        for name, factor in self.factors.items():
+            if wrong := unfit_kind(name, factor.kind_of_level, factor.choices):
+                raise Misplaced(f"factors.{name}", wrong)
+        for name, parameter in self.parameters.items():
+            if wrong := unfit_kind(name, parameter.kind, parameter.choices):
+                raise Misplaced(f"parameters.{name}", wrong)
+
     def _check_data(self) -> None:
         if both := sorted({*self.factors} & {*self.parameters}):
-            raise ValueError(f"{both[0]} is a factor and a parameter")
+            raise Misplaced(f"parameters.{both[0]}", f"{both[0]} is a factor and a parameter")
         if (self.data is None) == (not self.tables):
             raise ValueError("a workload has either data or tables")
-        for phase in self.phases:
+        names = [phase.name for phase in self.phases]
+        for at, phase in enumerate(self.phases):
+            if phase.name in names[:at]:
+                raise Misplaced(f"phases[{at}].name", f"two phases are called {phase.name!r}")
             if phase.kind in _OF_TABLES and not self.tables:
-                raise ValueError(f"phase {phase.name}: the workload has no tables")
+                raise Misplaced(f"phases[{at}]", "the workload has no tables")
             if phase.kind in ("load_data", "count", "checksum") and self.data is None:
-                raise ValueError(f"phase {phase.name}: the workload has no data")
+                raise Misplaced(f"phases[{at}]", "the workload has no data")
 
     def _check_tests(self) -> None:
         drives = [phase for phase in self.phases if phase.kind == DRIVE]
@@ -209,19 +229,22 @@ class Workload(Part):
         if bool(drives) != bool(self.tests):
             raise ValueError("tests and a phase of kind 'drive' belong together")
         if self.tests and self.default_test not in self.tests:
-            raise ValueError(f"default_test {self.default_test!r} is none of the tests")
+            near = did_you_mean(self.default_test, self.tests)
+            raise Misplaced("default_test", f"{self.default_test!r} is none of the tests{near}")
         if not self.tests and self.default_test is not None:
-            raise ValueError("default_test belongs to a workload with tests")
+            raise Misplaced("default_test", "it belongs to a workload with tests")
         if missing := set(self.sequence) - set(self.tests):
-            raise ValueError(f"sequence: there is no test {missing.pop()!r}")
+            raise Misplaced("sequence", f"there is no test {missing.pop()!r}")
         if len(set(self.sequence)) < len(self.sequence):
-            raise ValueError("sequence: a test is there twice")
+            raise Misplaced("sequence", "a test is there twice")
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
-                raise ValueError(f"test {name}: there is no factor or parameter {unknown.pop()!r}")
+                raise Misplaced(
+                    f"tests.{name}.values", f"there is no factor or parameter {unknown.pop()!r}"
+                )
             if missing := {each.test for each in test.background_clients} - set(self.tests):
-                raise ValueError(
-                    f"test {name}: background_clients: there is no test {missing.pop()!r}"
+                raise Misplaced(
+                    f"tests.{name}.background_clients", f"there is no test {missing.pop()!r}"
                 )
 
     def _check_replica(self) -> None:
@@ -267,9 +290,9 @@ class Workload(Part):
         names = [check.name for check in self.checks]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two checks are called {twice!r}")
-        for check in self.checks:
+        for at, check in enumerate(self.checks):
             if unknown := set(VALUE.findall(check.sql)) - known:
-                raise ValueError(f"check {check.name}: unknown {{{unknown.pop()}}}")
+                raise Misplaced(f"checks[{at}].sql", f"unknown {{{unknown.pop()}}}")
 
     @property
     def measured(self) -> MeasuredPhases:
@@ -353,17 +376,30 @@ def parse_workload(definition: Definition) -> Workload:
     try:
         return Workload.model_validate(dict(definition))
     except pydantic.ValidationError as error:
-        diagnostics = [
-            Diagnostic(
-                where=_place(found["loc"]) or "the workload",
-                message=found["msg"].removeprefix("Value error, "),
-            )
-            for found in error.errors(include_url=False)
-        ]
-        raise ValidationError(f"workload {definition.get('name', '?')}", diagnostics) from None
+        diagnostics: dict[str, Diagnostic] = {}
+        for found in error.errors(include_url=False):
+            place, reason = _place(found["loc"], definition), found.get("ctx", {}).get("error")
+            if isinstance(reason, Misplaced):
+                place = ".".join(filter(None, (place, reason.where)))
+            message = found["msg"].removeprefix("Value error, ")
+            where = place or "the workload"
+            # Of a value that may be of several types, the first says enough.
+            diagnostics.setdefault(where, Diagnostic(where, message))
+        name = f"workload {definition.get('name', '?')}"
+        raise ValidationError(name, list(diagnostics.values())) from None
 
 
-def _place(keys: tuple[str | int, ...]) -> str:
-    """Return text such as ``phases[2].kind``."""
-    parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return "".join(parts).removeprefix(".")
+def _place(keys: tuple[str | int, ...], definition: Definition) -> str:
+    """Return text such as ``phases[2].kind`` of a key that is there, or is missing at the end."""
+    place, part = "", cast(Any, definition)
+    for at, key in enumerate(keys):
+        is_there = (
+            key in part
+            if isinstance(part, Mapping)
+            else isinstance(part, list) and isinstance(key, int) and key < len(part)
+        )
+        if not is_there and not (isinstance(part, Mapping) and at == len(keys) - 1):
+            continue  # the name of one of several types
+        place += f"[{key}]" if isinstance(key, int) else f".{key}"
+        part = part[key] if is_there else None
+    return place.removeprefix(".")

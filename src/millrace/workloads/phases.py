@@ -1,5 +1,6 @@
 """Check the phases of a workload, and fill in the SQL that they send."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self, TypeVar
 
@@ -14,9 +15,26 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 _OF_A_TABLE = frozenset(("table", "n"))
 
+Sql = str | list[str]
+"""Statements: a text in which ``;`` separates simple ones, or a list of any statements."""
+
+# Text in which a semicolon separates nothing, and the semicolons that do.
+_TOKEN = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
+    r"""|/\*.*?\*/|(?:\#|--(?=\s))[^\n]*|(?P<end>;)|(?P<word>\w+)""",
+    re.DOTALL,
+)
+_ROUTINE = re.compile(
+    r"(?:CREATE|ALTER)\b.*?\b(?:PROCEDURE|FUNCTION|TRIGGER|EVENT|PACKAGE)\b|BEGIN\s+NOT\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_COMPOUND = re.compile(r"BEGIN|THEN|LOOP|REPEAT|WHILE", re.IGNORECASE)
+_EXECUTED = ("/*!", "/*M!", "/*+")  # comments that servers read
+_CLIENTS_OWN = re.compile(r"\s*(?:DELIMITER\b|\\[A-Za-z.!]|source\s)", re.IGNORECASE)
+
 
 class Statements(Part):
-    """SQL statements that are separated by ``;``.
+    """SQL statements: a text in which ``;`` separates them, or a list.
 
     ``{factor}`` or ``{parameter}`` stands for a value, and ``by`` names a factor whose level
     chooses the statements. A statement with ``{table}`` or ``{n}`` is sent for each table of the
@@ -24,7 +42,7 @@ class Statements(Part):
     """
 
     by: str | None = None
-    sql: str | dict[str, str] | None = None
+    sql: Sql | dict[str, Sql] | None = None
     tables: str | None = None
 
     @model_validator(mode="after")
@@ -33,6 +51,9 @@ class Statements(Part):
             raise ValueError("sql is a table of levels exactly when 'by' names a factor")
         if isinstance(self.sql, dict) and "default" not in self.sql:
             raise ValueError("sql lacks 'default', for levels it does not name")
+        for sql in self._texts():
+            if (wrong := _unfit(sql)) is not None:
+                raise ValueError(wrong)
         return self
 
     def statements(
@@ -41,17 +62,16 @@ class Statements(Part):
         """Return the statements for a treatment's levels and parameters, and a workload's sets."""
         if self.sql is None:
             return ()
-        if isinstance(self.sql, str):
-            text = self.sql
-        else:
+        if isinstance(self.sql, dict):
             assert self.by is not None
-            text = of_level(self.sql, str(values[self.by]))
+            sql = of_level(self.sql, str(values[self.by]))
+        else:
+            sql = self.sql
         names = () if self.tables is None else tables[self.tables].names(values)
         # Split before values are filled in, so that no value can add a statement.
         return tuple(
             filled
-            for statement in map(str.strip, text.split(";"))
-            if statement
+            for statement in (split(sql) if isinstance(sql, str) else sql)
             for filled in _filled(statement, values, names)
         )
 
@@ -66,15 +86,21 @@ class Statements(Part):
         return f"unknown {{{strange[0]}}}" if strange else None
 
     def _placeholders(self) -> Iterator[str]:
-        texts = self.sql.values() if isinstance(self.sql, dict) else [self.sql or ""]
-        for text in texts:
-            yield from VALUE.findall(text)
+        for sql in self._texts():
+            for text in [sql] if isinstance(sql, str) else sql:
+                yield from VALUE.findall(text)
+
+    def _texts(self) -> Iterator[Sql]:
+        if isinstance(self.sql, dict):
+            yield from self.sql.values()
+        elif self.sql is not None:
+            yield self.sql
 
 
 class Maintenance(Statements):
     """Statements that run in the middle of a phase that drives clients, beside them."""
 
-    sql: str | dict[str, str]
+    sql: Sql | dict[str, Sql]
 
 
 class Phase(Statements):
@@ -97,6 +123,48 @@ class Phase(Statements):
         if self.kind != "drive" and self.maintenance is not None:
             raise ValueError("maintenance belongs to a phase of kind 'drive'")
         return self
+
+
+def split(text: str) -> list[str]:
+    """Return the statements of a text, which ``;`` separates outside of quotes and comments."""
+    ends = [found.start() for found in _TOKEN.finditer(text) if found["end"]]
+    begins = [0, *(end + 1 for end in ends)]
+    parts = [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
+    return [part.strip() for part in parts if _without_comments(part).strip()]
+
+
+def _without_comments(text: str) -> str:
+    def kept(found: re.Match[str]) -> str:
+        is_comment = found[0].startswith(("/*", "#", "--")) and not found[0].startswith(_EXECUTED)
+        return " " if is_comment else found[0]
+
+    return _TOKEN.sub(kept, text)
+
+
+def _unfit(sql: Sql) -> str | None:
+    """Return why statements cannot be sent as they are written; None where they can."""
+    statements = split(sql) if isinstance(sql, str) else sql
+    if not all(_without_comments(each).strip() for each in statements):
+        return "sql has an empty statement"
+    for statement in statements:
+        if _CLIENTS_OWN.match(bare := _without_comments(statement)):
+            return (
+                f"{bare.split()[0]} is a command of a client, which no server knows: leave it out, "
+                "and give sql as a list of statements, which nothing splits"
+            )
+    if isinstance(sql, str) and len(statements) > 1 and any(map(_has_body, statements)):
+        return (
+            "sql has a routine, and a semicolon within it would end the statement: give sql as a "
+            'list of statements, sql = ["CREATE PROCEDURE ... END"]'
+        )
+    return None
+
+
+def _has_body(statement: str) -> bool:
+    """Return whether a statement begins a routine of several statements."""
+    bare = _without_comments(statement).strip()
+    words = (found["word"] for found in _TOKEN.finditer(bare) if found["word"])
+    return bool(_ROUTINE.match(bare)) and any(map(_COMPOUND.fullmatch, words))
 
 
 def of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:

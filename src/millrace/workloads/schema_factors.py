@@ -32,6 +32,14 @@ _IN_WORDS = {
 }
 
 
+class Misplaced(ValueError):
+    """A mistake at a place below the part of the definition in which it is found."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(message)
+        self.where = where
+
+
 class Part(BaseModel):
     """A part of a definition: every key is known, and values are not converted."""
 

@@ -4,7 +4,8 @@ The names, defaults and ranges are those of ``defaults``, or of a workload's own
 are checked against these before anything is read here.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -62,3 +63,24 @@ class ReplicationSettings(_Settings):
     attach: Literal["after_load", "before_load"]
     log_format: Literal["row", "statement"]
     gtid: Switch
+
+
+_KINDS: dict[object, tuple[str, ...]] = {
+    int: ("integer",), float: ("integer", "number"), bool: ("boolean",), str: ("text", "cpus"),
+}  # fmt: skip
+
+
+def unfit_kind(name: str, kind: str, choices: Sequence[object]) -> str | None:
+    """Return why trials cannot read a factor or parameter of a name; None where they can.
+
+    A name that trials do not read may be of any kind.
+    """
+    models = (LoadSettings, ClientSettings, ReplicationSettings)
+    found = next((m.model_fields[name] for m in models if name in m.model_fields), None)
+    if found is None:
+        return None
+    if levels := get_args(found.annotation):
+        known = bool(choices) and set(choices) <= set(levels)
+        return None if known else f"its choices are some of {', '.join(map(str, levels))}"
+    kinds = _KINDS[found.annotation]
+    return None if kind in kinds else f"it is of kind {kind}, not {' or '.join(kinds)}"

@@ -104,12 +104,12 @@ def evaluated(number: Number, values: Values) -> int:
         if (chosen := levels.get(level, levels.get("default"))) is None:
             raise ValueError(f"{number!r} has nothing for {level!r}")
         return evaluated(chosen, values)
-    if not isinstance(number, str):
-        return int(number)
-    text = VALUE.sub(lambda match: f"({values[match[1]]})", number)
     try:
+        if not isinstance(number, str):
+            return int(number)
+        text = VALUE.sub(lambda match: f"({values[match[1]]})", number)
         return _computed(ast.parse(text, mode="eval").body)
-    except (SyntaxError, TypeError, KeyError, ZeroDivisionError):
+    except (SyntaxError, TypeError, KeyError, ZeroDivisionError, OverflowError, RecursionError):
         raise ValueError(f"{number!r} is not arithmetic over values") from None
 
 

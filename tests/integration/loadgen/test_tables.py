@@ -227,25 +227,111 @@ def test_statements_stay_below_max_allowed_packet(instance_of: InstanceOf) -> No
         assert inserts["Com_insert"] >= ROWS * 190 // 16_384
 
 
-def test_a_changed_row_is_a_mismatch_that_names_table_found_and_expected(
-    instance_of: InstanceOf,
-) -> None:
+# Types that show another text than was sent for the same value.
+BY_VALUE = {
+    "name": "people",
+    "rows": "{table_size}",
+    "create": (
+        "CREATE TABLE {table} (id INT(6) ZEROFILL NOT NULL PRIMARY KEY, born DATE, seen DATETIME,"
+        " woken TIME, salary DOUBLE, height FLOAT, share DECIMAL(9,4), note VARCHAR(20))"
+        " ENGINE={engine}"
+    ),
+    "columns": [
+        {"name": "id", "kind": "sequence"},
+        {"name": "born", "kind": "computed", "value": "19700101 + id % 28"},
+        {"name": "seen", "kind": "computed", "value": "20200101000000 + id % 60"},
+        {"name": "woken", "kind": "computed", "value": "61500 + id % 60"},
+        {"name": "salary", "kind": "decimal", "low": -90000, "high": 90000, "scale": 2},
+        {"name": "height", "kind": "decimal", "low": 0, "high": 3, "scale": 2},
+        {"name": "share", "kind": "decimal", "low": -1, "high": 1, "scale": 2},
+        {"name": "note", "kind": "text", "length": 1, "max_length": 20},
+    ],
+}
+
+
+def test_values_that_show_another_text_are_verified_by_value(instance: Instance) -> None:
+    for method in ("local", "multi_row"):
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, "method": method}, VERIFY, sets={"people": BY_VALUE})
+        assert ran.exit_status == 0, ran.events
+    for change, message in (
+        ("born = '1970-01-05' WHERE id = 77", "column born: sent '19700122', found '1970-01-05'"),
+        ("salary = salary + 0.01 WHERE id = 77", "column salary: sent '"),
+        ("note = NULL WHERE id = 77", ", found NULL where id = 77"),
+    ):
+        instance.query(f"UPDATE d.people SET {change}")
+        error = run(instance, VERIFY, sets={"people": BY_VALUE}).error()
+        assert (error["kind"], error["message"][:14]) == ("mismatch", "table people: ")
+        assert message in error["message"]
+        assert " where id = 77" in error["message"]
+        fresh_database(instance)
+        run(instance, LOAD, sets={"people": BY_VALUE})
+    instance.query("UPDATE d.people SET note = 'x', share = 7")
+    error = run(instance, VERIFY, sets={"people": BY_VALUE}).error()
+    assert "column share: " in error["message"]
+    assert "; column note: " in error["message"]
+
+
+PARENT = {
+    "name": "parent",
+    "rows": "{table_size}",
+    "create": "CREATE TABLE {table} (id INT NOT NULL PRIMARY KEY) ENGINE={engine}",
+    "columns": [{"name": "id", "kind": "sequence"}],
+}
+CHILD = {
+    "name": "a_child{n}",
+    "count": 3,
+    "rows": "{table_size}",
+    "create": (
+        "CREATE TABLE {table} (id INT NOT NULL PRIMARY KEY, parent INT, other INT,"
+        " FOREIGN KEY (parent) REFERENCES parent (id)) ENGINE={engine}"
+    ),
+    "after_load": ["ALTER TABLE {table} ADD FOREIGN KEY (other) REFERENCES parent (id)"],
+    "columns": [
+        {"name": "id", "kind": "sequence"},
+        {"name": "parent", "kind": "integer", "low": 1, "high": "{table_size}"},
+        {"name": "other", "kind": "integer", "low": 1, "high": "{table_size}"},
+    ],
+}
+
+
+def test_tables_with_foreign_keys_load_whatever_their_order(instance: Instance) -> None:
+    sets = {"child": CHILD, "parent": PARENT}
+    for load in ({"threads": 4}, {"threads": 2, "chunk_rows": 500}, {"method": "multi_row"}):
+        fresh_database(instance)
+        ran = run(instance, {**LOAD, **load}, VERIFY, sets=sets)
+        assert ran.exit_status == 0, ran.events
+        assert [table["rows"] for table in ran.phase("load")["tables"]] == [ROWS] * 4
+        assert instance.query("SHOW CREATE TABLE d.a_child3")[0][1].count("FOREIGN KEY") == 2
+
+
+def test_failed_statement_is_in_the_error(new: Instance) -> None:
+    fresh_database(new)
+    sent = "CREATE PROCEDURE work()\nBEGIN SELECT 1"
+    ran = run(new, {"name": "routine", "kind": "statement", "sql": [sent]})
+    assert ran.error()["code"] == 1064
+    assert ran.error()["statement"] == sent
+    sets = {"parent": {**PARENT, "after_load": ["ALTER TABLE {table} ADD x"]}}
+    error = run(new, LOAD, sets=sets).error()
+    assert error["statement"] == "ALTER TABLE parent ADD x"
+    assert "1064" not in error["message"]
+
+
+def test_a_changed_row_is_a_mismatch_that_names_table_and_value(instance_of: InstanceOf) -> None:
     with instance_of(OLD) as instance:
         fresh_database(instance)
-        ran = run(instance, LOAD)
-        checksum = ran.phase("load")["tables"][1]["checksum"]
-        for change, rows in (
-            ("UPDATE d.sbtest2 SET k = k + 1 WHERE id = 7", ROWS),
-            ("DELETE FROM d.sbtest2 WHERE id = 7", ROWS - 1),
-            ("DELETE FROM d.sbtest2", 0),
+        run(instance, LOAD)
+        for change, message in (
+            ("UPDATE d.sbtest2 SET k = k + 1 WHERE id = 7", "column k: sent '"),
+            ("DELETE FROM d.sbtest2 WHERE id = 7", f"found {ROWS - 1} rows, expected {ROWS}"),
+            ("DELETE FROM d.sbtest2", f"found 0 rows, expected {ROWS}"),
         ):
             instance.query(change)
             ran = run(instance, VERIFY)
             assert ran.exit_status == 1
             error = ran.error()
             assert (error["phase"], error["kind"]) == ("verify", "mismatch")
-            assert f"table sbtest2: found {rows} rows" in error["message"]
-            assert f"expected {ROWS} rows with checksum {checksum}" in error["message"]
+            assert f"table sbtest2: {message}" in error["message"]
 
 
 def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:

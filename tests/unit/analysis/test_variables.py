@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.variables import Mismatch, asked_against_effective, diff
+from millrace.analysis.variables import Mismatch, asked_against_effective, diff, differing_items
 from millrace.store.records import OptionRecord
 
 VARIABLES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["0", "1", "ON", "x"]))
@@ -94,3 +94,18 @@ def test_another_value_is_a_mismatch(
 def test_an_option_that_was_left_out_is_no_mismatch() -> None:
     option = OptionRecord("read_only", "1", "mine", optional=True, left_out="unknown")
     assert asked_against_effective([option], {"read_only": "OFF"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "shown"),
+    [
+        ("mrr=on,icp=on,x=off", "mrr=off,icp=on,x=off", ("mrr=on", "mrr=off")),
+        ("mrr=on,icp=on", "mrr=on,icp=on,hash_join=on", ("", "hash_join=on")),
+        ("STRICT,ANSI", "STRICT,NO_ZERO", ("ANSI", "NO_ZERO")),
+        ("a,b", "b,a", ("a,b", "b,a")),  # the order may matter
+        ("STRICT,ANSI", "", ("STRICT,ANSI", "")),
+        ("1", "2", ("1", "2")),
+    ],
+)
+def test_differing_items_leave_out_what_is_equal(a: str, b: str, shown: tuple[str, str]) -> None:
+    assert differing_items(a, b) == shown

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,8 @@ def test_a_place_without_a_line_takes_that_of_what_encloses_it() -> None:
     assert line_of("scales.demo.blocks", lines) == 1
     assert line_of("scales.demo.factors.server[2]", lines) == 1
     assert line_of("compare", lines) is None
+
+
+@pytest.mark.parametrize("where", ["a[b", "x]", "a.b[c]d", "[", ".", "a[0][", "the workload"])
+def test_line_of_a_place_that_is_not_there_is_none(where: str) -> None:
+    assert line_of(where, {"b": 3}) is None

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace import databases
+from millrace import __version__, databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
 from millrace.loadgen.events import (
@@ -233,7 +233,34 @@ def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: 
     assert "SET GLOBAL local_infile=1" in (caught.value.hint or "")
 
 
-def test_a_refused_specification_is_a_matter_of_versions(acting: Acting) -> None:
+@pytest.mark.parametrize(
+    ("version", "hints"), [("9.9", "millrace-load of 9.9: run `make setup`"), (__version__, "")]
+)
+def test_refused_specification_hints_at_versions_where_they_differ(
+    acting: Acting, version: str, hints: str
+) -> None:
+    answer = json.dumps({"load_generator": version})
+    acting(f"[ \"$2\" = version ] && echo '{answer}' && exit 0; echo 'rate: wrong' >&2; exit 2")
+    with pytest.raises(HostError, match="refused its specification: rate: wrong") as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert (caught.value.hint or "").endswith(hints)
+    assert bool(caught.value.hint) == bool(hints)
+
+
+def test_failed_statement_is_part_of_the_reason(acting: Acting, tmp_path: Path) -> None:
+    error = json.dumps(
+        {"type": "error", "phase": "procedure", "kind": "server", "code": 1064,
+         "sqlstate": "42000", "statement": "CREATE\nPROCEDURE", "message": "near ''"}
+    )  # fmt: skip
+    (tmp_path / "error.json").write_text(error + "\n")
+    acting(f"cat >/dev/null; echo '{START}'; cat {tmp_path}/error.json; exit 1")
+    with pytest.raises(client.LoadFailed) as caught:
+        client.run(SPEC, limit_s=FAR_AWAY_S)
+    reason = "near '' (error 1064, SQLSTATE 42000); the statement: CREATE\\nPROCEDURE"
+    assert caught.value.message == f"procedure: {reason}"
+
+
+def test_refused_specification_of_a_program_without_a_version(acting: Acting) -> None:
     acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
     with pytest.raises(HostError, match="refused its specification: -: version: 2") as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)

@@ -115,7 +115,10 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"tables": {}}, "either data or tables"),
         ({"data": workloads.load("load-data")["data"]}, "either data or tables"),
         ({"tests": {}}, "tests and a phase of kind 'drive' belong together"),
-        ({"default_test": "pont"}, "default_test 'pont' is none of the tests"),
+        (
+            {"default_test": "pont"},
+            "default_test: 'pont' is none of the tests; did you mean 'point'?",
+        ),
         ({"tests": {"point": {"title": "x", "values": {"y": 1}}}}, "no factor or parameter 'y'"),
         ({"tests": {"point": {}}}, "tests.point.title: Field required"),
         (
@@ -138,7 +141,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"parameters": {"x": {"kind": "integer", "choices": ["a"]}}}, "only a text has"),
         ({"parameters": {"x": {"kind": "cpus", "default": "3-1"}}}, "is not numbers of CPUs"),
         ({"parameters": {"x": {"kind": "text", "default": "c", "choices": ["a"]}}}, "one of a"),
-        ({"checks": [{**CHECK, "sql": "SELECT {row}"}]}, "check sums: unknown {row}"),
+        ({"checks": [{**CHECK, "sql": "SELECT {row}"}]}, "checks[0].sql: unknown {row}"),
         ({"checks": [CHECK, CHECK]}, "two checks are called 'sums'"),
         (
             {
@@ -146,7 +149,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
                     "point": {"title": "x", "background_clients": [{"test": "pair", "rate": 5}]}
                 }
             },
-            "test point: background_clients: there is no test 'pair'",
+            "tests.point.background_clients: there is no test 'pair'",
         ),
         (
             {
@@ -162,7 +165,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
                     },
                 }
             },
-            "metric theirs: no test has background clients",
+            "metrics.theirs: no test has background clients",
         ),
         ({"sequence": ["point", "other"]}, "sequence: there is no test 'other'"),
         (

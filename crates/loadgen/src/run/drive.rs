@@ -91,7 +91,8 @@ fn open_maintenance<'a>(
     Ok(Some(Box::new(move || {
         let timed = |sql: &String| {
             let started = Instant::now();
-            connection.query(sql, deadline).map(|_| started.elapsed())
+            let outcome = connection.query(sql, deadline);
+            outcome.map(|_| started.elapsed()).map_err(|error| error.in_statement(sql))
         };
         drive.maintenance.iter().map(timed).collect()
     })))
@@ -111,12 +112,15 @@ fn open_client(
         connection.ping(deadline)?;
     }
     for sql in program.client_setup(client) {
-        connection.query(&sql, deadline)?;
+        connection.query(&sql, deadline).map_err(|error| error.in_statement(&sql))?;
     }
     let prepared = program
         .texts_to_prepare(client)
         .iter()
-        .map(|sql| Ok(connection.prepare(sql, deadline)?.id))
+        .map(|sql| {
+            let prepared = connection.prepare(sql, deadline);
+            Ok(prepared.map_err(|error| error.in_statement(sql))?.id)
+        })
         .collect::<Result<_, ClientError>>()?;
     Ok((connection.into_channel()?, program.client(client, prepared)))
 }

@@ -42,13 +42,10 @@ impl Failure {
             Self::Client(ClientError::OfSide { side, .. }) => Some(*side),
             _ => None,
         };
-        // The code and the server's own message do not say which table they are about.
-        let message = match (self, server, side) {
-            (Self::Client(_), Some(server), Some(side)) => {
-                format!("side {side}: {}", server.message)
-            }
-            (Self::Client(_), Some(server), None) => server.message.clone(),
-            _ => self.to_string(),
+        let message = match server {
+            // Code and statement have keys of their own.
+            Some(server) => format!("{}{}", self.place(side), server.message),
+            None => self.to_string(),
         };
         Event::Error {
             phase,
@@ -56,7 +53,71 @@ impl Failure {
             code: server.map(|server| server.code),
             sqlstate: server.map(|server| server.sqlstate.as_str()),
             side,
+            statement: self.statement(),
             message,
         }
+    }
+
+    /// Return the statement that a server refused, where it is known.
+    fn statement(&self) -> Option<&str> {
+        match self {
+            Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
+                error.statement()
+            }
+            Self::Table(TableError::Mismatch { .. }) => None,
+        }
+    }
+
+    /// Return the beginning of a message of a server: the table or the side that it is about.
+    fn place(&self, side: Option<u32>) -> String {
+        match (self, side) {
+            (Self::Table(TableError::Client { table, .. }), _) => {
+                format!("table {table}: the server refused: ")
+            }
+            (_, Some(side)) => format!("side {side}: "),
+            _ => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::ServerError;
+
+    fn deadlock() -> ClientError {
+        ClientError::Server(ServerError {
+            code: 1213,
+            sqlstate: "40001".to_owned(),
+            message: "Deadlock found".to_owned(),
+        })
+    }
+
+    fn event(failure: &Failure) -> serde_json::Value {
+        serde_json::to_value(failure.event("load")).unwrap()
+    }
+
+    #[test]
+    fn event_has_the_code_of_a_table_once() {
+        let source = deadlock().in_statement("CREATE TABLE child (id INT)");
+        let failure = Failure::Table(TableError::Client { table: "child".to_owned(), source });
+        let event = event(&failure);
+        assert_eq!(event["message"], "table child: the server refused: Deadlock found");
+        assert_eq!(event["code"], 1213);
+        assert_eq!(event["statement"], "CREATE TABLE child (id INT)");
+    }
+
+    #[test]
+    fn event_names_side_and_statement() {
+        let event = event(&Failure::Client(deadlock().in_statement("SELECT 1").of_side(1)));
+        assert_eq!(event["message"], "side 1: Deadlock found");
+        assert_eq!((&event["side"], &event["statement"]), (&1.into(), &"SELECT 1".into()));
+    }
+
+    #[test]
+    fn event_of_the_host_has_no_statement() {
+        let event = event(&Failure::Client(ClientError::Interrupted));
+        assert_eq!(event["message"], "interrupted");
+        assert!(event.get("statement").is_none());
     }
 }

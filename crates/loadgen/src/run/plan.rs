@@ -172,6 +172,15 @@ impl Compiler {
     }
 }
 
+/// Return the mistakes in a workload's tables and in what phases need of it; each phase comes with
+/// its key.
+pub fn mistakes(workload: Workload, phases: Vec<(String, spec::Phase)>) -> Vec<ValidationError> {
+    let mut compiler = Compiler { workload: Some(workload), tables: None, drives: 0 };
+    let tables = compiler.tables().err();
+    let of_phases = phases.into_iter().map(|(key, phase)| compiler.work(phase.work, &key));
+    tables.into_iter().chain(of_phases.filter_map(Result::err)).collect()
+}
+
 /// Return the names of what a program asks.
 pub(super) fn names_of(program: &Program) -> Names {
     Names {

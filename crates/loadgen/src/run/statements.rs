@@ -52,7 +52,8 @@ fn run_list(
 ) -> Result<Outcome, ClientError> {
     let mut latest = Outcome::default();
     for sql in list {
-        let outcome = timed(record, || connection.query(sql, deadline))?;
+        let outcome = timed(record, || connection.query(sql, deadline))
+            .map_err(|error| error.in_statement(sql))?;
         let rows = outcome.rows.or(latest.rows);
         latest = Outcome { rows, ..outcome };
     }

@@ -91,14 +91,15 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Create the tables, fill them and run what follows, several tables at a time.
+/// Create the tables, fill them and run what follows, several tables at a time; in stages where
+/// tables have foreign keys.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
     options: &LoadOptions,
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
-    if options.chunk_rows > 0 {
+    if options.chunk_rows > 0 || sql::refer_to_others(tables) {
         return load_chunks::load(sessions, tables, options, sent);
     }
     let Done { results, connections } =
@@ -157,19 +158,22 @@ fn load_table(
     sent: &Arc<SentCounts>,
     deadline: &Deadline,
 ) -> Result<(LoadedTable, FilledTable), ClientError> {
-    connection.query(&table.create, deadline)?;
+    create(connection, table, deadline)?;
     let started = Instant::now();
-    if options.lock_tables {
-        connection.query(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)), deadline)?;
-    }
     let all = 0..table.rows.count();
-    let filled = fill(connection, table, &all, options.method, sent, deadline)?;
-    if options.lock_tables {
-        connection.query("UNLOCK TABLES", deadline)?;
-    }
+    let filled = fill(connection, table, &all, options, sent, deadline)?;
     let load = started.elapsed();
     let after_load = after_load(connection, table, deadline)?;
     Ok((LoadedTable::new(table, filled.rows, load, after_load), filled))
+}
+
+pub(super) fn create(
+    connection: &mut Connection,
+    table: &Table,
+    deadline: &Deadline,
+) -> Result<(), ClientError> {
+    let created = connection.query(&table.create, deadline);
+    created.map(drop).map_err(|error| error.in_statement(&table.create))
 }
 
 /// Run what follows once a table is filled, and return its time.
@@ -179,8 +183,8 @@ pub(super) fn after_load(
     deadline: &Deadline,
 ) -> Result<Duration, ClientError> {
     let started = Instant::now();
-    for statement in &table.after_load {
-        connection.query(statement, deadline)?;
+    for sql in &table.after_load {
+        connection.query(sql, deadline).map_err(|error| error.in_statement(sql))?;
     }
     Ok(started.elapsed())
 }
@@ -203,14 +207,21 @@ pub(super) fn fill(
     connection: &mut Connection,
     table: &Table,
     slice: &Range<u64>,
-    method: Method,
+    options: &LoadOptions,
     sent: &Arc<SentCounts>,
     deadline: &Deadline,
 ) -> Result<FilledTable, ClientError> {
+    if options.lock_tables {
+        connection.query(&format!("LOCK TABLES {} WRITE", sql::quoted(&table.name)), deadline)?;
+    }
     let rows = Arc::new(ChecksummedRows::new(&table.rows));
     let mut filler = TableFiller { connection, table, slice, rows, sent, deadline };
-    let outcome = filler.fill(method)?;
-    Ok(FilledTable { rows: filler.rows.total(), ..outcome })
+    let outcome = filler.fill(options.method)?;
+    let rows = filler.rows.total();
+    if options.lock_tables {
+        connection.query("UNLOCK TABLES", deadline)?;
+    }
+    Ok(FilledTable { rows, ..outcome })
 }
 
 /// Fills a slice of one table.

@@ -1,13 +1,19 @@
-//! Loads in which several connections fill the same tables, chunk by chunk.
+//! Loads in stages: all tables are created, then filled chunk by chunk, then finished.
+//!
+//! Several connections may fill the same table. Tables with foreign keys need the stages: a server
+//! locks the other table too while it creates or changes one of them.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::load::{LoadOptions, Loaded, LoadedTable, after_load, fill};
+use super::load::{LoadOptions, Loaded, LoadedTable, after_load, create, fill};
 use super::local::SentCounts;
 use super::pool::{OfTable, Sessions, TableError, each};
+use super::sql;
 use datagen::{Checksum, Rows};
+use protocol::ClientError;
+use protocol::mysql::{Connection, Deadline};
 use workload::tables::Table;
 
 /// Some rows of a table.
@@ -23,13 +29,15 @@ impl OfTable for Chunk<'_> {
     }
 }
 
-/// Return the chunks of all tables, in such an order that the tables fill evenly.
+/// Return the chunks of all tables, in such an order that the tables fill evenly; 0 rows are all of
+/// a table.
 fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     for (index, table) in tables.iter().enumerate() {
         let count = table.rows.count();
-        for from in (0..count).step_by(usize::try_from(chunk_rows).unwrap_or(usize::MAX)) {
-            let rows = from..count.min(from.saturating_add(chunk_rows));
+        let most = if chunk_rows == 0 { u64::MAX } else { chunk_rows };
+        for from in (0..count).step_by(usize::try_from(most).unwrap_or(usize::MAX)) {
+            let rows = from..count.min(from.saturating_add(most));
             chunks.push((u128::from(from) << 64, count, Chunk { table, index, rows }));
         }
     }
@@ -38,26 +46,34 @@ fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
 }
 
 /// Create the tables, fill them by as many connections as there are threads, and run what follows.
+///
+/// Tables with foreign keys are created and finished one at a time, in the order of the workload,
+/// and rows are not checked for their parents: a load is to make the same rows in any order.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
     options: &LoadOptions,
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
-    let threads = options.threads;
-    each(sessions, tables, threads, |connection, table, deadline| {
-        let created = connection.query(&table.create, deadline);
-        created.map(drop).map_err(|source| TableError::client(table, source))
+    let refer = sql::refer_to_others(tables);
+    let stage_threads = if refer { 1 } else { options.threads };
+    each(sessions, tables, stage_threads, |connection, table, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| create(connection, table, deadline))
+            .map_err(|source| TableError::client(table, source))
     })?;
     let chunks = chunks(tables, options.chunk_rows);
     let started = Instant::now();
-    let filled = each(sessions, &chunks, threads, |connection, chunk, deadline| {
-        fill(connection, chunk.table, &chunk.rows, options.method, sent, deadline)
+    let filled = each(sessions, &chunks, options.threads, |connection, chunk, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| fill(connection, chunk.table, &chunk.rows, options, sent, deadline))
             .map(|filled| (filled, started.elapsed()))
             .map_err(|source| TableError::client(chunk.table, source))
     })?;
-    let after = each(sessions, tables, threads, |connection, table, deadline| {
-        after_load(connection, table, deadline).map_err(|source| TableError::client(table, source))
+    let after = each(sessions, tables, stage_threads, |connection, table, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| after_load(connection, table, deadline))
+            .map_err(|source| TableError::client(table, source))
     })?;
     let mut totals = vec![(Checksum::default(), Duration::ZERO); tables.len()];
     let mut loaded = Loaded::nothing(options.method, filled.connections);
@@ -71,6 +87,18 @@ pub fn load(
         loaded.tables.push(LoadedTable::new(table, rows, load, after));
     }
     Ok(loaded)
+}
+
+/// Let the session make rows without a look at the tables that they refer to.
+fn unchecked(
+    refer: bool,
+    connection: &mut Connection,
+    deadline: &Deadline,
+) -> Result<(), ClientError> {
+    if !refer {
+        return Ok(());
+    }
+    connection.query("SET foreign_key_checks = 0", deadline).map(drop)
 }
 
 #[cfg(test)]
@@ -89,6 +117,13 @@ mod tests {
             columns: Vec::new(),
             rows: Arc::new(TableRows::new(rows, vec![value])),
         }
+    }
+
+    #[test]
+    fn chunks_are_whole_tables_without_a_limit() {
+        let tables = [table("a", 1000), table("b", 0), table("c", 250)];
+        let rows: Vec<_> = chunks(&tables, 0).into_iter().map(|chunk| chunk.rows).collect();
+        assert_eq!(rows, [0..1000, 0..250]);
     }
 
     #[test]

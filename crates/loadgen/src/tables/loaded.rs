@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::pool::{Sessions, TableError, each};
-use super::sql;
+use super::{compare, sql};
 use datagen::{Checksum, Rows, TableRows};
 use protocol::mysql::{Connection, Deadline};
 use protocol::{ClientError, ProtocolError};
@@ -14,7 +14,7 @@ const SLICE_ROWS: u64 = 1 << 18;
 
 /// Count and sums every table on the server and compares; what is expected is made anew.
 ///
-/// Sessions must be in UTC where a column is a timestamp.
+/// Where texts differ, values are compared. Sessions must be in UTC where a column is a timestamp.
 pub fn verify(sessions: &Sessions<'_>, tables: &[Table]) -> Result<(), TableError> {
     each(sessions, tables, 0, verify_table)?;
     Ok(())
@@ -36,7 +36,10 @@ fn verify_table(
     if (found.rows, found.sum) == (expected.rows, expected.sum) {
         return Ok(());
     }
-    Err(TableError::Mismatch { table: table.name.clone(), found, expected })
+    match compare::difference(connection, table, deadline).map_err(failed)? {
+        None => Ok(()),
+        Some(difference) => Err(TableError::Mismatch { table: table.name.clone(), difference }),
+    }
 }
 
 /// Return the expected checksum.
@@ -82,7 +85,7 @@ pub fn warm(sessions: &Sessions<'_>, tables: &[Table], threads: usize) -> Result
             connection
                 .query(statement, deadline)
                 .map(drop)
-                .map_err(|source| TableError::client(table, source))
+                .map_err(|source| TableError::client(table, source.in_statement(statement)))
         })
     })?;
     Ok(())

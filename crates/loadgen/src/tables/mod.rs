@@ -3,6 +3,8 @@
 //! [`load()`], [`verify()`] and [`warm()`] work on several tables at a time, each on a connection of
 //! its own.
 
+mod by_value;
+mod compare;
 mod insert;
 mod load;
 mod load_chunks;

@@ -1,10 +1,16 @@
 //! Statements about tables, as text.
 
-use workload::tables::Table;
+use workload::tables::{ColumnName, Table};
 
 /// Return an identifier in backticks.
 pub fn quoted(identifier: &str) -> String {
     format!("`{}`", identifier.replace('`', "``"))
+}
+
+/// Return whether a definition names another table by a foreign key, perhaps in a comment only.
+pub fn refer_to_others(tables: &[Table]) -> bool {
+    let texts = tables.iter().flat_map(|table| table.after_load.iter().chain([&table.create]));
+    texts.into_iter().any(|text| text.to_ascii_uppercase().contains("REFERENCES"))
 }
 
 /// Load a table from what `from` says (`INFILE '/tmp/x'`); no columns stand for all of them.
@@ -52,21 +58,20 @@ pub fn insert(table: &Table) -> String {
 /// CHECKSUM TABLE is not portable; the sum of the rows' CRC32 is, when numbers are compared as
 /// text, and text as bytes where the table's character set is not the connection's.
 pub fn checksum(table: &Table) -> String {
-    let columns: Vec<String> = table
-        .columns
-        .iter()
-        .map(|column| {
-            let name = quoted(&column.name);
-            let text = if column.binary { format!("CAST({name} AS BINARY)") } else { name };
-            // As in the rows of a file; what a backslash in quotes means depends on the sql_mode.
-            if column.nullable { format!("IFNULL({text}, x'5C4E')") } else { text }
-        })
-        .collect();
+    let columns: Vec<String> = table.columns.iter().map(text_of).collect();
     format!(
         "SELECT count(*), sum(crc32(concat_ws('\\t', {}))) FROM {}",
         columns.join(", "),
         quoted(&table.name)
     )
+}
+
+/// Return the text of a column's values, as in the rows of a file.
+pub fn text_of(column: &ColumnName) -> String {
+    let name = quoted(&column.name);
+    let text = if column.binary { format!("CAST({name} AS BINARY)") } else { name };
+    // What a backslash in quotes means depends on the sql_mode.
+    if column.nullable { format!("IFNULL({text}, x'5C4E')") } else { text }
 }
 
 fn list<'a>(columns: impl IntoIterator<Item = &'a str>) -> String {

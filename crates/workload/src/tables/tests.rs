@@ -200,7 +200,7 @@ fn mistakes_name_their_key() {
         ),
         (
             json!([id, {"name": "b", "kind": "derived", "from": "ident"}]),
-            "tables.set.columns.b.from: there is no column \"ident\"; did you mean \"id\"?",
+            "tables.set.columns.b.from: there is no column \"ident\"; there are id, b",
         ),
         (
             json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "text", "length": 1}]),

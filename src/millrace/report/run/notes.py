@@ -3,7 +3,7 @@
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.verdict import margin_text
@@ -20,6 +20,7 @@ from millrace.report.run.doubts import aa_text, is_base_doubtful
 from millrace.report.run.sentences import FEW
 
 _MOST_COUNTS = 6
+_MOST_OPTIONS = 4
 TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
@@ -205,10 +206,21 @@ def _about_warnings(group: Group) -> Iterator[str]:
 
 def _about_options(analysis: RunAnalysis) -> Iterator[str]:
     instances = [i for t in analysis.treatments for i in t.instances]
-    if asked := len({(i.role, each.name) for i in instances for each in i.mismatches}):
-        yield f"{counted(asked, 'requested option')} took another value on a server"
-    if left_out := len({(i.role, each.name) for i in instances for each in i.left_out}):
-        yield f"{counted(left_out, 'option')} left out where a server does not know them"
+    if asked := [(each.name, i.server.name) for i in instances for each in i.mismatches]:
+        yield f"{_options(asked, 'requested option')} took another value"
+    if left_out := [(each.name, i.server.name) for i in instances for each in i.left_out]:
+        yield f"{_options(left_out, 'option')} left out, which a server cannot have"
+
+
+def _options(named: Iterable[tuple[str, str]], noun: str) -> str:
+    """Return options with their servers, such as ``1 option (sync_binlog on mysql-5.6.24)``."""
+    servers: dict[str, dict[str, None]] = {}
+    for name, server in named:
+        servers.setdefault(name, {})[server] = None
+    texts = [f"{name} on {', '.join(of)}" for name, of in list(servers.items())[:_MOST_OPTIONS]]
+    if more := len(servers) - len(texts):
+        texts.append(f"{more} more")
+    return f"{counted(len(servers), noun)} ({'; '.join(texts)})"
 
 
 def _about_replaced_options(analysis: RunAnalysis) -> Iterator[str]:

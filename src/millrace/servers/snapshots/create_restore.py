@@ -198,10 +198,8 @@ def _make(
             tables=tables,
         )
         manifest.write(snapshot)
-        if manifest.read(draft) is None:
-            raise repository.Unusable(
-                "the names of its files and tables are more than the manifest of a snapshot holds"
-            )
+        if (defect := manifest.defect(draft)) is not None:
+            raise repository.Unusable(f"the manifest of a snapshot cannot hold it: {defect}")
         write_back(draft)
         return repository.publish(draft, key)  # the directory cannot be moved back after it
     except BaseException:

@@ -19,7 +19,8 @@ from millrace.servers.snapshots import digests as contents
 from millrace.servers.snapshots.key import FORMAT, KeyParts, SnapshotKey
 
 FILE = "snapshot.json"
-_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000)  # enough for 100,000 tables
+# Enough for 100,000 tables, and for any text of the workload whose data they are.
+_LIMITS = safe_json.Limits(size_bytes=64 << 20, values=2_000_000, text_chars=64 << 20)
 DATA = "data"
 
 # A server has two or three files a table, and a hundred of its own. 100,000 tables are many, and
@@ -160,21 +161,33 @@ def write(snapshot: Snapshot) -> None:
 def read(directory: Path) -> Snapshot | None:
     """Return the snapshot in a directory; None where this millrace can read none."""
     try:
-        document = safe_json.read(directory / FILE, _LIMITS)
-        if document["format"] != FORMAT:
-            return None
-        return Snapshot(
-            key=SnapshotKey(document["server"], KeyParts.model_validate(document["key"])),
-            directory=directory,
-            password=document["password"],
-            facts=document["facts"],
-            made_s=float(document["made_s"]),
-            made_utc=document["made_utc"],
-            bytes=int(document["bytes"]),
-            allocated_bytes=int(document["allocated_bytes"]),
-            files=tuple(SnapshotFile(**file) for file in document["files"]),
-            digests={str(path): str(digest) for path, digest in document["digests"].items()},
-            tables=tuple(map(table_checks.of_data, document["tables"])),
-        )
+        return _read(directory)
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def defect(directory: Path) -> str | None:
+    """Return why the manifest in a directory cannot be read back; None where it can."""
+    try:
+        return None if _read(directory) is not None else "it has another format"
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return str(error)
+
+
+def _read(directory: Path) -> Snapshot | None:
+    document = safe_json.read(directory / FILE, _LIMITS)
+    if document["format"] != FORMAT:
+        return None
+    return Snapshot(
+        key=SnapshotKey(document["server"], KeyParts.model_validate(document["key"])),
+        directory=directory,
+        password=document["password"],
+        facts=document["facts"],
+        made_s=float(document["made_s"]),
+        made_utc=document["made_utc"],
+        bytes=int(document["bytes"]),
+        allocated_bytes=int(document["allocated_bytes"]),
+        files=tuple(SnapshotFile(**file) for file in document["files"]),
+        digests={str(path): str(digest) for path, digest in document["digests"].items()},
+        tables=tuple(map(table_checks.of_data, document["tables"])),
+    )

@@ -23,7 +23,12 @@ def load(name: str) -> Definition:
             f"there is no workload {name!r}{did_you_mean(name, names())}",
             hint=f"use one of: {', '.join(names())}",
         )
-    return completed(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")))
+    return completed(tomllib.loads(text(name)))
+
+
+def text(name: str) -> str:
+    """Return the text of a workload's file."""
+    return (_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def of_test(test: str) -> str | None:

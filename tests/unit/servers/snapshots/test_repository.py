@@ -257,7 +257,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
             path.touch()
             status = instance.data_dir.stat()
             os.chown(path, status.st_uid, status.st_gid)
-        with pytest.raises(NotSaved, match="more than the manifest of a snapshot holds"):
+        with pytest.raises(NotSaved, match="cannot hold it: larger than 4,000 bytes"):
             snapshots.save(instance, key_of(small), {}, made_s=1)
         assert files(instance.data_dir)["db/t.ibd"] == b"rows" * 10_000
         assert names() == set()

@@ -1,0 +1,139 @@
+"""Check an experiment's workload as a whole, by the load generator, before anything starts.
+
+The load generator interprets tables, generators, statements and tests. It compiles them here for
+every treatment, as it does in a trial.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from millrace import databases
+from millrace.errors import Diagnostic, UserError
+from millrace.experiment.model import Experiment
+from millrace.experiment.plan import chosen, expand
+from millrace.experiment.workload_file import REFERENCE, refuse, source_of
+from millrace.levels import Values
+from millrace.loadgen import program
+from millrace.loadgen.spec import Connection
+from millrace.model.phases import APPLY, COMPARE_TABLES, FILL_DISK
+from millrace.trial import phase_spec
+from millrace.trial.resolved_workload import ResolvedWorkload
+
+_MILLRACES_OWN = (APPLY, COMPARE_TABLES, FILL_DISK)  # kinds of phases
+_CONNECTION = Connection(user="", password="", socket=Path("/"))
+
+
+def refuse_mistakes(experiment: Experiment) -> None:
+    """Raise ValidationError with every mistake that the load generator finds in the workload.
+
+    Raise HostError where there is no load generator.
+    """
+    workload = experiment.checked_workload
+    if not workload.tables:
+        return
+    single = replace(
+        experiment, blocks=1, profile_blocks=0, counted_starts=0, requires_slices=False
+    )
+    treatments = expand(single, seed=0).treatments
+    runs: dict[str, dict[str, Any]] = {}
+    failure: Exception | None = None
+    for values in (chosen(experiment, treatment) for treatment in treatments):
+        resolved = ResolvedWorkload(experiment.workload, values)
+        try:
+            run: dict[str, Any] = {"values": values, "phases": _phases(resolved)}
+        except (ValueError, KeyError, pydantic.ValidationError) as error:
+            # The load generator finds the mistake, with its key.
+            failure, run = error, {"values": values}
+        runs.setdefault(json.dumps(run), run)
+    request = {
+        "workload": resolved.parts,
+        "defaults": {**workload.defaults(), "table_options": ""},
+        "values": _of_idle_tests(resolved),
+        "seed": int(resolved.table_values.get("data_seed", 1)),
+        "runs": list(runs.values()),
+    }
+    answer = program.ask(["check", "-"], json.dumps(request))
+    source, text = source_of(_named(experiment), Path(experiment.source).parent)
+    found = [
+        Diagnostic(_place(each["key"], experiment.workload), each["message"])
+        for each in answer["mistakes"]
+    ]
+    refuse(list(dict.fromkeys(found)), source, text)
+    if failure is not None:
+        raise UserError(f"{source}: {failure}", hint=REFERENCE)
+
+
+def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
+    """Return the load generator's phases as it reads them; their statements suit any family."""
+    dialect = databases.get(databases.names()[0]).load_dialect
+    phases = [phase for phase in workload.checked.phases if phase.kind not in _MILLRACES_OWN]
+    spec = phase_spec.load_spec(phases, workload, dialect, _CONNECTION)
+    found: list[dict[str, Any]] = json.loads(spec.to_json())["phases"]
+    return found
+
+
+def _of_idle_tests(workload: ResolvedWorkload) -> Values:
+    """Return the values for tests that are not measured: of parameters without a default."""
+    defaults = workload.checked.defaults()
+    return {name: value for name, value in workload.chosen.items() if name not in defaults}
+
+
+def _named(experiment: Experiment) -> str:
+    return str(tomllib.loads(experiment.text)["workload"])
+
+
+def _place(key: str, definition: Mapping[str, Any]) -> str:
+    """Return the place in the workload's file of a key of the load generator's.
+
+    It names columns, and phases by their number among its own.
+    """
+    if matched := re.match(r"phases\[(\d+)\]", key):
+        own = [
+            at for at, each in enumerate(definition["phases"]) if each["kind"] not in _MILLRACES_OWN
+        ]
+        return f"phases[{own[int(matched[1])]}]{key[matched.end() :]}"
+    return "".join(_steps(key, definition)).removeprefix(".")
+
+
+def _steps(key: str, part: object) -> Iterator[str]:
+    """Yield the steps to the value at a key; names may have dots of their own."""
+    while key:
+        key = key.removeprefix(".")
+        if isinstance(part, list) and (matched := re.match(r"\[(\d+)\]", key)):
+            step, key = matched[0], key[matched.end() :]
+            at = int(matched[1])
+            part = part[at] if at < len(part) else None
+            yield step
+            continue
+        named = _members(part)
+        name = max((each for each in named if _begins_with(key, each)), key=len, default=None)
+        if name is None:
+            yield key if key.startswith("[") else f".{key}"
+            return
+        key, (step, part) = key[len(name) :], named[name]
+        yield step
+
+
+def _members(part: object) -> dict[str, tuple[str, object]]:
+    """Return the steps to the members of a table, or of a list of tables by their names."""
+    match part:
+        case Mapping():
+            return {str(name): (f".{name}", each) for name, each in part.items()}
+        case list():
+            return {
+                str(each["name"]): (f"[{at}]", each)
+                for at, each in reversed(list(enumerate(part)))
+                if isinstance(each, Mapping) and "name" in each
+            }
+    return {}
+
+
+def _begins_with(key: str, name: str) -> bool:
+    return key.startswith(name) and key[len(name) :][:1] in ("", ".", "[")

@@ -1,0 +1,35 @@
+"""Test which name a mistyped one may mean."""
+
+import pytest
+
+from millrace.errors import nearest, nearest_names
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("foo", "food", "food"),
+        ("idd", "id", "id"),
+        ("serverz", "server", "server"),
+        ("esrver", "server", "server"),
+        ("cleints", "clients", "clients"),
+        ("Table_Size", "table-size", "table-size"),
+        ("warm", "warmup_s", "warmup_s"),
+        ("mysql-8.0.3", "mysql-8.0.33", "mysql-8.0.33"),
+        ("test", "tls", None),
+        ("select", "delete", None),
+        ("sort", "port", None),
+        ("id", "is", None),
+        ("read", "write", None),
+        ("", "x", None),
+        (3, "3s", None),
+    ],
+)
+def test_nearest_name_is_one_that_may_be_meant(name: object, known: str, near: str | None) -> None:
+    assert nearest(name, [known]) == near
+
+
+def test_nearest_names_begin_with_the_fewest_wrong_letters() -> None:
+    known = ["update-nonindex", "update-index", "update-one", "write-only"]
+    assert nearest_names("update-indx", known) == ["update-index"]
+    assert nearest_names("update-nonindx", known)[0] == "update-nonindex"
