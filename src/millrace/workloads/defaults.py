@@ -157,7 +157,7 @@ def _percentile(title: str, percentile: int) -> dict[str, Any]:
 
 def completed(definition: Definition) -> dict[str, Any]:
     """Return the definition, completed with what its phases imply."""
-    kinds = {phase.get("kind") for phase in definition.get("phases", ())}
+    kinds = [phase.get("kind") for phase in definition.get("phases", ())]
     factors: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
@@ -172,7 +172,7 @@ def completed(definition: Definition) -> dict[str, Any]:
         factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
         factors |= _DRIVING_FACTORS
         parameters |= _DRIVING
-        if len(definition.get("roles", ())) == 1:
+        if isinstance(roles := definition.get("roles"), list) and len(roles) == 1:
             parameters |= _AFTER_CLIENTS
         drives = next(p.get("name") for p in definition["phases"] if p.get("kind") == DRIVE)
         own_primary = any(each.get("primary") for each in own_metrics.values())

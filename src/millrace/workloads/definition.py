@@ -213,6 +213,10 @@ class Workload(Part):
             raise Misplaced(f"parameters.{both[0]}", f"{both[0]} is a factor and a parameter")
         if (self.data is None) == (not self.tables):
             raise ValueError("a workload has either data or tables")
+        if self.data is not None:
+            for name in ("rows", "data_seed"):
+                if name not in self.parameters or self.parameters[name].kind != "integer":
+                    raise Misplaced("parameters", f"a workload with data needs the integer {name}")
         names = [phase.name for phase in self.phases]
         for at, phase in enumerate(self.phases):
             if phase.name in names[:at]:

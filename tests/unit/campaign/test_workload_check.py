@@ -1,13 +1,21 @@
 """Test that a workload's mistakes are found as a whole before anything starts."""
 
+import copy
+import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from millrace.campaign import workload_check
-from millrace.errors import Diagnostic, ValidationError
-from millrace.experiment.read import read
+from millrace.errors import Diagnostic, MillraceError, ValidationError
+from millrace.experiment import workload_file
+from millrace.experiment.plan import expand
+from millrace.experiment.read import parse, read
 from tests.unit.experiment.files import CONTEXT
 from tests.unit.experiment.test_workload_file import EXPERIMENT, WORKLOAD
 
@@ -76,3 +84,42 @@ def test_place_of_a_key_with_dots_in_names() -> None:
     definition = {"tests": {"l.i0": {"mix": [{"name": "a.b", "weight": 1}]}}, "phases": []}
     place = workload_check._place("tests.l.i0.mix.a.b.weight", definition)
     assert place == "tests.l.i0.mix[0].weight"
+
+
+WRONG: list[Any] = [
+    None, -1, 0, 10**30, 1.5, float("nan"), "", "{nope}", "1/0", "9**9", "(((", "?", True, [], {},
+    ["a"], {"a": 1}, {"by": "engine"}, {"by": 1, "default": 2}, "é\u202e\n", "a[b",
+]  # fmt: skip
+
+
+def _places(part: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of every value within a definition."""
+    members = part.items() if isinstance(part, dict) else enumerate(part)
+    for key, each in members:
+        yield (*place, key)
+        if isinstance(each, dict | list):
+            yield from _places(each, (*place, key))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_changed_workload_is_refused_with_its_place_or_planned(data: st.DataObject) -> None:
+    definition = copy.deepcopy(tomllib.loads(WORKLOAD.replace("[statements]", GENERATORS)))
+    *outer, last = data.draw(st.sampled_from(sorted(_places(definition), key=repr)))
+    part: Any = definition
+    for key in outer:
+        part = part[key]
+    wrong = data.draw(st.sampled_from(WRONG))
+    if wrong is None:
+        del part[last]
+    else:
+        part[last] = copy.deepcopy(wrong)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(workload_file, "read_text", lambda *_, **__: "")
+        patched.setattr(workload_file, "parse_toml", lambda *_, **__: definition)
+        experiment = EXPERIMENT.format(workload="mine.toml")
+        try:
+            read_experiment = parse(experiment, Path("x.toml"), scale=None, context=CHECKED)
+        except MillraceError:
+            return  # any other exception is a defect
+        assert expand(read_experiment, seed=1).trials
