@@ -54,8 +54,8 @@ def status(place: Path, words: str, redirected: str = "") -> tuple[int, str]:
 _PIPE = {"": "| exec true", "2>&1": "| exec true"}
 _GATES = (
     *(f"report --format {each}" for each in ("terminal", "json", "csv", "markdown", "html")),
-    "analyze paired pairs.csv",
-    "analyze paired pairs.csv --json",
+    "analyze paired pairs.csv --direction higher",
+    "analyze paired pairs.csv --json --direction higher",
     "analyze series series.csv --direction higher",
     "analyze series series.csv --json --direction higher",
 )

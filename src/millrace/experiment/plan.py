@@ -250,7 +250,7 @@ def _block_order(
     experiment: Experiment, groups: Sequence[_Group], *, purpose: Purpose, seed: str, block: int
 ) -> Iterator[tuple[Treatment, int | None]]:
     """Yield the treatments of a block, each with its slot of a round."""
-    sliced = (_MEASURE, _PROFILE) if experiment.checked_workload.drives else (_MEASURE,)
+    sliced = (_MEASURE, _PROFILE) if experiment.workload.get("tests") else (_MEASURE,)
 
     def place(group: _Group) -> bytes:
         return group_place(group.treatments[0], experiment.compared_factors, seed, block)

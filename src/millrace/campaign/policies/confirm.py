@@ -82,7 +82,13 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
     None ``blocks`` are as many as such a change needs, after those measured earlier. Raises
     UserError where the builds, or the run to take the experiment from, no longer exist.
     """
-    (history,) = store.histories.read([change.series])
+    histories = list(store.histories.read([change.series]))
+    if not histories:
+        raise UserError(
+            f"{store.path}: no run of this series is left that was measured here",
+            hint="record the runs of this host again, or compare both builds in a file of your own",
+        )
+    (history,) = histories
     if history.series.origin != "local":
         raise UserError(
             f"change {change.id} is one of an imported series: its builds were measured elsewhere",
