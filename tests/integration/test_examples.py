@@ -111,6 +111,21 @@ def instance(server_of: ServerOf, instance_of: InstanceOf) -> Iterator[Instance]
         yield started
 
 
+SLAP = """\
+Benchmark
+\tAverage number of seconds to run all queries: {value}.753 seconds
+\tNumber of clients running queries: 4
+"""
+HAMMERDB = """\
+Vuser 1:4 Active Virtual Users configured
+Vuser 1:TEST RESULT : System achieved 3557{value} NOPM from 81705 MySQL TPM
+"""
+OUTPUTS = (  # by the directory that docs/analyze.md names
+    ("runs", SYSBENCH, "log"), ("pgbench", PGBENCH, "log"), ("slap", SLAP, "txt"),
+    ("tprocc", HAMMERDB, "log"),
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the files that a reader of the pages has: shown ones, and programs' output."""
@@ -122,11 +137,13 @@ def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2, 3):
         timed = [{"command": name, "mean": number} for name in ("old", "new")]
         (place / f"{number}.json").write_text(json.dumps({"results": timed}), encoding="utf-8")
-    for directory, output in (("runs", SYSBENCH), ("pgbench", PGBENCH)):
+    for directory, output, suffix in OUTPUTS:
         (place / directory).mkdir()
-        for name in ("old-1", "new-1", "new-2", "old-2"):
-            text = output.replace("{rate}", "1000.5")
-            (place / directory / f"{name}.log").write_text(text, encoding="utf-8")
+        for number, name in enumerate(("old-1", "new-1", "new-2", "old-2")):
+            text = output.replace("{rate}", f"{1000 + number}.5").replace(
+                "{value}", f"{8 + number}"
+            )
+            (place / directory / f"{name}.{suffix}").write_text(text, encoding="utf-8")
     (specification,) = shown("load-spec.md", "json")
     (place / "SPEC.json").write_text(at_server(specification, instance), encoding="utf-8")
     result = Command("millrace-load", ("run", "SPEC.json"), "first.json")
