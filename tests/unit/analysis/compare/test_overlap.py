@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,13 +62,8 @@ def test_a_pair_that_lost_one_is_none() -> None:
     assert compare_run(replace(stored, attempts=tuple(lost))).overlap is None
 
 
-@pytest.mark.parametrize("key", ["concurrent", "side_by_side"])
-def test_a_stored_run_of_pairs_is_reported_as_it_was_recorded(tmp_path: Path, key: str) -> None:
+def test_a_stored_run_of_pairs_is_reported_as_it_was_recorded(tmp_path: Path) -> None:
     path = keep(began(STORED, 0.1), tmp_path / "results.sqlite")
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        for table, column in (("runs", "spec"), ("instances", "facts")):
-            renamed = f"UPDATE {table} SET {column} = replace({column}, '\"concurrent\"', ?)"
-            connection.execute(renamed, (f'"{key}"',))
 
     def report(*arguments: str) -> str:
         given = ["report", "--store", str(path), *arguments]
