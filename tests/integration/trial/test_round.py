@@ -237,7 +237,7 @@ def test_servers_load_in_turns_and_each_has_its_own_figures(server_of: ServerOf)
         assert 0 < own_s < 0.8 * round_s
         assert 0 < figure(result, "load_trimmed_s") < 2 * own_s
         observed = result.observations["server"]
-        assert observed["window_s"] == pytest.approx(round_s, abs=0.5)
+        assert observed["window_s"] > round_s - 0.5  # the reading of counters comes on top
         used = [each for each in observed["threads"]["threads"] if each["kind"] == "connection"]
         assert 0 < sum(each["cpu_s"] for each in used) < 0.9 * observed["window_s"]
     assert ownership.running() == []
