@@ -138,13 +138,15 @@ def test_a_killed_export_leaves_the_earlier_file_or_the_new_one(prepare: Prepare
     first = prepare()
     runs = ("with-files", "run-a")
     writes = first.run("results", "export", *runs, "--output", first.output)
+    first.run("results", "export", "run-a", "--output", first.output, "--force")
+    earlier = first.output.read_bytes()
     for place in places(writes):
         here = prepare()
-        here.output.write_bytes(b"earlier")
+        here.output.write_bytes(earlier)
         files = here.files()
         command = ("results", "export", *runs, "--output", here.output, "--force")
         here.run(*command, kill_before=place)
-        if here.output.read_bytes() != b"earlier":
+        if here.output.read_bytes() != earlier:
             with Store.open(here.directory / "other.sqlite") as other:
                 assert set(other.import_file(here.output).added) == set(runs)
             check_store(here.directory / "other.sqlite")

@@ -151,11 +151,13 @@ def test_two_files_of_one_trial_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    written = [Value("1", 'sleep 1, "b"', 0.1 + 0.2), Value("1", "ä\nb", 1e-9)]
-    file = keep(tmp_path / "pairs.csv", paired.as_csv(written, Measure("ms", "lower"), base="ä\nb"))
+    written = [Value("1", 'sleep 1, "b"', 0.1 + 0.2), Value("1", 'ä, "b"', 1e-9)]
+    file = keep(
+        tmp_path / "pairs.csv", paired.as_csv(written, Measure("ms", "lower"), base='ä, "b"')
+    )
     pairs = paired.read(file)
     assert pairs.values == {each.treatment: {"1": each.value} for each in written}
-    assert next(iter(pairs.values)) == "ä\nb"
+    assert next(iter(pairs.values)) == 'ä, "b"'
     assert pairs.measure == Measure("ms", "lower")
 
 
