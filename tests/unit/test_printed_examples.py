@@ -46,6 +46,7 @@ SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
 # Texts that no program prints, or none here.
 NOT_PRINTED = {
     "ARCHITECTURE.md": "drawings",
+    "CONTRIBUTING.md": "a command of another program",
     "SECURITY.md": "a drawing",
     "explain.md": "a formula",
     "servers.md": "shown after a download",

@@ -174,7 +174,7 @@ def _bare(trial: TrialRecord, attempt: StoredAttempt, *, by_operations: bool) ->
         enough_s=None,
         transactions=measured.get(measurements.TRANSACTIONS, 0.0),
         plans={
-            name: plan.steps
+            name: tuple(plan.steps)
             for name, plan in (attempt.observations.plans or {}).items()
             if plan.steps
         },
