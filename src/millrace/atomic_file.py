@@ -8,6 +8,7 @@ kernel releases the claim when the process ends.
 """
 
 import contextlib
+import errno
 import fcntl
 import glob
 import os
@@ -22,32 +23,52 @@ _OURS = re.compile(rf"\..+\.[a-z0-9_]{{8}}{re.escape(_DRAFT)}")
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, *, durable: bool = False) -> Iterator[Path]:
+def atomic_write(path: Path, *, durable: bool = False, resolved: bool = False) -> Iterator[Path]:
     """Provide a draft, empty at first, that replaces ``path`` when the block ends without error.
 
     The directory is created, the file gets usual permissions, and with ``durable`` survives a power
     failure. Raises OSError where the disk refuses it. In a directory of another user, who can put a
-    link in the draft's place, nothing is written elsewhere: the draft is named by its descriptor.
+    link in the draft's place, nothing is written elsewhere: the draft and its directory are named
+    by their descriptors. A ``resolved`` path had no links when it was checked: its directory has to
+    exist, and OSError is raised where a link has taken a place in it since.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(path.parent)
-    draft, lock = _locked_draft(path)
+    if not resolved:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with _opened(path.parent, resolved=resolved) as parent:
+        remove_abandoned(parent)
+        draft, lock = _locked_draft(parent / path.name)
+        try:
+            yield Path(f"/proc/self/fd/{lock}")
+            os.fchmod(lock, 0o666 & ~_umask())
+            if durable:
+                os.fsync(lock)
+            draft.replace(parent / path.name)
+            if durable:
+                flush(parent)
+        finally:
+            draft.unlink(missing_ok=True)
+            os.close(lock)
+
+
+@contextlib.contextmanager
+def _opened(directory: Path, *, resolved: bool) -> Iterator[Path]:
+    """Provide a path of a directory that stays the same one, whatever takes the place of its name.
+
+    Raise OSError where a ``resolved`` one is behind a link.
+    """
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield Path(f"/proc/self/fd/{lock}")
-        os.fchmod(lock, 0o666 & ~_umask())
-        if durable:
-            os.fsync(lock)
-        draft.replace(path)
-        if durable:
-            flush(path.parent)
+        held = Path(f"/proc/self/fd/{handle}")
+        if resolved and held.readlink() != directory.absolute():
+            raise OSError(errno.ELOOP, "a link took the place of its directory")
+        yield held
     finally:
-        draft.unlink(missing_ok=True)
-        os.close(lock)
+        os.close(handle)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, resolved: bool = False) -> None:
     """Write ``text`` in UTF-8 to ``path``; see ``atomic_write``."""
-    with atomic_write(path) as draft:
+    with atomic_write(path, resolved=resolved) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

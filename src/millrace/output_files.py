@@ -69,7 +69,7 @@ def write_text(
             with suppress(BrokenPipeError), _opened(path, target) as stream:
                 stream.write(text)
             return path
-        atomic_file.write_text(target, text)
+        atomic_file.write_text(target, text, resolved=not make_directory)
     except OSError as cause:
         problem = HostError if cause.errno in _OF_THE_HOST or make_directory else UserError
         raise problem(

@@ -128,3 +128,29 @@ def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 4
     atomic_file.remove_drafts(file)
     assert set(tmp_path.iterdir()) == {file, *others}
+
+
+def test_link_that_took_the_place_of_a_checked_directory_is_not_followed(tmp_path: Path) -> None:
+    place, theirs = tmp_path / "place", tmp_path / "theirs"
+    place.mkdir()
+    theirs.mkdir()
+    (theirs / "file").write_text("important")
+    path = place / "file"
+    place.rename(tmp_path / "away")
+    place.symlink_to(theirs)
+    with pytest.raises(OSError, match="a link took the place"):
+        atomic_file.write_text(path, "new", resolved=True)
+    assert (theirs / "file").read_text() == "important"
+    assert sorted(each.name for each in theirs.iterdir()) == ["file"]
+
+
+def test_directory_that_moves_while_a_file_is_written_keeps_the_file(tmp_path: Path) -> None:
+    place, theirs = tmp_path / "place", tmp_path / "theirs"
+    place.mkdir()
+    theirs.mkdir()
+    with atomic_file.atomic_write(place / "file", resolved=True) as draft:
+        draft.write_text("new")
+        place.rename(tmp_path / "away")
+        place.symlink_to(theirs)
+    assert (tmp_path / "away" / "file").read_text() == "new"
+    assert list(theirs.iterdir()) == []

@@ -57,7 +57,7 @@ def write(
     artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
     sizes = {sha256: a.size_bytes for sha256, a in sorted(artefacts_of_runs.items())}
     with (
-        written_atomically(target, option="--output") as draft,
+        written_atomically(target, option="--output", resolved=True) as draft,
         zipfile.ZipFile(draft, "w") as archive,
     ):
         entries = []

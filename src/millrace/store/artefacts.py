@@ -41,10 +41,12 @@ def disk_full(path: Path) -> DiskFull:
 
 
 @contextlib.contextmanager
-def written_atomically(path: Path, *, option: str = "--store") -> Iterator[Path]:
+def written_atomically(
+    path: Path, *, option: str = "--store", resolved: bool = False
+) -> Iterator[Path]:
     """Provide a durable draft of ``path``, with the disk's errors as ``write_problem``'s."""
     try:
-        with atomic_file.atomic_write(path, durable=True) as draft:
+        with atomic_file.atomic_write(path, durable=True, resolved=resolved) as draft:
             yield draft
     except OSError as error:
         raise write_problem(path, error, option=option) from error
