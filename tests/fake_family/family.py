@@ -167,6 +167,7 @@ class _Options:
     needs_others: tuple[str, ...] = ()
     read_only: frozenset[str] = frozenset()
     needs: Mapping[str, Mapping[str, str]] = {}
+    secrets: tuple[str, ...] = ()
     listing_arguments = ("--list-options",)
     value_refused = "refused"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,3 +84,46 @@ def test_a_wrong_name_ends_with_exit_status_2(arguments: tuple[str, ...], messag
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+_OPTION_FILE = """\
+[mysqld]
+port = 3307
+log_bin = /var/lib/mysql/mysql-bin
+max_connections = 77
+max_conections = 5
+"""
+_EXPERIMENT = """\
+name = "own"
+workload = "sysbench"
+[factors]
+server = ["mysql-5.7.22"]
+configuration = ["mine"]
+[compare]
+base = "mysql-5.7.22"
+[parameters]
+table_size = 1000
+[configurations.mine]
+file = "my.cnf"
+"""
+
+
+def test_option_file_is_shown_and_compared_as_a_server_has_it(tmp_path: Path) -> None:
+    (tmp_path / "my.cnf").write_text(_OPTION_FILE)
+    (tmp_path / "own.toml").write_text(_EXPERIMENT)
+    shown = config_json("show", "mysql-5.7.22", str(tmp_path / "my.cnf"))
+    assert shown["effective"]["max_connections"] == "77"
+    assert shown["effective"]["log_bin"] == "ON"
+    assert {each["name"] for each in shown["left_out"]} == {"port", "max_conections"}
+    found = config_json("diff", "mysql-5.7.22", f"mysql-5.7.22:{tmp_path / 'own.toml'}:mine")
+    assert found["different"]["max_connections"] == ["151", "77"]
+
+
+def test_plan_names_the_options_of_an_option_file_that_a_server_lacks(tmp_path: Path) -> None:
+    (tmp_path / "my.cnf").write_text(_OPTION_FILE)
+    (tmp_path / "own.toml").write_text(_EXPERIMENT)
+    done = millrace("plan", tmp_path / "own.toml")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "left out port: millrace sets this for each instance" in said
+    assert "with mysql-5.7.22: max_conections (not known; nearest: max_connections)" in said

@@ -145,7 +145,8 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
-    notes = [*option_file_notes(experiment), *budget.notes(experiment, fitted)]
+    notes = [*option_file_notes(experiment), *preparation.option_file_notes(expanded)]
+    notes += budget.notes(experiment, fitted)
     too_short = profiling.too_short_for_profile(profiled) if no_profile is None else None
     notes += [each for each in (no_profile, too_short, slices_possible(experiment)) if each]
     return PlannedRun(expanded, forecast, visible, notes)

@@ -176,6 +176,50 @@ def refuse_options(plan: Plan) -> None:
         return  # a server that cannot list its options fails where it is needed
 
 
+def option_file_notes(plan: Plan) -> list[str]:
+    """Return a note for each installed server that goes without some options of an option file."""
+    states = {row.name: row.state for row in install.list_servers()}
+    here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
+    files = {
+        name: configurations.left_out_of(definition.to_json())
+        for name, definition in plan.experiment.configurations.items()
+    }
+    if not any(left is not None for left in files.values()):
+        return []
+    servers = {name: install.find(name) for name in here}
+    treatments = tuple(
+        each
+        for each in plan.treatments
+        if servers.keys() >= set(servers_of(plan.experiment, each).values())
+    )
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for prepared in _each_treatment(replace(plan, treatments=treatments), servers).values():
+        for spec in prepared.servers:
+            for left in spec.options.left_out:
+                layer = max((n for n in files if _is_of_layer(left.option, n)), key=len, default="")
+                known = files.get(layer)
+                if known is not None and left.option.name not in known:
+                    text = _with_nearest(left, spec.server)
+                    found.setdefault((layer, spec.server.name), {})[text] = None
+    return [
+        f"configuration {layer}: left out with {server}: {', '.join(options)}"
+        for (layer, server), options in found.items()
+    ]
+
+
+def _is_of_layer(option: Option, layer: str) -> bool:
+    return option.layer == layer or option.layer.startswith(f"{layer}, ")
+
+
+def _with_nearest(left: LeftOut, server: Server) -> str:
+    """Return the option, and the one that may be meant, or else why it was left out."""
+    name = left.option.name
+    if not left.reason.endswith(f"has no option {name}"):
+        return f"{name} ({left.reason})"
+    near = nearest_names(name, _known_names(server))
+    return f"{name} (not known; nearest: {near[0]})" if near else f"{name} (not known)"
+
+
 def _refuse_values(prepared: Iterable[PreparedTreatment], layers: Collection[str]) -> None:
     """Raise UserError for values that a server refuses, of the experiment's own options."""
     layers = set(layers) - configurations.load_builtin().keys()
@@ -193,7 +237,8 @@ def _refuse_values(prepared: Iterable[PreparedTreatment], layers: Collection[str
         noun = counted(len(lines), "value of an option", "values of options")
         raise UserError(
             f"servers refuse {noun}\n" + "\n".join(lines),
-            hint="correct the values in [factors] or [configurations]",
+            hint="correct the values in [factors], [configurations] or the option file; "
+            "[[configurations.NAME.when]] has options for some versions alone",
         )
 
 

@@ -140,6 +140,10 @@ class Options(Protocol):
     def needs(self) -> Mapping[str, Mapping[str, str]]:
         """The options, with values that do, without which a server with another does not start."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Patterns of options whose values may be secrets."""
+
     def parse_file(self, text: str) -> FileOptions:
         """Return the content of an option file."""
 

@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -194,12 +194,18 @@ def refused(server: InstalledServer, applied: Sequence[Option]) -> list[tuple[Op
         return []
     found = []
     if _refusal(server, applied) is not None:
-        each = ((option, _refusal(server, [option])) for option in applied)
+        needs = databases.get(server.family).options.needs
+        each = ((option, _refusal(server, [option, *_needed(option, needs)])) for option in applied)
         found = [(option, words) for option, words in each if words is not None]
     if not found:
         with contextlib.suppress(OSError):
             atomic_file.write_text(accepted, f"{server.name} {named}\n")
     return found
+
+
+def _needed(option: Option, needs: Mapping[str, Mapping[str, str]]) -> list[Option]:
+    """Return the options without which a server with this one would not start."""
+    return [replace(option, name=name, value=of) for name, of in needs.get(option.name, {}).items()]
 
 
 def _refusal(server: InstalledServer, tried: Sequence[Option]) -> str | None:

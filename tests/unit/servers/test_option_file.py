@@ -126,6 +126,23 @@ def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
     assert "innodb_buffer_pool_size" in values(resolve("mysql-8.0.33", memory=100 * GIB))
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("wsrep_sst_auth = root:hunter2", "it may hold a secret"),
+        ("report_password = hunter2", "it may hold a secret"),
+        ("max_connections = {DBInstanceClassMemory/12582880}", "a formula"),
+        ("max_connections = GREATEST(1, 2)", "a formula"),
+        ("wsrep_cluster_address = gcomm://hunter2", "it needs a cluster"),
+    ],
+)
+def test_secrets_and_formulas_are_left_out_without_their_values(line: str, why: str) -> None:
+    definition = configurations.definition_of_option_file(f"[mysqld]\n{line}\n", "my.cnf")
+    (left,) = definition["left_out"].values()
+    assert left["why"].startswith(why)
+    assert left["value"] == ""
+
+
 def test_notes_name_what_was_left_out() -> None:
     definition = configurations.definition_of_option_file(MY_CNF + "!include /etc/x\n", "my.cnf")
     notes = list(configurations.notes_on("mine", definition))
@@ -133,7 +150,7 @@ def test_notes_name_what_was_left_out() -> None:
         "configuration mine: left out user, port, datadir, socket, pid_file, log_error: "
         "millrace sets this for each instance"
     ) in notes
-    assert any("!include /etc/x: line 28 is not followed" in note for note in notes)
+    assert any("!include /etc/x: line 28 includes other files" in note for note in notes)
 
 
 def test_every_option_is_optional() -> None:

@@ -41,6 +41,7 @@ class MysqlOptions:
     needs_others: tuple[str, ...]
     read_only: frozenset[str]
     needs: Mapping[str, Mapping[str, str]]
+    secrets: tuple[str, ...]
     listing_arguments: tuple[str, ...] = ("--verbose", "--help")
     value_refused: str = "Error while setting value"
 

@@ -24,7 +24,11 @@ The format, in a shipped file or under ``[configurations.NAME]`` of an experimen
 """
 
 from millrace.servers.configurations.check import check, check_varied_option
-from millrace.servers.configurations.option_file import definition_of_option_file, notes_on
+from millrace.servers.configurations.option_file import (
+    definition_of_option_file,
+    left_out_of,
+    notes_on,
+)
 from millrace.servers.configurations.resolve import (
     VARIED,
     Definition,
@@ -37,5 +41,5 @@ from millrace.servers.configurations.resolve import (
 
 __all__ = [
     "VARIED", "Definition", "check", "check_varied_option", "definition_of_option_file",
-    "laid_over", "lineage", "load_builtin", "notes_on", "resolve", "scaled",
+    "laid_over", "left_out_of", "lineage", "load_builtin", "notes_on", "resolve", "scaled",
 ]  # fmt: skip

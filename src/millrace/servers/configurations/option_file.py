@@ -25,6 +25,11 @@ _PATH = re.compile(r"/|\\\\|[A-Za-z]:[\\/]")
 _REFERENCE = "docs/experiment-file.md describes option files"
 _LONGEST_VALUE = 500
 
+_OURS = "millrace sets this for each instance"
+_ELSEWHERE = "a path of the host that the file was written for"
+_SHOWN = (_OURS, _ELSEWHERE)
+_FORMULA = re.compile(r"[{}]|\b(?:GREATEST|LEAST|SUM)\(")
+
 _Section = tuple[str | None, str | None]
 """A family (None: all), and a series such as 8.0 (None: all)."""
 
@@ -67,9 +72,15 @@ def definition_of_option_file(text: str, source: str) -> dict[str, Any]:
     for line, include in includes.items():
         draft.left_out[include] = {
             "value": "",
-            "why": f"line {line} is not followed; put the options of that file into this one",
+            "why": f"line {line} includes other files, which are not read; copy their options here",
         }
     return {"title": source, **_tables(draft), LEFT_OUT: draft.left_out}
+
+
+def left_out_of(definition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what was left out of the option file of a definition; None where it has none."""
+    found: Mapping[str, Any] | None = definition.get(LEFT_OUT)
+    return found
 
 
 def notes_on(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
@@ -111,7 +122,8 @@ def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
     name = option_name(option.name)
     why = _why_left_out(name, option.value)
     if why is not None:
-        shown = (option.value or "")[:_LONGEST_VALUE]
+        # Only of paths and addresses is the value of use; others may be a secret.
+        shown = (option.value or "")[:_LONGEST_VALUE] if why in _SHOWN else ""
         draft.left_out[name] = {"value": shown, "why": why}
         return
     draft.left_out.pop(name, None)
@@ -137,8 +149,10 @@ def _why_left_out(name: str, value: str | None) -> str | None:
 
 
 def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str]:
+    if any(fnmatchcase(form, each) for form in forms for each in rules.secrets):
+        yield "it may hold a secret, which a run would store"
     if rules.administrative.intersection(forms):
-        yield "millrace sets this for each instance"
+        yield _OURS
     if any(fnmatchcase(form, each) for form in forms for each in rules.needs_others):
         yield "it needs a cluster, and millrace runs one server"
     if rules.read_only.intersection(forms):
@@ -148,7 +162,9 @@ def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str
     if not value.isprintable():
         yield "its value has control characters"
     if _PATH.match(value) and not rules.own_files.intersection(forms):
-        yield "a path of the host that the file was written for"
+        yield _ELSEWHERE
+    if _FORMULA.search(value):
+        yield "a formula of a cloud's parameter group"
 
 
 def _covers(section: _Section, other: _Section) -> bool:
