@@ -10,8 +10,8 @@ _HINT = "keep the log of one timed run of TPROC-C, up to its TEST RESULT, in the
 
 _RESULT = re.compile(r"TEST RESULT : System achieved ([0-9.]+) NOPM from \d+ ")
 _FAILED = re.compile(r"^.*(?:FINISHED FAILED|\bError in Virtual User\b).*", re.MULTILINE)
+_VERSION = re.compile(r"^HammerDB CLI v(\S+)", re.MULTILINE)
 _SETTINGS = (
-    ("version of HammerDB", re.compile(r"^HammerDB CLI v(\S+)", re.MULTILINE)),
     ("number of virtual users", re.compile(r"(\d+) Active Virtual Users configured")),
     ("ramp-up", re.compile(r"Beginning rampup time of (\d+ minutes?)")),
     ("duration", re.compile(r"Timing test period of (\d+) in minutes")),
@@ -37,4 +37,6 @@ def read(text: str) -> Output:
         name: found[1] for name, pattern in _SETTINGS if (found := pattern.search(text)) is not None
     }
     users = settings.get("number of virtual users", "")
-    return Output(results[0], MEASURE, settings, threads=users)
+    version = _VERSION.search(text)
+    program = f"HammerDB {version[1]}" if version is not None else ""
+    return Output(results[0], MEASURE, settings, threads=users, program=program)

@@ -15,7 +15,7 @@ from typing import Any
 
 from millrace import safe_json
 from millrace.errors import UserError
-from millrace.importers.csv_reader import called, is_input, read_text
+from millrace.importers.csv_reader import called, read_text
 from millrace.importers.paired import Imported, Value
 from millrace.importers.text_output import digest_of, refuse_equal
 from millrace.importers.units import Measure
@@ -35,19 +35,20 @@ def read(paths: Sequence[Path]) -> Imported:
     Raises UserError for a file that is not from hyperfine, or that has a command twice or one that
     failed, and for files with equal contents.
     """
-    values = tuple(
-        Value(str(block), command, mean_s)
-        for block, path in enumerate(paths, 1)
-        for command, mean_s in _means(path)
-    )
-    refuse_equal([digest_of(path) for path in paths if not is_input(path)])
-    return Imported(values, MEASURE)
+    values = []
+    digests = []
+    for block, path in enumerate(paths, 1):
+        text = read_text(path)  # once, since a pipe is empty afterwards
+        values += [Value(str(block), command, mean_s) for command, mean_s in _means(path, text)]
+        digests.append((path, digest_of(text)))
+    refuse_equal(digests)
+    return Imported(tuple(values), MEASURE)
 
 
-def _means(path: Path) -> list[tuple[str, float]]:
+def _means(path: Path, text: str) -> list[tuple[str, float]]:
     where = called(path)
     try:
-        document = safe_json.parse(read_text(path), _LIMITS)
+        document = safe_json.parse(text, _LIMITS)
     except JsonRefused as error:
         raise UserError(f"{where} is not JSON ({error})", hint=_HINT) from None
     results = document.get("results") if isinstance(document, dict) else None
@@ -99,13 +100,15 @@ def _refuse_failures(where: str, result: Any, measured: Any) -> None:
     failed = [status for status in statuses if status != 0 or isinstance(status, bool)]
     if not failed:
         return
-    shown = ", ".join(
-        "killed" if status is None else str(status) for status in failed[:_MOST_SHOWN]
-    )
-    more = ", ..." if len(failed) > _MOST_SHOWN else ""
+    exited = [str(status) for status in failed if status is not None]
+    how = []
+    if exited:
+        more = ", ..." if len(exited) > _MOST_SHOWN else ""
+        how.append(f"exit status {', '.join(exited[:_MOST_SHOWN])}{more}")
+    if len(exited) < len(failed):
+        how.append("killed by a signal")
     raise UserError(
-        f"{where} failed in {len(failed)} of {counted(len(statuses), 'run')}: exit status "
-        f"{shown}{more}",
+        f"{where} failed in {len(failed)} of {counted(len(statuses), 'run')}: {'; '.join(how)}",
         hint="correct the command and measure again without --ignore-failure; where another "
         "status than 0 is right, make it 0 in the command",
     )

@@ -23,7 +23,7 @@ _FAILED = re.compile(
     r"^.*(?:Run was aborted|client \d+ (?:script \d+ )?aborted|connection to .* failed).*",
     re.MULTILINE,
 )
-_VERSION = re.compile(r"^pgbench \(([^),]+)", re.MULTILINE)
+_VERSION = re.compile(r"^pgbench \((?:PostgreSQL\) )?(\d[\d.]*\w*)", re.MULTILINE)
 _SETTINGS = tuple(
     (name, re.compile(rf"^{printed}: *(.+)", re.MULTILINE))
     for name, printed in (
@@ -73,9 +73,10 @@ def read(text: str) -> Output:
         )
     settings = {
         name: found[1].strip()
-        for name, pattern in (("version of pgbench", _VERSION), *_SETTINGS)
+        for name, pattern in _SETTINGS
         if (found := pattern.search(text)) is not None
     }
+    version = _VERSION.search(text)
     counts = {
         name: int(found[1])
         for name, pattern in _COUNTS.items()
@@ -86,6 +87,7 @@ def read(text: str) -> Output:
         measure=MEASURE,
         settings=settings,
         threads=settings.get("number of clients", ""),
+        program=f"pgbench {version[1]}" if version is not None else "",
         operations=int(processed[1]) if processed is not None else None,
         errors=counts.get("failed"),
         retries=counts.get("retried"),

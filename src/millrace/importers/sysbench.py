@@ -16,7 +16,7 @@ from millrace.importers.units import Measure
 
 _HINT = "keep all that one run of sysbench prints, up to its end, in the file"
 
-_VERSION = re.compile(r"^sysbench v?(\d\S*)", re.MULTILINE)
+_VERSION = re.compile(r"^sysbench v?(\d[^\s:]*)", re.MULTILINE)
 _CHECKPOINT = re.compile(r"^\[ *(\d+)s *\] Checkpoint report:", re.MULTILINE)
 _FAILED = re.compile(r"^(?:FATAL|PANIC|ERROR):.*", re.MULTILINE)
 _SHORT = 0.1  # of the longest report: what is left after the last checkpoint
@@ -107,8 +107,6 @@ def read(text: str) -> Output:
         raise several("the output", len(versions), "sysbench")
     report, number, n_reports = _last_report(text)
     settings = dict(_settings(text))
-    if versions:
-        settings = {"version of sysbench": versions[0], **settings}
     threads = settings.get("number of threads", "")
     events = _TOTAL_EVENTS.findall(report.text)
     n_errors = _ERRORS.findall(report.text)
@@ -118,6 +116,7 @@ def read(text: str) -> Output:
         measure=Measure(report.unit, "higher"),
         settings=settings,
         threads=threads,
+        program=f"sysbench {versions[0]}" if versions else "",
         duration_s=report.seconds,
         events=int(events[-1] if events else count[1] if count else 0),
         operations=int(count[1]) if count and n_errors else None,

@@ -2,8 +2,9 @@
 
 The output does not name the treatment, so the file name does: TREATMENT-BLOCK, as in ``old-1.log``
 and ``new-1.log``. A value depends on threads, scale, duration and version as much as on the server,
-so files which differ in any setting that they print are refused. What each program prints, a reader
-of its own finds (``sysbench``, ``other_programs``).
+so files which differ in any setting that they print are refused; for different versions of the
+program, which servers of different versions come with, there is a note. What each program prints, a
+reader of its own finds (``sysbench``, ``pgbench``, ``mysqlslap``, ``hammerdb``).
 """
 
 import hashlib
@@ -29,15 +30,17 @@ class Output:
     """The result of one run, as its program printed it.
 
     ``number`` is the value's text and ``measure`` its unit. ``settings`` has the text of each
-    setting by its name, ``threads`` the number of clients; ``duration_s`` and ``events`` are 0 if
-    unknown. Counts of transactions are None where the program does not print them. ``note`` is what
-    the user must know about a value that was chosen among several.
+    setting by its name, ``threads`` the number of clients, ``program`` the name and the version of
+    the program if it is printed; ``duration_s`` and ``events`` are 0 if unknown. Counts of
+    transactions are None where the program does not print them. ``note`` is what the user must know
+    about a value that was chosen among several.
     """
 
     number: str
     measure: Measure
     settings: Mapping[str, str] = field(default_factory=dict)
     threads: str = ""
+    program: str = ""
     duration_s: float = 0.0
     events: int = 0
     operations: int | None = None
@@ -89,7 +92,7 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
             output = read_output(text)
         except Unreadable as error:
             raise UserError(f"{path} {error}", hint=error.hint) from None
-        files.append(_File(path, block, treatment, output, _digest(text)))
+        files.append(_File(path, block, treatment, output, digest_of(text)))
     refuse_equal([(each.path, each.digest) for each in files])
     _refuse_mixed(files)
     values = [
@@ -106,16 +109,13 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
         for each in files
     ]
     notes = [f"{each.path}: {each.output.note}" for each in files if each.output.note]
+    notes += _notes_on_programs(files)
     return Imported(tuple(values), files[0].output.measure, tuple(notes))
 
 
-def _digest(text: str) -> bytes:
+def digest_of(text: str) -> bytes:
+    """Return a digest of a file's text, for ``refuse_equal``."""
     return hashlib.sha256(text.encode()).digest()
-
-
-def digest_of(path: Path) -> tuple[Path, bytes]:
-    """Return a path with a digest of its file's text, for ``refuse_equal``."""
-    return path, _digest(read_text(path))
 
 
 def refuse_equal(files: Sequence[tuple[Path, bytes]]) -> None:
@@ -163,6 +163,19 @@ def _refuse_mixed(files: Sequence[_File]) -> None:
             hint="import only runs with the same settings; a difference between others says "
             "nothing about the servers",
         )
+
+
+def _notes_on_programs(files: Sequence[_File]) -> list[str]:
+    """Return a note where files are of different versions of the program; else nothing."""
+    first: dict[str, Path] = {}
+    for each in files:
+        if each.output.program:
+            first.setdefault(each.output.program, each.path)
+    if len(first) < 2:
+        return []
+    listed = ", ".join(f"{program} ({path})" for program, path in first.items())
+    what = "the files are of different versions of the program"
+    return [f"{what}, which may be a part of a difference: {listed}"]
 
 
 def _differences(one: Output, other: Output) -> list[str]:

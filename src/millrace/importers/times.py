@@ -117,6 +117,8 @@ def _separated(text: str, month_first: bool) -> float | None:
     parts = _SEPARATED.fullmatch(text)
     if parts is None or len(parts[1]) > 2 or len(parts[4]) not in (2, 4):
         return None
+    if len(parts[4]) == 2 and parts[2] != "/":  # a version, such as 10.4.20
+        return None
     year = int(parts[4]) + (2000 if len(parts[4]) == 2 else 0)
     first, second = int(parts[1]), int(parts[3])
     month, day = (first, second) if month_first else (second, first)

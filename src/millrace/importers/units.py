@@ -30,6 +30,12 @@ _RATES = re.compile(
 )
 _PER_TIME = re.compile(r"(?P<of>.+?)\s*(/|\bper\b|\ba\b)\s*(?P<time>.+)")
 _PERIODS = re.compile("s|secs?|seconds?|ms|msecs?|us|µs|μs|mins?|minutes?|h|hours?|days?")
+_PER = re.compile(r"\b(?:per|a)\b")
+_RATIO_SIGN = re.compile(r"/|\b(?:per|a)\b")
+_GOOD_TO_HAVE = re.compile(  # words with which more of a cost may be better
+    r"\b(free|freed|saved|savings?|available|idle|spare|unused|remaining|avoided|headroom|between|"
+    r"processed|completed|throughput|efficiency)\b"
+)
 _OF_SAMPLES = re.compile(  # words which say which of several values it is, and not the unit
     r"\b(p\d+(\.\d+)?|\d+(\.\d+)?(st|nd|rd|th)( percentile)?|percentile|mean|avg|average|median|"
     r"min|max|minimum|maximum|total|sum|cpu|wall|wall-clock|elapsed|real|user|sys|system|q\d+)\b"
@@ -111,14 +117,19 @@ class Measures:
 def _direction_of(unit: str) -> Direction | None:
     """Return lower for times (``ms``, ``ns/op``), counts of costs and failures, higher for rates.
 
-    Remarks such as those of ``ms (p95)`` and ``p95 ms`` do not matter; None for other units.
+    Remarks such as those of ``ms (p95)`` and ``p95 ms`` do not matter; None for other units, such
+    as ``free bytes`` and ``ops per watt``.
     """
     if counts_instructions(unit):
         return "lower"
-    name = unit.strip().lower().replace("_", " ")
+    name = unit.strip().lower().replace("_", " ").replace("i/o", "io")
+    if _GOOD_TO_HAVE.search(_RATIO_SIGN.split(name, maxsplit=1)[0]):
+        return None
     for text in (_BRACKETS.sub(" ", name), *_BRACKETS.findall(name)):
         whole, plain = (" ".join(each.split()) for each in (text, _OF_SAMPLES.sub(" ", text)))
-        for each in (whole, plain, plain.rpartition(" ")[2]):
+        # The last word of a ratio is what it is divided by.
+        last = "" if _RATIO_SIGN.search(plain) else plain.rpartition(" ")[2]
+        for each in (whole, plain, last):
             if each and (direction := _direction_of_plain(each)) is not None:
                 return direction
     return None
@@ -127,16 +138,17 @@ def _direction_of(unit: str) -> Direction | None:
 def _direction_of_plain(name: str) -> Direction | None:
     if _RATES.fullmatch(name):
         return "higher"
-    if _is_cost(name):
-        return "lower"
     ratio = _PER_TIME.fullmatch(name)
+    if _is_cost(name) and not _PER.search(name):
+        return "lower"
     if ratio is None:
         return None
     of, period = ratio["of"], ratio["time"]
     if _FAILURES.fullmatch(of):
         return "lower"
-    if _PERIODS.fullmatch(period):
-        return None if _TIMES.fullmatch(of) else "higher"
+    time = _RATIO_SIGN.split(period, maxsplit=1)[0].strip()
+    if _PERIODS.fullmatch(time):
+        return None if _TIMES.fullmatch(of) or time != period else "higher"
     return "lower" if _is_cost(of) else None
 
 

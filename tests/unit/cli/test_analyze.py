@@ -371,6 +371,21 @@ def test_a_slower_program_that_hyperfine_timed_is_a_regression(
         ("transactions per second", "higher", "unit"),
         ("tpmC", "higher", "unit"),
         ("NOPM", "higher", "unit"),
+        ("MB/s per core", "higher", "assumed"),
+        ("ops per watt", "higher", "assumed"),
+        ("ops_per_watt", "higher", "assumed"),
+        ("instructions per cycle", "higher", "assumed"),
+        ("transactions per MB", "higher", "assumed"),
+        ("transactions per timeout", "higher", "assumed"),
+        ("rows a byte", "higher", "assumed"),
+        ("free bytes", "higher", "assumed"),
+        ("available memory (MiB)", "higher", "assumed"),
+        ("idle time", "higher", "assumed"),
+        ("saved ms", "higher", "assumed"),
+        ("time between failures", "higher", "assumed"),
+        ("ms per completed query", "lower", "unit"),
+        ("read/write latency", "lower", "unit"),
+        ("I/O wait", "lower", "unit"),
         ("score", "higher", "assumed"),
         ("rows", "higher", "assumed"),
         ("%", "higher", "assumed"),
@@ -386,6 +401,49 @@ def test_the_unit_of_a_file_implies_which_values_are_better(
     document = json.loads(call("paired", str(file), "--json")[0])
     assert (document["direction"], document["direction_from"]) == (direction, basis)
     assert ("(assumed: " in call("paired", str(file))[0]) == (basis == "assumed")
+
+
+@pytest.mark.parametrize("unit", ["ops per watt", "instructions per cycle", "free bytes"])
+def test_a_gate_is_refused_when_the_unit_is_a_ratio_or_good_to_have(
+    call: Call, file: Path, unit: str
+) -> None:
+    rows = "".join(f"{n},a,{1 + n / 9},{unit}\n{n},b,{2 + n / 9},{unit}\n" for n in range(4))
+    file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
+    _, err = call("paired", str(file), "--fail-on", "regression", status=2)
+    assert f"the file does not say (unit '{unit}')" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("1203.5", "1103.5"),
+        ("1203.5", "1203.5"),
+        ("1203.456789012345", "1103.456789012345"),
+        ("950.5", "903.5"),
+    ],
+)
+def test_blocks_that_repeat_one_run_are_inconclusive(
+    call: Call, file: Path, old: str, new: str
+) -> None:
+    rows = "".join(f"{n},old,{old}\n{n},new,{new}\n" for n in range(3))
+    file.write_text("block,treatment,value\n" + rows, encoding="utf-8")
+    found = only(json.loads(call("paired", str(file), "--json")[0]))
+    assert found["verdict"] == "inconclusive"
+    assert found["reason"] == ("the blocks have equal values, so they are one run and not 3 trials")
+    assert found["low"] is found["high"] is found["fixed_low"] is found["adjusted_p"] is None
+    assert "inconclusive" in call("paired", str(file))[0]
+    call("paired", str(file), "--direction", "higher", "--fail-on", "regression")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("2048", "1024"), ("1.5", "1.2")], ids=["counts", "few digits"]
+)
+def test_equal_values_that_trials_may_share_have_a_verdict(
+    call: Call, file: Path, old: str, new: str
+) -> None:
+    rows = "".join(f"{n},old,{old}\n{n},new,{new}\n" for n in range(3))
+    file.write_text("block,treatment,value\n" + rows, encoding="utf-8")
+    assert only(json.loads(call("paired", str(file), "--json")[0]))["verdict"] == "regression"
 
 
 def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, file: Path) -> None:

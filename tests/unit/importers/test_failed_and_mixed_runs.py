@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -129,6 +130,39 @@ def test_measurements_of_version_2_that_failed_are_refused(tmp_path: Path) -> No
         hyperfine.read([path])
 
 
+def test_a_killed_command_has_no_exit_status(tmp_path: Path) -> None:
+    killed = {"command": "new", "mean": 1.0, "exit_codes": [None, None]}
+    mixed = {"command": "new", "mean": 1.0, "exit_codes": [None, 1, 0]}
+    with pytest.raises(UserError, match=r"failed in 2 of 2 runs: killed by a signal$"):
+        hyperfine.read([exported(tmp_path, "a.json", killed)])
+    with pytest.raises(UserError, match=r"in 2 of 3 runs: exit status 1; killed by a signal$"):
+        hyperfine.read([exported(tmp_path, "b.json", mixed)])
+
+
+def piped(text: str) -> int:
+    """Return the end of a pipe from which ``text`` can be read once."""
+    reads, writes = os.pipe()
+    with os.fdopen(writes, "w", encoding="utf-8") as pipe:
+        pipe.write(text)
+    return reads
+
+
+@pytest.mark.parametrize("second", [1.0, 1.5])
+def test_files_of_hyperfine_are_read_from_pipes_and_refused_if_equal(second: float) -> None:
+    texts = [json.dumps({"results": [{"command": "old", "mean": mean}]}) for mean in (1.0, second)]
+    ends = [piped(text) for text in texts]
+    paths = [Path(f"/dev/fd/{end}") for end in ends]
+    try:
+        if second == 1.0:
+            with pytest.raises(UserError, match="equal contents"):
+                hyperfine.read(paths)
+        else:
+            assert [each.value for each in hyperfine.read(paths).values] == [1.0, 1.5]
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def test_one_name_for_a_scan_is_told_apart_by_parameters(tmp_path: Path) -> None:
     results = [
         {"command": "load", "mean": float(n), "parameters": {"threads": str(n)}} for n in (1, 8)
@@ -162,7 +196,6 @@ def test_one_run_under_two_names_is_refused(tmp_path: Path, read: Reader, text: 
     ("read", "base", "other", "said"),
     [
         (sysbench.read, of_sysbench(), of_sysbench(threads=64, rate=2), "threads (8 and 64)"),
-        (sysbench.read, of_sysbench(), of_sysbench(version="1.1.0", rate=2), "version of sysbench"),
         (
             sysbench.read,
             of_sysbench(),
@@ -188,7 +221,6 @@ def test_one_run_under_two_names_is_refused(tmp_path: Path, read: Reader, text: 
         (pgbench.read, of_pgbench(), of_pgbench(mode="prepared"), "query mode"),
         (pgbench.read, of_pgbench(), of_pgbench(duration=60), "duration (30 s and 60 s)"),
         (pgbench.read, of_pgbench(), of_pgbench(kind="<builtin: select only>"), "transaction type"),
-        (pgbench.read, of_pgbench(), of_pgbench(version="15.4"), "version of pgbench"),
         (
             mysqlslap.read,
             SLAP.format(seconds="8.753", clients=1),
@@ -197,7 +229,6 @@ def test_one_run_under_two_names_is_refused(tmp_path: Path, read: Reader, text: 
         ),
         (hammerdb.read, of_hammerdb(), of_hammerdb(users=8), "virtual users (4 and 8)"),
         (hammerdb.read, of_hammerdb(), of_hammerdb(minutes=9), "duration (5 and 9)"),
-        (hammerdb.read, of_hammerdb(), of_hammerdb(version="5.0"), "version of HammerDB"),
     ],
 )
 def test_runs_with_different_settings_are_refused(
@@ -207,6 +238,52 @@ def test_runs_with_different_settings_are_refused(
     assert said in error.message
     assert "old-1.log" in error.message
     assert "new-1.log" in error.message
+
+
+@pytest.mark.parametrize(
+    ("read", "base", "other", "programs"),
+    [
+        (
+            sysbench.read,
+            of_sysbench(),
+            of_sysbench(version="1.1.0", rate=2),
+            ("sysbench 1.0.20", "sysbench 1.1.0"),
+        ),
+        (
+            pgbench.read,
+            of_pgbench(version="PostgreSQL) 13.4 (Debian 13.4-1"),
+            of_pgbench(version="16.2 (Debian 16.2-1), server 15.4"),
+            ("pgbench 13.4", "pgbench 16.2"),
+        ),
+        (
+            hammerdb.read,
+            of_hammerdb(),
+            of_hammerdb(version="5.0"),
+            ("HammerDB 4.9", "HammerDB 5.0"),
+        ),
+    ],
+)
+def test_different_versions_of_the_program_are_noted(
+    tmp_path: Path, read: Reader, base: str, other: str, programs: tuple[str, str]
+) -> None:
+    found = text_output.read(read, kept(tmp_path, {"old-1.log": base, "new-1.log": other}))
+    assert len(found.values) == 2
+    (note,) = found.notes
+    for program, name in zip(programs, ("old-1.log", "new-1.log"), strict=True):
+        assert f"{program} ({tmp_path / name})" in note
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        ("pgbench (PostgreSQL) 13.4", "pgbench 13.4"),
+        ("pgbench (17devel)", "pgbench 17devel"),
+        ("pgbench (16.2, server 15.4)", "pgbench 16.2"),
+    ],
+)
+def test_the_version_of_pgbench_is_read(line: str, program: str) -> None:
+    text = of_pgbench().replace("pgbench (16.2)", line)
+    assert pgbench.read(text).program == program
 
 
 def test_settings_that_change_nothing_may_differ(tmp_path: Path) -> None:

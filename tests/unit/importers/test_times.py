@@ -41,6 +41,23 @@ def test_other_labels_are_not_times(text: str) -> None:
     assert times([text], numbers=False) is None
 
 
+@pytest.mark.parametrize(
+    "versions",
+    [
+        ["5.6.30", "5.6.51", "5.7.12", "5.7.20", "5.7.31", "5.7.44"],
+        ["10.4.20", "10.4.31", "10.5.10", "10.5.23", "10.6.12", "10.6.19"],
+        ["5.6.10", "5.6.11", "5.7.10", "5.7.11"],
+        ["10-4-20", "10-5-10", "10-6-12"],
+    ],
+)
+def test_versions_are_not_times(versions: list[str]) -> None:
+    assert times(versions, numbers=False) is None
+
+
+def test_two_digits_of_a_year_are_read_after_slashes() -> None:
+    assert times(["1/30/26", "1/31/26"], numbers=False) == [DAY - 86_400, DAY]
+
+
 def test_numbers_are_times_only_where_wanted() -> None:
     assert times(["1700000060", "1700000000.5"], numbers=True) == [1700000060.0, 1700000000.5]
     assert times(["1700000060", "1700000000.5"], numbers=False) is None

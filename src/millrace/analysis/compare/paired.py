@@ -13,6 +13,8 @@ from millrace.model.measurements import Direction
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.sequential import FEWEST_BLOCKS
 
+_SMALLEST_NOISE = 1e-4  # of a value: trials whose rounding is finer do not repeat a number
+
 Work = Mapping[str, Mapping[str, TrialWork]]
 """What became of the operations of trials, by treatment and block."""
 
@@ -56,7 +58,8 @@ def compare_paired(
     ``values`` holds for each treatment its positive values by block, in any one unit, rounded to
     ``unit_of_last_digit``; ``margin`` is a fraction. A block that lacks one of the two is dropped
     from their comparison. The verdict goes by the interval that holds for any number of looks, and
-    is inconclusive where the ``work`` of trials was not equal.
+    is inconclusive where the ``work`` of trials was not equal, and, without an interval, where both
+    sides repeat a number in all blocks that trials do not repeat.
     """
 
     def compare(candidate: str) -> PairedComparison:
@@ -86,6 +89,14 @@ def compare_paired(
                 )
                 if verdict == "inconclusive":
                     reason += ", so give more digits"
+            if _is_one_run(pairs, unit_of_last_digit):
+                verdict, found = "inconclusive", None
+                reason = "the blocks have equal values, so they are one run and not "
+                reason += f"{len(blocks)} trials"
+                estimate, fixed = (
+                    replace(each, low=None, high=None, log_sd=None, p_value=None)
+                    for each in (estimate, fixed)
+                )
             if unequal := _unequal(work, (base, candidate), blocks, margin):
                 verdict, reason, found = "inconclusive", unequal, None
         return PairedComparison(
@@ -101,6 +112,19 @@ def compare_paired(
         )
 
     return with_adjusted_p([compare(candidate) for candidate in values if candidate != base])
+
+
+def _is_one_run(sides: Sequence[Sequence[float]], unit: float) -> bool:
+    """Return whether each side repeats one number, finer than the noise of any trials.
+
+    Whole numbers may be counts, such as bytes, which do not differ between trials.
+    """
+    return (
+        len(sides[0]) >= FEWEST_BLOCKS
+        and all(min(side) == max(side) for side in sides)
+        and unit < 1
+        and all(unit / 2 <= _SMALLEST_NOISE * side[0] for side in sides)
+    )
 
 
 def _unequal(work: Work, names: tuple[str, str], blocks: Sequence[str], margin: float) -> str:
