@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -189,7 +189,7 @@ def _is_outside(value: object, minimum: float | None, maximum: float | None) -> 
 
 def _limit(value: object, maximum: float | None) -> float | None:
     """Return the largest value: also where none is set, there is one for a number beyond it."""
-    is_huge = isinstance(value, int | float) and value > _LARGEST
+    is_huge = isinstance(value, int | float) and _LARGEST < value < inf
     return _LARGEST if maximum is None and is_huge else maximum
 
 
