@@ -83,8 +83,22 @@ class Diagnostic:
 
 
 def nearest(name: object, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to a mistyped one, or None when none is similar."""
-    return next(iter(nearest_names(name, known)), None)
+    """Return the known name most similar to a mistyped one, or None when none is similar.
+
+    A word that several known names contain stands for none of them alone.
+    """
+    names = list(known)
+    near = next(iter(nearest_names(name, names)), None)
+    is_word = near is not None and not _has_few_errors(str(name), near)
+    return None if is_word and len(names_with(name, names)) > 1 else near
+
+
+def names_with(word: object, known: Iterable[str]) -> list[str]:
+    """Return the known names that contain a word, which is no shorter than a beginning may be."""
+    sought = _comparable(str(word))
+    if len(sought) < _LEAST_BEGINNING:
+        return []
+    return [each for each in known if sought in _comparable(each)]
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
@@ -112,7 +126,7 @@ _LEAST_BEGINNING = 4  # letters of a name that may stand for a longer one
 
 def _wrong_letters(name: str, candidate: str) -> int | None:
     """Return by how many letters two names differ; None where none is meant by the other."""
-    one, other = (each.lower().replace("_", "-") for each in (name, candidate))
+    one, other = _comparable(name), _comparable(candidate)
     shorter, longer = sorted((one, other), key=len)
     is_beginning = len(shorter) >= _LEAST_BEGINNING and longer.startswith(shorter)
     most = len(longer) // _LETTERS_FOR_ERROR
@@ -120,6 +134,16 @@ def _wrong_letters(name: str, candidate: str) -> int | None:
         return None
     wrong = _edits(one, other) + (one[:1] != other[:1])
     return wrong if is_beginning or wrong <= most else None
+
+
+def _has_few_errors(name: str, candidate: str) -> bool:
+    """Return whether a name is another one mistyped, not only its beginning."""
+    one, other = _comparable(name), _comparable(candidate)
+    return _edits(one, other) <= max(len(one), len(other)) // _LETTERS_FOR_ERROR
+
+
+def _comparable(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def _edits(one: str, other: str) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.errors import nearest, nearest_names
+from millrace.errors import names_with, nearest, nearest_names
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,25 @@ def test_nearest_names_begin_with_the_fewest_wrong_letters() -> None:
     known = ["update-nonindex", "update-index", "update-one", "write-only"]
     assert nearest_names("update-indx", known)[0] == "update-index"
     assert nearest_names("update-nonindx", known)[0] == "update-nonindex"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "near"),
+    [
+        ("select", ["point-select", "select_random_points", "select_random_ranges"], None),
+        ("update", ["update-index", "update-nonindex", "update-one"], None),
+        ("update", ["update-one", "write-only"], "update-one"),
+        ("table_siz", ["table_size", "table_sizes"], "table_size"),
+    ],
+)
+def test_word_of_several_names_stands_for_none_of_them(
+    word: str, known: list[str], near: str | None
+) -> None:
+    assert nearest(word, known) == near
+
+
+def test_names_with_a_word_contain_it_in_any_spelling() -> None:
+    known = ["point-select", "Select_Random_Points", "write-only"]
+    assert names_with("select", known) == ["point-select", "Select_Random_Points"]
+    assert names_with("random-points", known) == ["Select_Random_Points"]
+    assert names_with("sel", known) == []

@@ -93,6 +93,8 @@ def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
     assert (found.is_of_plan, other.is_of_plan) == (True, False)
     assert other.largest == found.largest
     assert visible(name="another", slices=not experiment.slices) is None
+    same_name = {**experiment.workload, "version": experiment.workload["version"] + 1}
+    assert visible(name="another", workload=same_name) is None
     # The throughput of a rate of their own hardly varies, and latencies are another figure.
     assert visible(name="another", workload=in_open_loop(experiment.workload)) is None
     with_rate = {**experiment.parameters, "rate": 100}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import psutil
 
@@ -27,6 +28,7 @@ from millrace.experiment.estimate import (
 from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
 from millrace.host import facts
 from millrace.levels import Level, Values
+from millrace.model.run_spec import WorkloadDefinition
 from millrace.model.trials import is_in_measured_block
 from millrace.servers import install
 from millrace.stats.ratio import Looks
@@ -113,7 +115,8 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     clients with a rate of their own hardly varies, and their latencies do.
     """
     experiment = plan.experiment
-    headline = read_metrics(experiment_spec(experiment).workload)[0]
+    workload = experiment_spec(experiment).workload
+    headline, work = read_metrics(workload)[0], _work(workload)
     levels = {factor.name: factor.levels for factor in experiment.factors}
     in_open_loop = is_open_loop(experiment.parameters, levels)
     known = store.runs_of_workload(experiment.checked_workload.name, _this_host())
@@ -124,10 +127,16 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
         and run.spec.design.slices == experiment.slices
         and run.spec.counts is None
         and read_metrics(run.spec.workload)[0] == headline
+        and _work(run.spec.workload) == work
         and is_open_loop(run.spec.parameters, run.spec.levels) == in_open_loop
     )
     for run in islice(of_design, _MOST_ALIKE):
         yield store.load_run(run.id)
+
+
+def _work(workload: WorkloadDefinition) -> dict[str, Any]:
+    """Return what a workload does, without its figures: a file can have another one's name."""
+    return {key: value for key, value in workload.to_json().items() if key != "metrics"}
 
 
 def is_open_loop(parameters: Values, levels: Mapping[str, tuple[Level, ...]]) -> bool:

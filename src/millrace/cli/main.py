@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from io import StringIO
 
@@ -10,7 +11,7 @@ import click
 from millrace import __version__, paths
 from millrace.cli.console import discard, err, guard_streams, show_error
 from millrace.cli.options import PASSWORD_VARIABLE
-from millrace.errors import Interrupted, MillraceError
+from millrace.errors import Interrupted, MillraceError, nearest_names
 
 # In the order of a user's work. Each is a module of this package that exports `command`.
 COMMANDS = {
@@ -79,7 +80,7 @@ def _exit_status() -> int:
         return exit_.exit_code
     except click.ClickException as error:
         said = StringIO()
-        error.show(said)
+        _with_near_names(error).show(said)
         err.print(said.getvalue(), end="")
         return error.exit_code
     except MillraceError as error:
@@ -95,6 +96,40 @@ def _exit_status() -> int:
         discard(sys.stdout)
         return problem.exit_status
     return 0
+
+
+def _with_near_names(error: click.ClickException) -> click.ClickException:
+    """Return an error whose suggestions are the names that a mistyped option or command may mean.
+
+    Click suggests any name that shares some letters, such as ``--store`` for ``--test``.
+    """
+    match error:
+        case click.NoSuchOption(ctx=click.Context() as context, option_name=name):
+            shown = (each for each in context.command.get_params(context) if _is_shown(each))
+            known = [
+                each
+                for option in shown
+                for each in (*option.opts, *option.secondary_opts)
+                if each.startswith("--")
+            ]
+            near = [f"--{each}" for each in _near(name, known)] if name.startswith("--") else []
+        case click.NoSuchCommand(ctx=click.Context(command=click.Group() as group) as context):
+            near = _near(error.command_name, group.list_commands(context))
+        case _:
+            return error
+    meant = " or ".join(map(repr, near))
+    return click.UsageError(
+        f"{error.message} Did you mean {meant}?" if near else error.message, context
+    )
+
+
+def _is_shown(parameter: click.Parameter) -> bool:
+    return isinstance(parameter, click.Option) and not parameter.hidden
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    """Return the likely names without their dashes, with which any two options would be similar."""
+    return nearest_names(name.lstrip("-"), [each.lstrip("-") for each in known])
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from millrace.experiment.model import (
 )
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
-from millrace.report.common.formatting import changes_text
+from millrace.report.common.formatting import changes_text, is_hardly_visible
 
 _SHOWN = 12  # trials
 
@@ -205,6 +205,12 @@ def _disk(estimate: Estimate) -> str:
 def _visible(found: ForeseenChanges) -> str:
     """Return text such as ``changes of 0.8 % or more in 10 blocks, by the noise of run ...``."""
     of_what = "" if found.is_of_plan else ", which had other treatments of this workload"
+    if is_hardly_visible(found.smallest):
+        blocks = "1 block is" if found.blocks == 1 else f"{found.blocks} blocks are"
+        return (
+            f"only changes by a factor of 2 or more: {blocks} too few for the noise "
+            f"of run {found.run}{of_what}"
+        )
     return (
         f"{changes_text(found.smallest, found.largest)} in {counted(found.blocks, 'block')}, by "
         f"the noise of run {found.run}{of_what}"

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from millrace.errors import Diagnostic, nearest, nearest_names
+from millrace.errors import Diagnostic, names_with, nearest, nearest_names
 from millrace.experiment.toml_positions import joined
 
 Table = Mapping[str, Any]
 """A table of a TOML file as it was parsed: a user can have written any value."""
 
 _MOST_DIAGNOSTICS = 100  # which nobody reads; further ones are left out
+_MOST_LISTED = 12  # names in one diagnostic
 
 # The command whose `list` shows all names of a kind.
 _LISTED = {"server": "servers", "configuration": "config"}
@@ -70,8 +71,12 @@ class Diagnostics:
         if len(self.diagnostics) >= _MOST_DIAGNOSTICS:
             return  # finding the nearest name takes time
         names = sorted(set(known))
-        expected = f"one of {', '.join(names)}" if 0 < len(names) <= 12 else None
-        self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, names))
+        near = nearest(name, names)
+        expected = f"one of {', '.join(names)}" if 0 < len(names) <= _MOST_LISTED else None
+        if expected is None and near is None and (alike := names_with(name, names)):
+            others = ", ..." if len(alike) > _MOST_LISTED else ""
+            expected = f"a name such as {', '.join(alike[:_MOST_LISTED])}{others}"
+        self.add(where, f"there is no {noun} {name!r}", expected, near)
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
         """Report an unknown server or configuration, the nearest names, and where all are."""
@@ -80,7 +85,7 @@ class Diagnostics:
         near = nearest_names(name, known)
         others = f", such as {', '.join(near)}" if near else ""
         expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
-        self.add(where, f"there is no {noun} {name!r}", expected, near[0] if near else None)
+        self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, known))
 
     def keys(
         self, where: str, table: Table, known: Iterable[str], *, tables: Collection[str] = ()

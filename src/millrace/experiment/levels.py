@@ -117,6 +117,8 @@ def _exists(errors: Diagnostics, place: str, name: str, vocabulary: Vocabulary) 
             f"the workload {vocabulary.workload.name} has no role {role!r}",
             f"one of its roles: {', '.join(vocabulary.roles)}",
         )
+    elif name in vocabulary.workload.parameters:
+        errors.add(place, f"{name} is a parameter: write it in [parameters]")
     else:
         errors.unknown(place, "factor", name, vocabulary.factor_names())
     return False

@@ -96,9 +96,19 @@ def read_scale(errors: Diagnostics, where: str, raw: object, vocabulary: Vocabul
     table = errors.table(where, raw)
     if vocabulary.workload is not None:
         known = (*vocabulary.workload.parameters, *_SCALE_KEYS)
+        table = without_factors(errors, where, table, vocabulary)
         table = errors.keys(where, table, known, tables=("factors",))
     parameters = {key: value for key, value in table.items() if key not in _SCALE_KEYS}
     return read_settings(errors, where, table, vocabulary, parameters=parameters)
+
+
+def without_factors(errors: Diagnostics, where: str, table: Table, vocabulary: Vocabulary) -> Table:
+    """Return a table of parameters without its factors, which are reported with their place."""
+    factors = "factors" if where == "parameters" else f"{where}.factors"
+    found = [key for key in table if key in vocabulary.factor_names()]
+    for name in found:
+        errors.add(f"{where}.{name}", f"{name} is a factor: write it in [{factors}]")
+    return {key: value for key, value in table.items() if key not in found}
 
 
 def _duration(errors: Diagnostics, where: str, value: object) -> float | None:

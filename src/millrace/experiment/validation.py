@@ -25,6 +25,7 @@ from millrace.experiment.settings import (
     read_settings,
     require_complete,
     with_default_parameters,
+    without_factors,
 )
 from millrace.experiment.toml_files import read_text
 from millrace.experiment.workload_file import is_file, read_workload_file
@@ -147,6 +148,7 @@ def check(
     compared, base = _compare(errors, document, vocabulary)
     parameters = errors.table("parameters", document.get("parameters", {}))
     if workload is not None:
+        parameters = without_factors(errors, "parameters", parameters, vocabulary)
         parameters = errors.keys("parameters", parameters, workload.parameters)
     read = read_settings(errors, "", document, vocabulary, parameters=parameters)
     root = replace(read, base=base)

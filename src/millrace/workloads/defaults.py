@@ -169,7 +169,10 @@ def completed(definition: Definition) -> dict[str, Any]:
         factors |= _COMPRESSION
     if DRIVE in kinds:
         tests = list(definition.get("tests", {}))
-        factors |= {"test": {"default": definition.get("default_test"), "choices": tests}}
+        default = definition.get("default_test")
+        if tests and default not in tests:
+            default = tests[0]  # the mistake is that of default_test alone
+        factors |= {"test": {"default": default, "choices": tests}}
         factors |= _DRIVING_FACTORS
         parameters |= _DRIVING
         if isinstance(roles := definition.get("roles"), list) and len(roles) == 1:

@@ -24,10 +24,10 @@ from millrace.model.phases import (
     MeasuredPhases,
     measured_phases,
 )
-from millrace.model.roles import REPLICA, SOURCE
+from millrace.model.roles import REPLICA, SERVER, SOURCE
 from millrace.model.run_spec import Of
 from millrace.workloads.defaults import TABLE_OPTIONS
-from millrace.workloads.phases import Name, Phase, of_level
+from millrace.workloads.phases import Name, Phase, of_level, split
 from millrace.workloads.schema_factors import (
     Definition,
     Misplaced,
@@ -171,6 +171,7 @@ class Workload(Part):
     @model_validator(mode="after")
     def _references_exist(self) -> Self:
         known = {*self.factors, *self.parameters, TABLE_OPTIONS}
+        self._check_names()
         for at, phase in enumerate(self.phases):
             for sent in filter(None, (phase, phase.maintenance)):
                 if wrong := sent.unknown(known, set(self.factors), set(self.tables)):
@@ -198,6 +199,22 @@ class Workload(Part):
         if sum(metric.primary for metric in self.metrics.values()) != 1:
             raise ValueError("exactly one metric is primary")
         return self
+
+    def _check_names(self) -> None:
+        if not self.name.strip():
+            raise Misplaced("name", "it is blank")
+        if self.roles not in ([SERVER], [SOURCE, REPLICA]):
+            raise Misplaced(
+                "roles",
+                f'{self.roles} are no roles; write ["{SERVER}"] or ["{SOURCE}", "{REPLICA}"]',
+            )
+        for name, statement in self.statements.items():
+            sql = statement.get("sql")
+            by_level = isinstance(sql, Mapping)
+            for level, text in sql.items() if isinstance(sql, Mapping) else [("", sql)]:
+                if isinstance(text, str) and not split(text):
+                    place = f"statements.{name}.sql" + (f".{level}" if by_level else "")
+                    raise Misplaced(place, "the statement is empty")
 
     def _check_settings(self) -> None:
         """Require the kinds of the standard names, which trials read."""
@@ -233,8 +250,14 @@ class Workload(Part):
         if bool(drives) != bool(self.tests):
             raise ValueError("tests and a phase of kind 'drive' belong together")
         if self.tests and self.default_test not in self.tests:
+            wrong = (
+                "is missing"
+                if self.default_test is None
+                else f"{self.default_test!r} is none of the tests"
+            )
             near = did_you_mean(self.default_test, self.tests)
-            raise Misplaced("default_test", f"{self.default_test!r} is none of the tests{near}")
+            listed = f"; expected one of {', '.join(self.tests)}"
+            raise Misplaced("default_test", f"{wrong}{listed}{near}")
         if not self.tests and self.default_test is not None:
             raise Misplaced("default_test", "it belongs to a workload with tests")
         if missing := set(self.sequence) - set(self.tests):
@@ -381,6 +404,7 @@ def parse_workload(definition: Definition) -> Workload:
         return Workload.model_validate(dict(definition))
     except pydantic.ValidationError as error:
         diagnostics: dict[str, Diagnostic] = {}
+        types: set[str] = set()  # places with a value of another type
         for found in error.errors(include_url=False):
             place, reason = _place(found["loc"], definition), found.get("ctx", {}).get("error")
             if isinstance(reason, Misplaced):
@@ -389,6 +413,12 @@ def parse_workload(definition: Definition) -> Workload:
             where = place or "the workload"
             # Of a value that may be of several types, the first says enough.
             diagnostics.setdefault(where, Diagnostic(where, message))
+            if found["type"].endswith("_type"):
+                types.add(where)
+        # A mistake within a value shows that its type is one of those that may be there.
+        for where in types:
+            if any(each.startswith((f"{where}.", f"{where}[")) for each in diagnostics):
+                del diagnostics[where]
         name = f"workload {definition.get('name', '?')}"
         raise ValidationError(name, list(diagnostics.values())) from None
 

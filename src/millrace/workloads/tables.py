@@ -5,12 +5,12 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from millrace.levels import Values
-from millrace.workloads.schema_factors import Definition, Part
+from millrace.workloads.schema_factors import Definition, Misplaced, Part
 
 Number = int | float | str | Definition
 
@@ -29,6 +29,9 @@ _WITH_LINKS = 0.4
 _LOG_NORMAL_MEAN = 1.65  # of lengths whose logarithm deviates by 1, by their median
 
 VALUE = re.compile(r"\{(\w+)\}")
+_WORD = re.compile(r"[\w$]+")
+_NO_COLUMNS = {"table", "n", "engine", "table_options"}  # values that are parts of no columns
+_OF_ANOTHER = re.compile(r"\b(?:LIKE|SELECT)\b", re.IGNORECASE)
 _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 
@@ -55,6 +58,24 @@ class TableSet(Part):
     fan_out: dict[str, Any] | None = None
     once: bool = False
     after_load: list[str] | dict[str, Any] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _makes_its_tables(self) -> Self:
+        for text in self._creates():
+            if "table" not in VALUE.findall(text) and self.name not in text:
+                raise Misplaced("create", "it lacks {table}, the name of the table")
+            if _shows_columns(text):
+                self._check_columns(text)
+        return self
+
+    def _check_columns(self, create: str) -> None:
+        words = set(_WORD.findall(create.casefold()))
+        for at, column in enumerate(self.columns):
+            name = column.get("name")
+            if not isinstance(name, str) or column.get("hidden") or not _WORD.fullmatch(name):
+                continue
+            if name.casefold() not in words:
+                raise Misplaced(f"columns[{at}].name", f"create has no column {name!r}")
 
     def volume(self, values: Values) -> Volume:
         """Return the approximate content for these values of factors and parameters."""
@@ -84,8 +105,19 @@ class TableSet(Part):
         )
 
     def _widths(self) -> dict[str, int]:
-        texts = [self.create] if isinstance(self.create, str) else self.create.values()
-        return {name: int(width) for text in texts for name, width in _CHAR.findall(text)}
+        found = (pair for text in self._creates() for pair in _CHAR.findall(text))
+        return {name: int(width) for name, width in found}
+
+    def _creates(self) -> list[str]:
+        """Return the statement, or those of all levels."""
+        if isinstance(self.create, str):
+            return [self.create]
+        return [text for level, text in self.create.items() if level != "by"]
+
+
+def _shows_columns(create: str) -> bool:
+    """Return whether a statement names its columns itself, not by a value or another table."""
+    return set(VALUE.findall(create)) <= _NO_COLUMNS and not _OF_ANOTHER.search(create)
 
 
 def fill(text: str, values: Values) -> str:

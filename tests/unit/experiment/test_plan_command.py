@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.campaign.forecast import ForeseenChanges
+from millrace.cli.plan import _visible
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import SHIPPED, SMALL
 
@@ -251,3 +253,12 @@ def test_an_experiment_comes_through_a_pipe_of_the_shell(tmp_path: Path) -> None
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("2 treatments") == 2
+
+
+def test_noise_that_hides_changes_is_stated_without_contradiction() -> None:
+    found = ForeseenChanges("r1", is_of_plan=True, blocks=3, smallest=1.2, largest=4.0)
+    assert _visible(found) == (
+        "only changes by a factor of 2 or more: 3 blocks are too few for the noise of run r1"
+    )
+    found = ForeseenChanges("r1", is_of_plan=True, blocks=3, smallest=0.01, largest=0.01)
+    assert _visible(found) == "changes of 1.0 % or more in 3 blocks, by the noise of run r1"

@@ -13,6 +13,7 @@ from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
 from tests.unit.experiment.files import (
     CONTEXT,
+    DRIVEN,
     SHIPPED,
     SMALL,
     mistakes_of,
@@ -204,6 +205,29 @@ def test_a_mistake_is_reported_with_its_place_and_the_nearest_name(
     assert message in here.message
     assert here.nearest == near
     assert {mistake.where for mistake in found} == {where}
+
+
+def test_factor_among_parameters_is_sent_to_its_table(tmp_path: Path) -> None:
+    [found] = mistakes_of(tmp_path, DRIVEN.replace("table_size", 'engine = "InnoDB"\ntable_size'))
+    assert found.where == "parameters.engine"
+    assert found.message == "engine is a factor: write it in [factors]"
+    of_scale = f'{DRIVEN}\n[scales.short]\nengine = "InnoDB"\n'
+    [found] = mistakes_of(tmp_path, of_scale)
+    assert found.where == "scales.short.engine"
+    assert found.message == "engine is a factor: write it in [scales.short.factors]"
+
+
+def test_parameter_among_factors_is_sent_to_its_table(tmp_path: Path) -> None:
+    [found] = mistakes_of(tmp_path, DRIVEN.replace("[compare]", "time_s = [3]\n\n[compare]"))
+    assert found.where == "factors.time_s"
+    assert found.message == "time_s is a parameter: write it in [parameters]"
+
+
+def test_word_of_several_tests_lists_them_and_suggests_none(tmp_path: Path) -> None:
+    [found] = mistakes_of(tmp_path, DRIVEN.replace('"point-query"', '"select"'))
+    assert found.nearest is None
+    assert found.expected is not None
+    assert "oltp_point_select, select_random_points" in found.expected
 
 
 def test_an_unquoted_version_gets_a_hint(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"tests": {}}, "tests and a phase of kind 'drive' belong together"),
         (
             {"default_test": "pont"},
-            "default_test: 'pont' is none of the tests; did you mean 'point'?",
+            "default_test: 'pont' is none of the tests; expected one of point,",
         ),
         ({"tests": {"point": {"title": "x", "values": {"y": 1}}}}, "no factor or parameter 'y'"),
         ({"tests": {"point": {}}}, "tests.point.title: Field required"),

@@ -8,6 +8,7 @@ import pytest
 
 from millrace import workloads
 from millrace.errors import UserError, ValidationError
+from tests.unit.workloads.small import driving
 
 
 def definition(**changes: Any) -> dict[str, Any]:
@@ -128,6 +129,68 @@ def test_a_definition_that_contradicts_itself_is_refused(
 ) -> None:
     with pytest.raises(ValidationError, match=message):
         workloads.parse_workload(definition(**changes))
+
+
+def _with_table(**changes: Any) -> dict[str, Any]:
+    return {"tables": {"sbtest": {**driving()["tables"]["sbtest"], **changes}}}
+
+
+_ID = {"name": "id", "kind": "sequence"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "message"),
+    [
+        ({"roles": ["srver"]}, "roles", 'write ["server"] or ["source", "replica"]'),
+        ({"name": " "}, "name", "blank"),
+        ({"default_test": "pont"}, "default_test", "expected one of point, pair, repeat, one"),
+        ({"default_test": None}, "default_test", "is missing"),
+        ({"statements": {"select": {"sql": " "}}}, "statements.select.sql", "empty"),
+        (
+            {"statements": {"select": {"by": "engine", "sql": {"default": "-- none"}}}},
+            "statements.select.sql.default",
+            "empty",
+        ),
+        (_with_table(create="CREATE TABLE (id INT)"), "tables.sbtest.create", "{table}"),
+        (
+            _with_table(create="CREATE TABLE {table} (id2 INT)", columns=[_ID]),
+            "tables.sbtest.columns[0].name",
+            "no column 'id'",
+        ),
+        (
+            {
+                "phases": [
+                    {"name": "a", "kind": "sql", "sql": ["SELECT 1", 3]},
+                    {"name": "run", "kind": "drive"},
+                ]
+            },
+            "phases[0].sql[1]",
+            "valid string",
+        ),
+    ],
+)
+def test_only_mistake_of_a_workload_is_at_its_place(
+    changes: dict[str, Any], where: str, message: str
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        workloads.parse_workload(driving(**changes))
+    [found] = refused.value.diagnostics
+    assert found.where == where
+    assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        _with_table(create="CREATE TABLE {table} (`ID` INT)", columns=[_ID]),
+        _with_table(create="CREATE TABLE sbtest{n} (id INT)", columns=[_ID]),
+        _with_table(create="CREATE TABLE {table} LIKE d.other", columns=[_ID]),
+        _with_table(create="CREATE TABLE {table} ({range_size})", columns=[_ID]),
+        _with_table(create="CREATE TABLE {table} (a INT)", columns=[{**_ID, "hidden": True}]),
+    ],
+)
+def test_tables_that_a_server_may_make_are_accepted(changes: dict[str, Any]) -> None:
+    assert workloads.parse_workload(driving(**changes)).drives
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,11 @@ def is_multiple(ratio: float) -> bool:
     return ratio >= _FEWEST_TIMES or ratio <= 1 / _FEWEST_TIMES
 
 
+def is_hardly_visible(smallest: float) -> bool:
+    """Return whether the smallest visible change is one that doubles or halves a figure."""
+    return smallest >= _HARDLY_VISIBLE
+
+
 def changes_text(smallest: float, largest: float) -> str:
     """Return ``changes of 0.8 % or more``, with ``(at worst 1.2 %)`` where comparisons differ.
 
@@ -117,12 +122,12 @@ def changes_text(smallest: float, largest: float) -> str:
     multiples, words say so: a range of that width is no forecast.
     """
     least, worst = percent_text(smallest), percent_text(largest)
-    if smallest >= _HARDLY_VISIBLE:
-        return "no changes, or only those of twice as much and more, for there is too much noise"
+    if is_hardly_visible(smallest):
+        return "only changes by a factor of 2 or more, for there is too much noise"
     if largest >= _HARDLY_VISIBLE:
         return (
             f"changes of {least} or more in the comparison with the least noise, and in the "
-            "noisiest not even twice as much"
+            "noisiest only those by a factor of 2 or more"
         )
     if largest > _FAR_APART * smallest:
         return (

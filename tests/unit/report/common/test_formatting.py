@@ -46,13 +46,13 @@ from millrace.report.common.formatting import (
             6.419,
             (
                 "changes of 1.4 % or more in the comparison with the least noise, and in the "
-                "noisiest not even twice as much"
+                "noisiest only those by a factor of 2 or more"
             ),
         ),
         (
             1.2,
             6.419,
-            "no changes, or only those of twice as much and more, for there is too much noise",
+            "only changes by a factor of 2 or more, for there is too much noise",
         ),
     ],
 )
