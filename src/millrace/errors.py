@@ -89,8 +89,10 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
     """
     names = list(known)
     near = next(iter(nearest_names(name, names)), None)
-    is_word = near is not None and not _has_few_errors(str(name), near)
-    return None if is_word and len(names_with(name, names)) > 1 else near
+    with_word = names_with(name, names)
+    if near is None or len(with_word) < 2:
+        return near
+    return near if near in with_word and _has_few_errors(str(name), near) else None
 
 
 def names_with(word: object, known: Iterable[str]) -> list[str]:

@@ -41,6 +41,7 @@ def test_nearest_names_begin_with_the_fewest_wrong_letters() -> None:
         ("select", ["point-select", "select_random_points", "select_random_ranges"], None),
         ("update", ["update-index", "update-nonindex", "update-one"], None),
         ("update", ["update-one", "write-only"], "update-one"),
+        ("mysql-5.7", ["mysql-5.5.9", "mysql-5.7.19", "mysql-5.7.22"], None),
         ("table_siz", ["table_size", "table_sizes"], "table_size"),
     ],
 )
