@@ -275,7 +275,6 @@ def test_a_count_moves_to_another_store(counter: Counter, tmp_path: Path) -> Non
     (run,) = json.loads(millrace("results", "list", "--json", "--store", other).stdout)
     assert run["origin"] == "imported"
     shown = millrace("report", run["id"], "--store", other).stdout
-    assert "executes 10.1 % more instructions than mysql-5.6.24" in made.stdout
     assert set(made.stdout.splitlines()) <= set(shown.splitlines())
 
 
