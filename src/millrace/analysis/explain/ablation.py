@@ -36,7 +36,7 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an alignment shows: the ``share`` of the loss, how certain it is, and a clause.
+    """The result of an alignment: the ``share`` of the loss, how certain it is, and a clause.
 
     ``certainty`` is None where the setting made less than half of the loss, if anything.
     """
