@@ -89,7 +89,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Acts:
-    """The work of operations through which a topic acts: any of ``counters``, ``plans``, or ``every`` one.
+    """The work through which a topic acts: any of ``counters``, ``plans``, or ``every`` operation.
 
     An operation counts ``per_operation`` times or more; less than the default may be collectors'
     statements. It acts in ``statements`` of this kind alone, in all where that is None. With
