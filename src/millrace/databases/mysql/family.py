@@ -83,7 +83,7 @@ def read_family(source: Path) -> Family:
             needs_others=tuple(common["cluster_options"]),
             read_only=frozenset(common["read_only_options"]),
             needs=common["option_needs"],
-            secrets=(*common["secret_numbers"], "*_auth"),
+            secrets=tuple(common["secret_numbers"]),
         ),
         administration=MysqlAdministration(),
         load_dialect=MysqlLoadDialect(),
