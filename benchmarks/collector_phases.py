@@ -267,7 +267,7 @@ def _aside(does: Callable[..., None], *given: Any) -> Iterator[Group]:
         if not ours.poll(LIMIT_S):
             raise RuntimeError("collectors did not begin")
         for lack in ours.recv():
-            print(f"missing: {lack['what']}; {lack['remedy']}", file=sys.stderr)
+            print(f"missing: {lack['what']}; {lack['hint']}", file=sys.stderr)
         assert process.pid is not None
         children = psutil.Process(process.pid).children(recursive=True)
         group = (process.pid, *(child.pid for child in children))

@@ -127,7 +127,7 @@ def test_a_command_ends_with_status_2_and_its_help_is_shown(
     assert done.returncode == 2, done.stderr
     said = " ".join(done.stderr.split())
     assert f"{variable}={place} cannot be used" in said
-    assert f"what to do: set {variable} to" in said
+    assert f"hint: set {variable} to" in said
     assert millrace(*COMMANDS[variable], "--help").returncode == 0
 
 

@@ -106,8 +106,7 @@ def execute_trials(
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
                 is_base = (
-                    trial.purpose != "control"
-                    and trial.treatment.levels[compare.factor] == compare.base
+                    trial.purpose != "aa" and trial.treatment.levels[compare.factor] == compare.base
                 )
                 settings = (
                     count_settings(store, run, trial, compare) if trial.purpose == "count" else None

@@ -115,7 +115,7 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         stops_cleanly=is_in_measured_block(trial.purpose)
         and (trial.block == 0 or BYTES_PER_ROW in treatment.workload.checked.metrics),
         # Explanations of other trials are about tables that have not aged.
-        loops=treatment.workload.loops if trial.purpose in ("measure", "control") else 1,
+        loops=treatment.workload.loops if trial.purpose in ("measure", "aa") else 1,
     )
 
 

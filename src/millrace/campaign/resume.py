@@ -132,7 +132,7 @@ def _block(trial: TrialRecord | PlannedTrial) -> tuple[Purpose, int]:
 
 def _with_aa_trials(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
     """Return the plan with A/A trials that continue those in a run's first ``blocks``."""
-    blocks_with = (trial.block for trial in stored.trials if trial.purpose == "control")
+    blocks_with = (trial.block for trial in stored.trials if trial.purpose == "aa")
     return with_aa_trials(plan, begun=blocks, first=min(blocks_with, default=None))
 
 

@@ -181,4 +181,4 @@ def show_error(error: MillraceError) -> None:
     """Print an error on stderr, with what to do next."""
     err.print(Text.assemble(("error:", "bold red"), " ", error.message))
     if error.hint:
-        err.print(Text.assemble(("what to do:", "bold"), " ", error.hint))
+        err.print(Text.assemble(("hint:", "bold"), " ", error.hint))

@@ -52,4 +52,4 @@ def command(as_json: bool) -> None:
             why = Padding(Text(finding.why, style="dim"), (0, 0, 0, indent), expand=False)
             out.print(why, soft_wrap=False)
             # In one line however long, so that a command can be copied from it.
-            out.print(f"{'':{indent}}to do: {finding.hint}")
+            out.print(f"{'':{indent}}hint: {finding.hint}")

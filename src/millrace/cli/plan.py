@@ -129,11 +129,11 @@ def _design(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:
         ends += f", for {duration_in_words(experiment.max_time_s)} at most"
     if in_slices := _slices(experiment, trials):
         ends += f"; {in_slices}"
-    having = sorted({trial.block + 1 for trial in trials if trial.purpose == "control"})
+    having = sorted({trial.block + 1 for trial in trials if trial.purpose == "aa"})
     if not having:
         return ends
     where = f"block{'s' if len(having) > 1 else ''} {', '.join(map(str, having))}"
-    return f"{ends}; the base once more in {where} (control)"
+    return f"{ends}; the base once more in {where} (A/A trial)"
 
 
 def _slices(experiment: Experiment, trials: Sequence[PlannedTrial]) -> str:

@@ -330,4 +330,4 @@ def block_text(trial: events.TrialBegan | events.TrialEnded | TrialRecord) -> st
     """Return ``block 3``, ``profile 1`` or ``count 1``; an A/A trial says so."""
     kind = kind_of_block(trial.purpose)
     block = f"{'block' if kind == 'measure' else kind} {trial.block + 1}"
-    return f"{block}, control" if trial.purpose == "control" else block
+    return f"{block}, A/A trial" if trial.purpose == "aa" else block

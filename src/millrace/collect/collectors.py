@@ -110,7 +110,7 @@ class CollectorSet:
 
     @property
     def missing(self) -> list[dict[str, str | None]]:
-        """Return the parts that could not be observed: ``observer``, ``what`` and ``remedy``."""
+        """Return the parts that could not be observed: ``observer``, ``what`` and ``hint``."""
         return [{"observer": name, **_described(problem)} for name, problem in self._missing]
 
     def document(self) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def collecting(
 
 def _described(problem: Exception) -> dict[str, str | None]:
     if isinstance(problem, MillraceError):
-        return {"what": problem.message, "remedy": problem.hint}
+        return {"what": problem.message, "hint": problem.hint}
     assert isinstance(problem, OSError)
     where = f"{problem.filename}: " if problem.filename else ""
-    return {"what": f"{where}{problem.strerror or problem}", "remedy": None}
+    return {"what": f"{where}{problem.strerror or problem}", "hint": None}

@@ -68,7 +68,7 @@ class Address:
     tls: Tls = field(default_factory=Tls)
 
     def doubt(self, connected: sockets.socket) -> str | None:
-        """Return why the peer of ``connected`` must not receive the password, and the remedy.
+        """Return why the peer of ``connected`` must not receive the password, and a hint.
 
         Return None where the peer is verified, or where the user allows an unverified one.
         """

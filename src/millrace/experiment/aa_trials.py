@@ -3,14 +3,14 @@
 They show which differences this host produces where there is none.
 
 An A/A trial is one more trial of the base of a group (A' next to A) in the same block. Its purpose
-is called ``control``, in the store too. It enters no verdict. At least a tenth of the blocks have
+is called ``aa``, in the store too. It enters no verdict. At least a tenth of the blocks have
 one, for every group: the first is in one of the first two blocks, and the *k*-th after it 10 k - 5
 to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
 its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
 shows little.
 
 In a block an A/A trial of treatment t takes its place in the random order of its group as a
-treatment with the id ``"{t}:control"`` would; all other trials keep theirs. In a round it is one
+treatment with the id ``"{t}:aa"`` would; all other trials keep theirs. In a round it is one
 more server, in a slot that the same key chooses; the slots from there on move on by one.
 """
 
@@ -27,7 +27,7 @@ FEWEST_BLOCKS_WITH_AA_TRIALS = 5
 _EVERY = 10
 _PLACES = 5
 
-_CONTROL: Purpose = "control"
+_AA: Purpose = "aa"
 
 
 def aa_blocks(
@@ -69,7 +69,7 @@ def _with_aa_trial(
 ) -> list[PlannedTrial]:
     """Return the trials with an A/A trial of the base in a block; unchanged for a full round."""
     compared = plan.experiment.compared_factors
-    control = PlannedTrial(trial_id(plan.digest, base, block, _CONTROL), base, block, 0, _CONTROL)
+    aa_trial = PlannedTrial(trial_id(plan.digest, base, block, _AA), base, block, 0, _AA)
     fixed = fixed_factors(base, compared)
     in_round = {
         each.id
@@ -80,17 +80,17 @@ def _with_aa_trial(
         and fixed_factors(each.treatment, compared) == fixed
     }
     if not in_round:
-        return [*trials, control]
+        return [*trials, aa_trial]
     if len(in_round) == MOST_SLOTS:
         return list(trials)
-    slot = _place_in_group(plan, control)[0] % (len(in_round) + 1)
+    slot = _place_in_group(plan, aa_trial)[0] % (len(in_round) + 1)
     moved = (
         replace(each, slot=each.slot + 1)
         if each.id in in_round and each.slot is not None and each.slot >= slot
         else each
         for each in trials
     )
-    return [*moved, replace(control, slot=slot)]
+    return [*moved, replace(aa_trial, slot=slot)]
 
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
@@ -104,9 +104,9 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
 
 
 def _place_in_group(plan: Plan, trial: PlannedTrial) -> bytes:
-    suffix = f":{_CONTROL}" if trial.purpose == _CONTROL else ""
+    suffix = f":{_AA}" if trial.purpose == _AA else ""
     return trial_place(f"{trial.treatment.id}{suffix}", str(plan.seed), trial.block)
 
 
 def _choice(seed: int, number: int, places: int) -> int:
-    return sort_key(f"{seed}:{_CONTROL}:{number}")[0] % places
+    return sort_key(f"{seed}:{_AA}:{number}")[0] % places

@@ -197,7 +197,7 @@ class PlannedTrial:
     """A planned run of one treatment.
 
     ``block`` counts from 0; ``position`` is the place in the whole order. Profiled and counted
-    trials are in blocks of their own, which count from 0 too. A ``control`` is an A/A trial: one
+    trials are in blocks of their own, which count from 0 too. An ``aa`` trial is one
     more trial of the base in a block. ``slot`` is the place of a trial in its round of slices,
     whose other trials are next to it; None where it has none.
     """

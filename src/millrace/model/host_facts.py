@@ -5,8 +5,6 @@ A fact that the host does not report, or that an older millrace did not record, 
 
 from collections.abc import Mapping
 
-from pydantic import AliasChoices, Field
-
 from millrace.model.documents import Items, Number, OpenDocument
 
 
@@ -108,14 +106,14 @@ class Finding(OpenDocument):
 
     ``status`` is ``ok``, ``warn``, ``problem`` or ``unknown``. ``why`` says how the observed
     property can harm results. ``hint`` says what to do, with a command line where there is one;
-    None where nothing has to be done. Older stores call it ``remedy``.
+    None where nothing has to be done.
     """
 
     check: str
     status: str
     observed: str
     why: str
-    hint: str | None = Field(default=None, validation_alias=AliasChoices("hint", "remedy"))
+    hint: str | None = None
 
 
 class HostFacts(OpenDocument):

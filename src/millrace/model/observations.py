@@ -34,7 +34,7 @@ class Missing(Document):
 
     observer: str = ""
     what: str = ""
-    remedy: str | None = None
+    hint: str | None = None
 
 
 class Usage(Document):

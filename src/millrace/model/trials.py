@@ -4,10 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-Purpose = Literal["measure", "control", "profile", "count"]
+Purpose = Literal["measure", "aa", "profile", "count"]
 """The purpose of a trial.
 
-It measures for verdicts, is one more trial of the base (control), is profiled, or has its
+It measures for verdicts, is one more trial of the base (A/A trial), is profiled, or has its
 instructions counted.
 """
 

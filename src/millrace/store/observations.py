@@ -43,7 +43,7 @@ def readable(observed: Mapping[str, object]) -> Mapping[str, object]:
         parse(_content(observed))
     except (ValueError, RecursionError) as error:
         lack = {"observer": "all", "what": f"the observations cannot be stored: {error}"}
-        return {"version": observed.get("version"), "missing": [{**lack, "remedy": None}]}
+        return {"version": observed.get("version"), "missing": [{**lack, "hint": None}]}
     return observed
 
 

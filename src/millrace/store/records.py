@@ -118,7 +118,7 @@ class TreatmentRecord:
 class TrialRecord:
     """A planned run of a treatment in a block (from 0), at ``position`` in the order.
 
-    Profiled and counted trials have blocks of their own. Neither they nor A/A trials (``control``,
+    Profiled and counted trials have blocks of their own. Neither they nor A/A trials (``aa``,
     one more trial of the base) enter a verdict.
     """
 

@@ -3,7 +3,7 @@
 On an idle virtual machine a halted CPU takes tens of microseconds to run again, and even one that
 is kept awake receives its signal late. With few clients that delay is in every operation, the same
 for all servers, and hides a part of their difference; whether it occurs depends on who else uses
-the host. There are three remedies:
+the host. Three settings help:
 
 a shared CPU    The only client and the server's thread of its connection take turns on one CPU, so
                 that no other CPU has to wake up; the server's other threads have the other CPUs.

@@ -89,7 +89,7 @@ def document_of(collectors: Iterable[Collector]) -> dict[str, Any]:
     for each in collectors:
         found = each.result()
         sections |= found.sections
-        missing += [{"what": lack.message, "remedy": lack.hint} for lack in found.missing]
+        missing += [{"what": lack.message, "hint": lack.hint} for lack in found.missing]
     # A thread that waits for a lock at both marks has no known owner without samples.
     return {**as_json(agreed(sections)), "missing": missing}
 

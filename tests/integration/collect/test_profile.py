@@ -178,7 +178,7 @@ def test_a_profile_shows_functions_with_their_callers(
         lacking = [each for each in seen.section["missing"] if "mariadbd" in each["what"]]
         assert len(lacking) == 1
         assert "names of functions" in lacking[0]["what"]
-        assert "debug symbols" in lacking[0]["remedy"]
+        assert "debug symbols" in lacking[0]["hint"]
 
 
 def check_functions(seen: Profiled, program: str, parser: str) -> None:

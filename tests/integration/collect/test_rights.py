@@ -56,9 +56,7 @@ def test_threads_without_rights(instance_of: InstanceOf, name: str) -> None:
     what = [lack["what"] for lack in seen.document["missing"]]
     assert any("/proc/PID/io" in each for each in what)
     assert any("what the server's threads wait for" in each for each in what)
-    assert all(
-        lack["remedy"] or "threads ended" in lack["what"] for lack in seen.document["missing"]
-    )
+    assert all(lack["hint"] or "threads ended" in lack["what"] for lack in seen.document["missing"])
 
 
 def test_states_need_rights(instance_of: InstanceOf) -> None:

@@ -129,7 +129,7 @@ def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: s
         if not on:
             assert found["waits"]["why"] == "the Performance Schema is off"
             assert found["waits"]["events"] == found["digests"] == found["stages"] == []
-            assert any("performance_schema = ON" in (m["remedy"] or "") for m in found["missing"])
+            assert any("performance_schema = ON" in (m["hint"] or "") for m in found["missing"])
         assert gone(instance)
         if on:
             check_limited_account(instance)
@@ -308,7 +308,7 @@ def check_limited_account(instance: Instance) -> None:
     dsn = f"mysql://few:words@127.0.0.1:{instance.port}/?allow-unverified=yes"
     attached = AttachedInstance(AttachedServer("theirs", instance.server.family, dsn))
     found = observed(attached, window_s=1.2)
-    lacks = {lack["what"].split(":")[0]: lack["remedy"] for lack in found["missing"]}
+    lacks = {lack["what"].split(":")[0]: lack["hint"] for lack in found["missing"]}
     assert "GRANT PROCESS" in lacks["SHOW ENGINE INNODB STATUS"]
     assert found["engine_status"] == []
     if server_of(instance).has("5.6", "10.0"):

@@ -67,7 +67,7 @@ def test_an_interrupted_run_goes_on_until_a_clear_difference_is_decided(place: P
     assert 3 <= stored.run.blocks <= 6
     purposes = [trial.purpose for trial in stored.trials]
     assert purposes.count("measure") == 2 * stored.run.blocks
-    assert purposes.count("control") == 1
+    assert purposes.count("aa") == 1
     assert f"at most 10 blocks: decided after {stored.run.blocks}" in ran.stdout
     assert "the base against itself" in ran.stdout
     document = json.loads(place.millrace("report", "--format", "json").stdout)

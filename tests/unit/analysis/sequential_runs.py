@@ -71,11 +71,9 @@ def with_aa_trials(stored: StoredRun, ratios: Mapping[int, float]) -> StoredRun:
         ratio = ratios.get(beside.block)
         if ratio is None or beside.treatment_id not in bases:
             continue
-        control = replace(
-            beside, id=f"{beside.id}-control", position=len(trials), purpose="control"
-        )
-        trials.append(control)
-        attempt = replace(of_trial[beside.id], id=len(attempts) + 1, trial_id=control.id)
+        aa_trial = replace(beside, id=f"{beside.id}-aa", position=len(trials), purpose="aa")
+        trials.append(aa_trial)
+        attempt = replace(of_trial[beside.id], id=len(attempts) + 1, trial_id=aa_trial.id)
         durations = ("load_duration_s", "finish_duration_s")
         measured = tuple(
             replace(each, value=each.value / ratio) if ratio and each.name in durations else each

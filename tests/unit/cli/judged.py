@@ -40,7 +40,7 @@ def check_refused(call: Call, command: str, file: Path, text: str, said: str) ->
     assert out == ""
     # Long lines are broken, anywhere in the path of the file.
     assert said.replace(" ", "") in err.replace(" ", "")
-    assert "what to do:" in err
+    assert "hint:" in err
 
 
 def write_pairs(file: Path, **treatments: Sequence[float]) -> Path:

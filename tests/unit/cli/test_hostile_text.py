@@ -226,7 +226,7 @@ def test_no_name_of_a_run_begins_a_line(call: Call, tmp_path: Path, words: tuple
     assert [line for line in said.splitlines() if line.strip().startswith("error: forged")] == []
 
 
-FREE = [(name,) for name in ("title", "what", "remedy", "observer", "disturbed", "check", "hint")]
+FREE = [(name,) for name in ("title", "what", "hint", "observer", "disturbed", "check", "hint")]
 
 
 def study_document() -> bytes:

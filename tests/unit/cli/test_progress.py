@@ -144,15 +144,11 @@ def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixtu
     with Listener() as watch:
         watch(look(0, n_open=0, trials=16))
         watch(TrialBegan(**about, purpose="measure"))
-        watch(
-            TrialEnded(
-                **about, purpose="control", outcome="finished", failed_step=None, reason=None
-            )
-        )
+        watch(TrialEnded(**about, purpose="aa", outcome="finished", failed_step=None, reason=None))
         watch(look(1, n_open=1, trials=14, ended=1))
         watch(look(2, closed("b", "equivalent"), n_open=0, trials=0, ended=1))
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("1/16 a · block 1, control · ")
+    assert said[0].startswith("1/16 a · block 1, A/A trial · ")
     assert said[0].endswith("about 12 min, at most 31 min left")
     assert said[1].startswith("after block 1: 1 comparison undecided; about 12 min")
     assert said[2].startswith("after block 2: b: equivalent")

@@ -121,7 +121,7 @@ def test_an_observer_looks_at_both_edges_once_and_is_closed(target: Target) -> N
     assert found["observers"] == ["one"]
     assert found["seen"] == {"asked": ["begin", "end"]}
     assert found["window_s"] >= 0
-    assert found["missing"] == [{"observer": "one", "what": "I/O", "remedy": "be root"}]
+    assert found["missing"] == [{"observer": "one", "what": "I/O", "hint": "be root"}]
 
 
 @dataclass
@@ -153,7 +153,7 @@ def test_a_measurement_without_an_end_was_not_observed(
 
 @pytest.mark.parametrize("at", ["begin", "end", "result"])
 @pytest.mark.parametrize(
-    ("problem", "what", "remedy"),
+    ("problem", "what", "hint"),
     [
         (Unavailable("perf is not here", hint="install it"), "perf is not here", "install it"),
         (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
@@ -161,7 +161,7 @@ def test_a_measurement_without_an_end_was_not_observed(
     ],
 )
 def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
-    target: Target, at: str, problem: Exception, what: str, remedy: str | None
+    target: Target, at: str, problem: Exception, what: str, hint: str | None
 ) -> None:
     broken, whole = Recorded({at: problem}), Recorded()
     makers = {"broken": maker(broken), "whole": maker(whole)}
@@ -172,7 +172,7 @@ def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(
     assert found["observers"] == ["whole"]
     (missing,) = (each for each in found["missing"] if each["observer"] == "broken")
     assert missing["what"].startswith(what)
-    assert missing["remedy"] == remedy
+    assert missing["hint"] == hint
     # Closed at once, and again with the rest.
     assert broken.asked[-3:] == [at, "close", "close"]
     assert whole.asked == ["begin", "end", "result", "close"]

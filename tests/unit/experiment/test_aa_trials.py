@@ -57,18 +57,18 @@ def test_a_run_without_controls_begins_with_them_at_once(seed: int, begun: int) 
 def test_the_plan_keeps_its_trials_and_their_order(seed: int, blocks: int, profiled: int) -> None:
     plan = expand(experiment(TWO, blocks=blocks, profile_blocks=profiled), seed=seed)
     found = with_aa_trials(plan)
-    others = [trial for trial in found.trials if trial.purpose != "control"]
+    others = [trial for trial in found.trials if trial.purpose != "aa"]
     assert [replace(trial, position=0) for trial in others] == [
         replace(trial, position=0) for trial in plan.trials
     ]
     assert [trial.position for trial in found.trials] == list(range(len(found.trials)))
     assert len({trial.id for trial in found.trials}) == len(found.trials)
-    controls = [trial for trial in found.trials if trial.purpose == "control"]
+    aa_trials = [trial for trial in found.trials if trial.purpose == "aa"]
     having = aa_blocks(seed, blocks)
-    assert {(each.block, each.treatment.levels["clients"]) for each in controls} == {
+    assert {(each.block, each.treatment.levels["clients"]) for each in aa_trials} == {
         (block, clients) for block in having for clients in (1, 8)
     }
-    assert {each.treatment.levels["server"] for each in controls} == {"a"}
+    assert {each.treatment.levels["server"] for each in aa_trials} == {"a"}
     measured = [trial.block for trial in found.trials if trial.purpose != "profile"]
     assert measured == sorted(measured)
 
@@ -77,9 +77,9 @@ def test_a_control_meets_every_place_in_its_block() -> None:
     places = set()
     for seed in range(60):
         trials = with_aa_trials(expand(experiment(TWO, blocks=5), seed=seed)).trials
-        block = next(trial.block for trial in trials if trial.purpose == "control")
+        block = next(trial.block for trial in trials if trial.purpose == "aa")
         in_block = [trial.purpose for trial in trials if trial.block == block]
-        places |= {at for at, purpose in enumerate(in_block) if purpose == "control"}
+        places |= {at for at, purpose in enumerate(in_block) if purpose == "aa"}
     assert places == set(range(6))
 
 

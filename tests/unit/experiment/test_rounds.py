@@ -118,7 +118,7 @@ def test_profiled_trials_are_rounds_of_their_own_when_clients_take_turns() -> No
 def test_aa_trials_leave_the_slots_of_profiled_trials_unchanged() -> None:
     planned = expand(experiment(blocks=12, profile_blocks=12), seed=1)
     with_aa = with_aa_trials(planned)
-    assert any(trial.purpose == "control" for trial in with_aa.trials)
+    assert any(trial.purpose == "aa" for trial in with_aa.trials)
     slots = [
         [(trial.id, trial.slot) for trial in plan.trials if trial.purpose == "profile"]
         for plan in (planned, with_aa)
@@ -140,9 +140,9 @@ def test_a_round_with_an_aa_trial_has_one_more_server(
     made = experiment(servers, fixed, blocks=12)
     without = expand(made, seed=seed)
     plan = with_aa_trials(without)
-    controls = [trial for trial in plan.trials if trial.purpose == "control"]
-    assert bool(controls) == (servers < MOST_SLOTS)
-    assert all(trial.treatment.levels["server"] == "server-0" for trial in controls)
+    aa_trials = [trial for trial in plan.trials if trial.purpose == "aa"]
+    assert bool(aa_trials) == (servers < MOST_SLOTS)
+    assert all(trial.treatment.levels["server"] == "server-0" for trial in aa_trials)
     rounds = defaultdict(list)
     for trial in plan.trials:
         rounds[trial.block, fixed_factors(trial.treatment, "server")].append(trial)
@@ -176,8 +176,8 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
     sliced = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is not None}
     alone = {trial.treatment.levels["test"] for trial in plan.trials if trial.slot is None}
     assert (sliced, alone) == ({"point-query"}, {"update-index"})
-    of_controls = {t.treatment.levels["test"] for t in plan.trials if t.purpose == "control"}
-    assert of_controls == {"point-query", "update-index"}
+    of_aa_trials = {t.treatment.levels["test"] for t in plan.trials if t.purpose == "aa"}
+    assert of_aa_trials == {"point-query", "update-index"}
 
 
 @pytest.mark.parametrize(

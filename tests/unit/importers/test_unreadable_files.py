@@ -32,7 +32,7 @@ def refused(command: tuple[str, ...], path: Path) -> str:
     done = millrace("analyze", *command, path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Traceback" not in done.stderr
-    assert "what to do:" in done.stderr
+    assert "hint:" in done.stderr
     return " ".join(done.stderr.split())
 
 

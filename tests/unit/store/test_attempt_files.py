@@ -82,7 +82,7 @@ def test_observations_of_no_collector_are_empty() -> None:
     collected: dict[str, Any] = {"version": 1, "window_s": 2.0, "observers": [], "missing": []}
     assert Observations.model_validate(collected).is_empty
     assert not Observations.model_validate({**collected, "status": {"deltas": {}}}).is_empty
-    lack = {"observer": "status", "what": "no session", "remedy": None}
+    lack = {"observer": "status", "what": "no session", "hint": None}
     assert not Observations.model_validate({**collected, "missing": [lack]}).is_empty
 
 

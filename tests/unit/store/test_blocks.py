@@ -32,12 +32,12 @@ def attempt(store: Store, trial: TrialRecord) -> None:
 
 def with_others(what: Begun) -> Begun:
     """Add an A/A trial in block 0 and two profiled blocks."""
-    control = replace(what.trials[0], id="study-1/control", position=90, purpose="control")
+    aa_trial = replace(what.trials[0], id="study-1/aa", position=90, purpose="aa")
     profiled = [
         replace(what.trials[0], id=f"study-1/p{n}", block=n, position=91 + n, purpose="profile")
         for n in range(2)
     ]
-    return replace(what, trials=(*what.trials, control, *profiled))
+    return replace(what, trials=(*what.trials, aa_trial, *profiled))
 
 
 def test_blocks_that_nobody_began_are_taken_back(store: Store) -> None:
@@ -49,7 +49,7 @@ def test_blocks_that_nobody_began_are_taken_back(store: Store) -> None:
     stored = store.load_run("study-1")
     assert stored.run.blocks == 2
     assert {trial.id for trial in stored.trials} == {
-        "study-1/0-t-a", "study-1/0-t-b", "study-1/1-t-a", "study-1/1-t-b", "study-1/control",
+        "study-1/0-t-a", "study-1/0-t-b", "study-1/1-t-a", "study-1/1-t-b", "study-1/aa",
         "study-1/p0",
     }  # fmt: skip
     assert len(stored.attempts) == 3
@@ -79,7 +79,7 @@ def test_controls_are_kept_and_exported(store: Store, tmp_path: Path) -> None:
     with Store.open(tmp_path / "other.sqlite") as other:
         other.import_file(tmp_path / "runs.zip")
         purposes = {trial.id: trial.purpose for trial in other.load_run("study-1").trials}
-    assert purposes["study-1/control"] == "control"
+    assert purposes["study-1/aa"] == "aa"
 
 
 def test_the_design_is_what_was_asked_for_last() -> None:

@@ -29,7 +29,7 @@ NUMBERS = st.integers(0, 2**64 - 1)
 SECONDS = st.floats(0, 1e9)
 ABOUT: Mapping[str, Any] = {
     "trial": TEXTS, "treatment": TEXTS, "treatment_id": TEXTS, "block": NUMBERS,
-    "position": NUMBERS, "purpose": st.sampled_from(["measure", "control", "profile"]),
+    "position": NUMBERS, "purpose": st.sampled_from(["measure", "aa", "profile"]),
 }  # fmt: skip
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(TrialBegan, **ABOUT),

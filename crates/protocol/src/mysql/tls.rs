@@ -123,7 +123,7 @@ impl Tls {
 
 /// Explain a failed handshake, and what to do about it.
 pub(super) fn explain(error: &TlsError) -> ClientError {
-    let remedy = match error {
+    let hint = match error {
         TlsError::PeerIncompatible(_)
         | TlsError::AlertReceived(
             AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
@@ -144,7 +144,7 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
         }
         _ => return ClientError::Tls(error.to_string()),
     };
-    ClientError::Tls(format!("{remedy} ({error})"))
+    ClientError::Tls(format!("{hint} ({error})"))
 }
 
 /// Trust the authorities that this host trusts.

@@ -82,7 +82,7 @@ def compare_run(
         factor=factor, label_factors=others, earlier=run.spec.earlier_noise,
         last_blocks=last_blocks,
     )  # fmt: skip
-    with_aa_trials = _of(every, "measure", "control")
+    with_aa_trials = _of(every, "measure", "aa")
     analysis = RunAnalysis(
         run=run,
         margin=margin,
@@ -267,11 +267,11 @@ def compare_aa_trials(
     millrace.experiment.aa_trials). The ratios of all groups together are the run's estimate.
     """
     last = stored.last_attempts()
-    aa_trials = [trial for trial in stored.trials if trial.purpose == "control"]
+    aa_trials = [trial for trial in stored.trials if trial.purpose == "aa"]
     if not aa_trials:
         return None
     measured = values_by_block(stored, metric, "measure")
-    again = values_by_block(stored, metric, "control")
+    again = values_by_block(stored, metric, "aa")
     found: list[GroupAaTrials] = []
     every: _Pairs = []
     for group in groups:

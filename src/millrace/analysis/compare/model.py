@@ -135,7 +135,7 @@ class GroupAaTrials:
 
 @dataclass(frozen=True)
 class AaTrials:
-    """The controls of a run by group, and all their pairs together (``estimate``)."""
+    """The A/A trials of a run by group, and all their pairs together (``estimate``)."""
 
     groups: tuple[GroupAaTrials, ...]
     estimate: RatioEstimate | None

@@ -34,7 +34,7 @@ from millrace.store.records import (
 )
 
 Ended = tuple[TrialRecord, StoredAttempt]
-_OF_PURPOSE = {"control": " (control)"}
+_OF_PURPOSE = {"aa": " (A/A trial)"}
 
 
 def analyse_treatments(

@@ -102,7 +102,7 @@ def observed(
                 observer="all",
                 what=f"its observations are of version {found.version}, "
                 f"which this millrace cannot read",
-                remedy="explain this run with the millrace that measured it, or a newer one",
+                hint="explain this run with the millrace that measured it, or a newer one",
             ),
         )
         found = Observations()
@@ -262,7 +262,7 @@ def _of_load(work: Work) -> Iterator[Missing]:
         yield Missing(
             observer="threads",
             what="how many connections loaded the table, so that there is no account of a row",
-            remedy="set load_threads under [parameters] in the experiment",
+            hint="set load_threads under [parameters] in the experiment",
         )
 
 
@@ -273,5 +273,5 @@ def _of_statements(attempt: StoredAttempt, found: Observations) -> Iterator[Miss
         yield Missing(
             observer="states",
             what="which statement a thread works for, so that there is no account of each",
-            remedy="measure again with this millrace",
+            hint="measure again with this millrace",
         )

@@ -374,9 +374,9 @@ def _missing_observations(
     """Yield the missing observations, each once, and the profiled trials without a result."""
     trials = (*side.trials, *side.profiled)
     every = (each for trial in trials for each in trial.observed.missing)
-    counts = Counter((each.observer, each.what, each.remedy or "") for each in every)
-    for (observer, what, remedy), count in counts.items():
-        yield MissingObservation(name, observer, what, remedy, count)
+    counts = Counter((each.observer, each.what, each.hint or "") for each in every)
+    for (observer, what, hint), count in counts.items():
+        yield MissingObservation(name, observer, what, hint, count)
     failed = _failures(stored, treatment, "profile")
     if failed:
         what = f"profiled trials that failed {_failure_text(failed[0])}"

@@ -44,7 +44,7 @@ class MissingObservation:
     side: Side
     observer: str
     what: str
-    remedy: str
+    hint: str
     trials: int
 
 

@@ -35,14 +35,14 @@ class SteadyCheck:
     """The result of one check of a trial.
 
     ``clause`` states a failure without figures, so that those of several trials can be counted
-    together; ``figures`` says them, or why it is unknown; ``remedy`` is a hint for a failure.
+    together; ``figures`` says them, or why it is unknown; ``hint`` is a hint for a failure.
     """
 
     name: str
     result: Result
     clause: str
     figures: str
-    remedy: str
+    hint: str
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def steady_checks(
 class _Answer(NamedTuple):
     fails: bool
     figures: str
-    remedy: str
+    hint: str
 
 
 def _buffer_pool(trial: Recorded) -> _Answer | None:
@@ -201,8 +201,8 @@ _CHECKS: tuple[tuple[str, str, Callable[[Recorded], _Answer | None]], ...] = (
 )
 
 
-def _check(name: str, clause: str, fails: bool, figures: str, remedy: str) -> SteadyCheck:
-    return SteadyCheck(name, "failed" if fails else "passed", clause, figures, remedy)
+def _check(name: str, clause: str, fails: bool, figures: str, hint: str) -> SteadyCheck:
+    return SteadyCheck(name, "failed" if fails else "passed", clause, figures, hint)
 
 
 def _heads_for(limit: float, begin: float, end: float) -> bool:

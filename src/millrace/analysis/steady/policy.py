@@ -29,7 +29,7 @@ FREQUENT = 0.5  # of the trials of a side that were long enough
 _FEWEST = 2  # unsteady trials: a single one is no rule
 _ALPHA = 0.05
 # Gates whose failure neither a longer warm-up nor equal work mends.
-_OWN_REMEDY = HOST_CHECKS | {PLANS}
+_OWN_HINT = HOST_CHECKS | {PLANS}
 
 
 def reasons(trials: Sequence[TrialSteadiness]) -> list[str]:
@@ -118,7 +118,7 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
 
 def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
     """Return a hint: the change to the experiment that makes trials steady, or unnecessary."""
-    own = {gate.remedy for trial in unsteady for gate in trial.failed if gate.name in _OWN_REMEDY}
+    own = {gate.hint for trial in unsteady for gate in trial.failed if gate.name in _OWN_HINT}
     if own and all(_only_own_remedies(trial) for trial in unsteady):
         return "; ".join(sorted(own))
     enough_s = max(trial.enough_s or 0.0 for trial in unsteady)

@@ -127,15 +127,15 @@ def missing_rows(explanation: Explanation) -> list[tuple[str, str, str]]:
     """List what could not be observed, where, and a hint; gaps of both sides share a row."""
     found: dict[tuple[str, str, str], list[MissingObservation]] = {}
     for lack in explanation.missing:
-        key = (lack.observer, _PERCENT.sub("", lack.what), lack.remedy)
+        key = (lack.observer, _PERCENT.sub("", lack.what), lack.hint)
         found.setdefault(key, []).append(lack)
     rows = []
-    for (observer, _, remedy), lacks in found.items():
+    for (observer, _, hint), lacks in found.items():
         trials = Counter[str]()
         for lack in lacks:
             trials[_side(explanation, lack)] += lack.trials
         where = "; ".join(f"{side}, {counted(number, 'trial')}" for side, number in trials.items())
-        rows.append((f"{observer}: {_lacked([lack.what for lack in lacks])}", where, remedy))
+        rows.append((f"{observer}: {_lacked([lack.what for lack in lacks])}", where, hint))
     return rows
 
 

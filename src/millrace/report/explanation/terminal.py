@@ -169,8 +169,8 @@ def _show_footnotes(e: Explanation, console: Console) -> None:
         console.print()
     for line in disturbed:
         console.print(text_line(("disturbed: ", "yellow"), line), soft_wrap=False)
-    for what, where, remedy in missing:
-        lack = f"{what} ({where})" + (f"; {remedy}" if remedy else "")
+    for what, where, hint in missing:
+        lack = f"{what} ({where})" + (f"; {hint}" if hint else "")
         console.print(text_line(("not seen: ", "yellow"), lack), soft_wrap=False)
 
 

@@ -143,8 +143,8 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
         )
     if analysis.aa_trials is not None:
         paragraphs.append(
-            "In some blocks, chosen by the seed, the base ran once more (a control). That enters "
-            "no verdict, and shows what the host calls a difference where there is none."
+            "In some blocks, chosen by the seed, the base ran once more (an A/A trial). That "
+            "enters no verdict, and shows what the host calls a difference where there is none."
         )
     return paragraphs
 

@@ -234,7 +234,7 @@ def _order(analysis: RunAnalysis) -> list[list[str]]:
     labels = {treatment.id: treatment.label for treatment in analysis.treatments}
     blocks: dict[int, list[str]] = {}
     for trial in analysis.trials:
-        again = " (control)" if trial.purpose == "control" else ""
+        again = " (A/A trial)" if trial.purpose == "aa" else ""
         blocks.setdefault(trial.block, []).append(f"{labels[trial.treatment_id]}{again}")
     return list(blocks.values())
 

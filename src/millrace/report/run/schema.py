@@ -39,7 +39,7 @@ class ComparisonPart(Part):
     undecided comparison that stays as it is.
     `base_failed` and `candidate_failed` count failed trials. `unequal_work` says in which way the
     two did not do the same work, or are not shown to have done, and is null where they are;
-    `unsteady` that too many trials were not steady, and what to do, null where they were.
+    `unsteady` that too many trials were not steady, with a hint, null where they were.
     `skipped` are the shares of an open loop's schedule that both sides skipped, where these are the
     verdict. `slower_at_least` is how many times slower a candidate is at least that failed because
     a transaction did not end in time.

@@ -77,13 +77,13 @@ class WorkPart(Part):
 class SteadyCheckPart(Part):
     """A check of the server's own figures at both ends of the measured part.
 
-    `result` is `unknown` where the server has no such figures; `remedy` is a hint for a failure.
+    `result` is `unknown` where the server has no such figures; `hint` is for a failed check.
     """
 
     name: str
     result: Literal["passed", "failed", "unknown"]
     figures: str
-    remedy: str
+    hint: str
 
 
 class SteadinessPart(Part):

@@ -49,7 +49,7 @@ def test_a_control_that_failed_leaves_no_pair_and_is_listed() -> None:
     assert analysis.aa_trials is not None
     (group,) = analysis.aa_trials.groups
     assert (group.planned, group.finished) == (2, 1)
-    assert [(f.treatment, f.block) for f in analysis.failures] == [(f"{BASE} (control)", 5)]
+    assert [(f.treatment, f.block) for f in analysis.failures] == [(f"{BASE} (A/A trial)", 5)]
 
 
 def test_controls_enter_nothing_else() -> None:

@@ -33,7 +33,7 @@ def sections(server: str, block: int) -> Mapping[str, Any]:
         "stages": [{"name": "stage/sql/x", "count": 5, "wait_s": 0.1}],
         "plans": {"q": {"sql": "SELECT 1", "rows": [{"table": "t", "key": key}], "error": None}},
         "host": {"disturbed": ["another process took a core"] if block == 1 else []},
-        "missing": [{"observer": "disk", "what": "no device", "remedy": "use a disk"}],
+        "missing": [{"observer": "disk", "what": "no device", "hint": "use a disk"}],
         "profile": {"event": "cpu-clock", "frequency_hz": 999, "call_graph": "fp",
                     "samples": 1000, "lost": 0, "seconds": 1.0, "stacks": STACKS},
     }  # fmt: skip

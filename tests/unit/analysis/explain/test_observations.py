@@ -246,7 +246,7 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
         loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
     )
     assert found is not None
-    advice = [each.remedy for each in found.missing if "how many connections" in each.what]
+    advice = [each.hint for each in found.missing if "how many connections" in each.what]
     return advice[0] if advice else None
 
 

@@ -101,7 +101,7 @@ def test_older_observations_are_told_once() -> None:
     older = seen(replace(known.attempt, observations=before), CLIENTS)
     assert older.statements is None
     lacks = [lack for lack in older.missing if "which statement" in lack.what]
-    assert [lack.remedy for lack in lacks] == ["measure again with this millrace"]
+    assert [lack.hint for lack in lacks] == ["measure again with this millrace"]
     assert not [lack for lack in known.observed.missing if "statement" in lack.what]
     # The breakdown of the transaction does not need them.
     assert older.states is not None

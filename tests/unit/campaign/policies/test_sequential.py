@@ -60,9 +60,9 @@ def test_no_run_passes_its_limit_and_each_has_a_control(lab: Laboratory, seed: i
     lab.ratios, lab.spread, lab.seed = {BASE: 1.0, LIKE: 1.0}, NOISY, seed
     stored = lab.run(max_blocks=7)
     assert blocks_of(stored) == {BASE: list(range(7)), LIKE: list(range(7))}
-    controls = blocks_of(stored, "control")
-    assert controls[LIKE] == []
-    assert controls[BASE][0] in (0, 1)
+    aa_trials = blocks_of(stored, "aa")
+    assert aa_trials[LIKE] == []
+    assert aa_trials[BASE][0] in (0, 1)
     assert lab.progress(max_blocks=7).ending == "blocks"
 
 
@@ -96,7 +96,7 @@ def test_a_run_can_be_stopped_in_every_block(lab: Laboratory) -> None:
     while lab.progress(max_blocks=6).ending is None:
         stored = lab.run(stop_after=1, max_blocks=6)
     assert blocks_of(stored)[LIKE] == list(range(6))
-    assert len(blocks_of(stored, "control")[BASE]) == 1
+    assert len(blocks_of(stored, "aa")[BASE]) == 1
 
 
 def test_a_larger_limit_goes_on_and_is_recorded(lab: Laboratory) -> None:
@@ -128,7 +128,7 @@ def test_an_exact_number_extends_what_stopped_early(lab: Laboratory) -> None:
 def test_an_exact_number_has_all_treatments_in_all_blocks(lab: Laboratory) -> None:
     stored = lab.run(blocks=6)
     assert blocks_of(stored) == {BASE: list(range(6)), SLOW: list(range(6))}
-    assert len(blocks_of(stored, "control")[BASE]) == 1
+    assert len(blocks_of(stored, "aa")[BASE]) == 1
     assert compare_run(stored).holds_for == "once"
 
 

@@ -152,7 +152,7 @@ def _told(server: str, block: int) -> tuple[Truth, Mapping[str, Any]]:
     missing = {
         "observer": "threads",
         "what": "/proc/PID/io of the server may not be read",
-        "remedy": "run as root, or as the server's user",
+        "hint": "run as root, or as the server's user",
     }
     plan = {
         "id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "ALL" if new else "ref",

@@ -170,10 +170,10 @@ def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
 def test_what_both_lack_has_one_row(study: Explanation) -> None:
     (lack,) = study.missing
     both = replace(study, missing=(lack, replace(lack, side="A")))
-    ((what, where, remedy),) = missing_rows(both)
+    ((what, where, hint),) = missing_rows(both)
     assert what == "threads: /proc/PID/io of the server may not be read"
     assert where == f"{B}, 8 trials; {A}, 8 trials"
-    assert remedy == "run as root, or as the server's user"
+    assert hint == "run as root, or as the server's user"
 
 
 def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Explanation) -> None:

@@ -115,7 +115,7 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("clients", "remedy"),
+    ("clients", "hint"),
     [
         ({}, "`millrace calibrate FILE` tells"),
         ({"clients": 1}, "`millrace calibrate FILE` tells"),
@@ -123,7 +123,7 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
     ],
 )
 def test_the_remedy_of_a_run_in_slices_calibrates_slices(
-    clients: dict[str, Level], remedy: str
+    clients: dict[str, Level], hint: str
 ) -> None:
     found = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, slices=True)))
     groups = tuple(
@@ -137,7 +137,7 @@ def test_the_remedy_of_a_run_in_slices_calibrates_slices(
     )
     line = head_line(replace(found, groups=groups, calibrations=()))
     assert line is not None
-    assert line.startswith(f"this host was not calibrated in slices; {remedy}")
+    assert line.startswith(f"this host was not calibrated in slices; {hint}")
 
 
 @pytest.mark.parametrize("output_format", TOLD)
