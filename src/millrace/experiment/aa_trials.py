@@ -10,7 +10,7 @@ its first block. Plans of fewer than 5 blocks have none, because one more trial 
 shows little.
 
 In a block an A/A trial of treatment t takes its place in the random order of its group as a
-treatment with the id ``"{t}:aa"`` would; all other trials keep theirs. In a round it is one
+treatment with the id ``"{t}:control"`` would; all other trials keep theirs. In a round it is one
 more server, in a slot that the same key chooses; the slots from there on move on by one.
 """
 
@@ -28,6 +28,7 @@ _EVERY = 10
 _PLACES = 5
 
 _AA: Purpose = "aa"
+_SALT = "control"  # of the random choices: another one would change the order of every plan
 
 
 def aa_blocks(
@@ -104,9 +105,9 @@ def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
 
 
 def _place_in_group(plan: Plan, trial: PlannedTrial) -> bytes:
-    suffix = f":{_AA}" if trial.purpose == _AA else ""
+    suffix = f":{_SALT}" if trial.purpose == _AA else ""
     return trial_place(f"{trial.treatment.id}{suffix}", str(plan.seed), trial.block)
 
 
 def _choice(seed: int, number: int, places: int) -> int:
-    return sort_key(f"{seed}:{_AA}:{number}")[0] % places
+    return sort_key(f"{seed}:{_SALT}:{number}")[0] % places
