@@ -46,7 +46,9 @@ FLAME_GRAPH = Kind("flame graph", re.compile(rb'<svg [^>]*class="flame-graph fil
 SPEEDSCOPE = Kind("speedscope profile", re.compile(rb'"exporter": "millrace '))
 FOLDED = Kind("list of call paths")
 PAIRS = Kind("file of pairs")
-ARCHIVE = Kind("results file", re.compile(rb"\APK\x03\x04.{26}runs/[0-9]{4}\.json", re.DOTALL))
+# A zip whose first member is run 1, deflated, with the only date that millrace gives.
+_ARCHIVE = rb"\APK\x03\x04\x14\0\0\0\x08\0\0\0\x21\0.{12}\x0e\0\0\0runs/0001\.json"
+ARCHIVE = Kind("results file", re.compile(_ARCHIVE, re.DOTALL))
 
 
 def write_text(
