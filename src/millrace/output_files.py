@@ -15,7 +15,7 @@ from typing import TextIO
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
-from millrace.shared_directories import followed
+from millrace.shared_directories import followed, is_of_us
 from millrace.shown_text import shown
 
 _HEAD_BYTES = 4096
@@ -84,11 +84,13 @@ def write_text(
 def refuse_place(path: Path, kind: Kind, option: str) -> Path:
     """Return the file that ``path``, named by ``option``, leads to, which may not exist yet.
 
-    Raise UserError where it lacks a directory, is another file, or is behind another user's link.
+    Raise UserError where it lacks a directory, is another file, or is another user's pipe or behind
+    another user's link.
     Such a link may appear at any time, so what is returned is not looked up by ``path`` again.
     """
     target = _not_behind_a_link_of_others(path, kind, option)
     if _is_stream(path):
+        _refuse_pipe_of_others(target, path, kind, option)
         return target
     expected = Path(os.path.realpath(path))
     if expected != target or not target.parent.is_dir():
@@ -137,6 +139,20 @@ def _not_behind_a_link_of_others(path: Path, kind: Kind, option: str) -> Path:
             hint=f"remove the link, or name a file in a directory of your own with {option}",
         )
     return target
+
+
+def _refuse_pipe_of_others(target: Path, path: Path, kind: Kind, option: str) -> None:
+    """Raise UserError for a named pipe of another user, who could read it, or have it wait."""
+    try:
+        found = target.lstat()
+    except OSError:  # a pipe without a name, such as our standard output
+        return
+    if stat.S_ISFIFO(found.st_mode) and not is_of_us(found):
+        raise UserError(
+            f"cannot write {_asked(kind, option)} {path}: it is a pipe of the user with the number "
+            f"{found.st_uid}",
+            hint=f"name a file in a directory of your own with {option}",
+        )
 
 
 def _asked(kind: Kind, option: str) -> str:
