@@ -240,16 +240,10 @@ def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
 def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     """Raise NotSaved where a data directory is not self-contained.
 
-    A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
-    or number that no server creates.
+    A part of the data may be a link, belong to another user than ``uid``, or be of a kind or number
+    that no server creates.
     """
     rules = instance.family.snapshots
-    outside = rules.option_outside_data_directory(instance.options.applied)
-    if outside is not None:
-        raise NotSaved(
-            f"{outside.name} = {outside.value} leads out of the data directory, "
-            "and what lies there would not be in a snapshot"
-        )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
             refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
