@@ -13,6 +13,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pymysql
+from pymysql import converters
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
@@ -76,7 +77,7 @@ def connect(
                 connect_timeout=CONNECT_LIMIT_S,
                 read_timeout=limit_s,
                 write_timeout=limit_s,
-                conv={} if as_text else None,
+                conv=converters.encoders if as_text else None,
                 ssl=context,
                 ssl_disabled=context is None,  # PyMySQL would accept any offer of TLS, unverified
             )
