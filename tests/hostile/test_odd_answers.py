@@ -10,7 +10,7 @@ import pytest
 
 from millrace.campaign import attempts
 from millrace.databases.mysql.client import connect
-from millrace.errors import TrialFailed
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, parse_dsn
@@ -143,3 +143,19 @@ def test_a_server_without_autocommit_is_asked_like_others(
         with closing(connect(address, as_text=as_text)) as session:
             assert session.query("SELECT 1") == [("1",)]
     assert "SET AUTOCOMMIT = 1" in asked
+
+
+def test_a_session_outlives_the_idle_time_of_its_server_and_says_that_it_ended() -> None:
+    asked = []
+
+    def answer(sql: str) -> Iterable[bytes]:
+        asked.append(sql)
+        return says(*rows(["a"], [b"1"]))(sql)
+
+    with serving(answer) as server:
+        session = connect(parse_dsn(AttachedServer("odd", "mysql", server.address)))
+        session.close()
+        with pytest.raises(DatabaseError, match="the session had ended before") as raised:
+            session.query("SELECT 1")
+    assert raised.value.kind == "lost"
+    assert any("wait_timeout = 604800" in each for each in asked)
