@@ -240,10 +240,16 @@ def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
 def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     """Raise NotSaved where a data directory is not self-contained.
 
-    A part of the data may be a link, belong to another user than ``uid``, or be of a kind or number
-    that no server creates.
+    A part of the data may lie outside of it, belong to another user than ``uid``, or be of a kind
+    or number that no server creates.
     """
     rules = instance.family.snapshots
+    for option in instance.options.applied:
+        if instance.family.options.leads_away(option.name, option.value or ""):
+            raise NotSaved(
+                f"{option.name} = {option.value} leads out of the data directory, "
+                "and what lies there would not be in a snapshot"
+            )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
             refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)
