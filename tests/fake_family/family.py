@@ -177,6 +177,9 @@ class _Options:
     def is_loose(self, name: str) -> bool:
         return False
 
+    def leads_away(self, name: str, value: str) -> bool:
+        return False
+
     def arguments(self, options: Iterable[Option]) -> list[str]:
         return _arguments(options)
 
@@ -328,9 +331,6 @@ class _SnapshotRules:
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         return ()
-
-    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
-        return None
 
 
 FAMILY = Family(

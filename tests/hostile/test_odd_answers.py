@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 import pytest
 
 from millrace.campaign import attempts
-from millrace.errors import TrialFailed
+from millrace.databases.mysql.client import connect
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
-from millrace.servers.attached import AttachedInstance
+from millrace.servers.attached import AttachedInstance, parse_dsn
 from millrace.store import observations
 from millrace.trial import measurement_counters, measurements, quiesce
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
+from tests.hostile import mysql_server
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
 from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measurement
@@ -123,3 +125,37 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
     (lack,) = observed["missing"]
     assert "cannot be stored" in lack["what"]
     assert observations.readable(observed) == observed
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_server_without_autocommit_is_asked_like_others(
+    as_text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysql_server, "_OK", b"\x00\x00\x00\x00\x00\x00\x00")
+    asked = []
+
+    def answer(sql: str) -> Iterable[bytes]:
+        asked.append(sql)
+        return says(*rows(["a"], [b"1"]))(sql)
+
+    with serving(answer) as server:
+        address = parse_dsn(AttachedServer("odd", "mysql", server.address))
+        with closing(connect(address, as_text=as_text)) as session:
+            assert session.query("SELECT 1") == [("1",)]
+    assert "SET AUTOCOMMIT = 1" in asked
+
+
+def test_a_session_outlives_the_idle_time_of_its_server_and_says_that_it_ended() -> None:
+    asked = []
+
+    def answer(sql: str) -> Iterable[bytes]:
+        asked.append(sql)
+        return says(*rows(["a"], [b"1"]))(sql)
+
+    with serving(answer) as server:
+        session = connect(parse_dsn(AttachedServer("odd", "mysql", server.address)))
+        session.close()
+        with pytest.raises(DatabaseError, match="the session had ended before") as raised:
+            session.query("SELECT 1")
+    assert raised.value.kind == "lost"
+    assert any("wait_timeout = 604800" in each for each in asked)

@@ -161,6 +161,9 @@ class Options(Protocol):
     def is_loose(self, name: str) -> bool:
         """Return whether the name asks the server to ignore the option if it does not know it."""
 
+    def leads_away(self, name: str, value: str) -> bool:
+        """Return whether the value makes the server use files outside of its own directories."""
+
     def arguments(self, options: Iterable[Option]) -> list[str]:
         """Return the options as arguments of the program."""
 
@@ -355,9 +358,6 @@ class SnapshotRules(Protocol):
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""
-
-    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
-        """Return an option that puts files outside of the data directory; None if there is none."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ QUIET = Activity(
     valgrind="3.19.0",
     no_tracing=None,
     is_root=False,
-    unconfined=None,
+    unconfined=(),
     open_files=1_048_576,
     processes=None,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import TrialFailed
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.loadgen.events import LoadResult
 from millrace.model.servers import FittedOptions
+from millrace.servers.instances.instance import Instance
 from millrace.trial import measure
 from millrace.trial.execute import execute_trial
 from millrace.trial.hooks import MeasurementContext, MeasurementHook
@@ -71,6 +74,37 @@ def test_a_database_is_dropped_after_its_files_were_measured(place: Path) -> Non
     measured = {each.name: each.value for each in result.measurements}
     assert measured["drop_s"] > 0
     assert measured["data_dir_apparent_bytes"] > 0
+
+
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_the_end_of_a_server_explains_the_session_that_it_ended(
+    is_wrapped: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(instance: Instance, *, limit_s: float) -> None:
+        assert instance.pid is not None
+        os.kill(instance.pid, signal.SIGKILL)
+        lost = DatabaseError("lost connection to the server", kind="lost")
+        if is_wrapped:
+            raise TrialFailed("its tables cannot be read") from lost
+        raise lost
+
+    monkeypatch.setattr("millrace.trial.managed_server.quiesce", crash)
+    workload = ResolvedWorkload(driving(), {**WORKLOAD.chosen, "drop_after": "on"})
+    result = execute_trial(replace(spec(place, "server"), workload=workload), lambda _event: None)
+    assert (result.outcome, result.failed_step) == ("failed", "write_back")
+    assert "ended by signal 9 (SIGKILL)" in str(result.reason)
+
+
+def test_a_session_that_a_living_server_ended_stays_the_reason(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(_instance: Instance, *, limit_s: float) -> None:
+        raise DatabaseError("lost connection to the server", kind="lost")
+
+    monkeypatch.setattr("millrace.trial.managed_server.quiesce", lose)
+    workload = ResolvedWorkload(driving(), {**WORKLOAD.chosen, "drop_after": "on"})
+    result = execute_trial(replace(spec(place, "server"), workload=workload), lambda _event: None)
+    assert result.reason == "lost connection to the server"
 
 
 class _Refusing(MeasurementHook):
