@@ -151,7 +151,7 @@ def test_a_flame_graph_is_of_one_comparison(counter: Counter, tmp_path: Path) ->
     assert "instructions per statement" in graph.read_text(encoding="utf-8")
 
 
-def test_text_says_the_answer_first(counter: Counter, tmp_path: Path) -> None:
+def test_text_begins_with_the_result(counter: Counter, tmp_path: Path) -> None:
     done = counted(tmp_path, "--starts", "2", "--candidate", "mysql-5.7.22")
     assert done.returncode == 0, done.stderr
     assert "Counted statements: instructions" in done.stdout

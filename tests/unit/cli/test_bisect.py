@@ -76,7 +76,7 @@ def search(store: Path, *arguments: str, **changes: str) -> Result:
     )
 
 
-def test_the_change_is_told_with_levels_and_a_page(
+def test_change_is_reported_with_levels_and_a_page(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in = carried(monkeypatch, noisy(speed, 0.01))
@@ -294,7 +294,7 @@ def test_ends_the_wrong_way_round_are_to_be_swapped(
     assert len(stand_in.trials) <= 12
 
 
-def test_no_change_is_told(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absence_of_a_change_is_reported(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     carried(monkeypatch, noisy(lambda _levels, _block: 1000.0, 0.004))
     answer_text = " ".join(search(store, "--margin", "3").stdout.split())
     assert "no change between mysql-5.5.34 and mysql-9.7.4 beyond 3 %" in answer_text

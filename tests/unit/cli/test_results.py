@@ -194,7 +194,7 @@ def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
     assert "is not a results file of millrace" in err
 
 
-def test_remove_asks_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results("remove", "study-a", store=store, answer="n\n", status=130)
     _, err = results("remove", "study-a", store=store, status=2)
     assert "standard input ended before an answer" in err

@@ -258,5 +258,7 @@ def test_nothing_but_arithmetic(text: str) -> None:
         ("engine", 'x"', "a letter, then letters, digits and _, at most 64 in all"),
     ],
 )
-def test_a_factor_says_what_it_wants(factor: str, level: object, wanted: str | None) -> None:
+def test_invalid_factor_is_refused_with_its_type(
+    factor: str, level: object, wanted: str | None
+) -> None:
     assert workloads.parse_workload(driving()).factors[factor].diagnose(level) == wanted
