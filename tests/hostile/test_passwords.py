@@ -177,7 +177,7 @@ def test_login_error_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("?tls=on", "its tls 'on' is no mode; expected one of disabled, required, verify-ca"),
+        ("?tls=on", "its tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
         ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' verifies nothing with mode required"),
         ("?tls=verify-ca", "its ca is missing; expected a path, which verify-ca needs"),
         ("?tls=verify-ca&ca=ca.pem", "its ca 'ca.pem' is not an absolute path"),

@@ -73,7 +73,7 @@ def test_commands_are_those_of_the_programs(example: Example) -> None:
         elif command.program == "cp":
             assert (ROOT / command.arguments[0]).is_file()
         else:
-            assert command.program == "jq", f"{command.program} is no program of this house"
+            assert command.program == "jq", f"{command.program} is not a program of this house"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
 def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
     """Return the text of a file that ``read`` reads; rows of ``base`` come first and mark the base.
 
-    Names contain no carriage return, which readers take for the end of a line, and are no formula
+    Names contain no carriage return, which readers take for the end of a line, and are not a formula
     for a spreadsheet.
     """
     text = io.StringIO()

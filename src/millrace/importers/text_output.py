@@ -80,7 +80,7 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
     first_paths: dict[tuple[str, str], Path] = {}
     files = []
     for path in paths:
-        text = read_text(path)  # also refuses what is no file, whatever its name
+        text = read_text(path)  # also refuses what is not a file, whatever its name
         block, treatment = _trial(path)
         other = first_paths.setdefault((block, treatment), path)
         if other is not path:

@@ -136,7 +136,7 @@ def _file(path: Path) -> Iterator[BinaryIO]:
     with file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise _no_file(path, "is no regular file")
+            raise _no_file(path, "is not a regular file")
         if status.st_size > LARGEST_BYTES:
             raise wrong(path, f"is larger than {LARGEST_BYTES:,} bytes")
         yield file

@@ -248,7 +248,7 @@ def test_a_report_has_the_formats_of_counts(counter: Counter, tmp_path: Path) ->
         (["--output", str(tmp_path / "x.txt")], "of the format terminal in a file"),
         (["--fail-on", "regression"], "without a margin or verdicts on speed"),
         (["--margin", "1"], "without a margin or verdicts on speed"),
-        (["--base", "mysql-9"], "is no level of the compared factor"),
+        (["--base", "mysql-9"], "is not a level of the compared factor"),
     ):
         refused = stored(tmp_path, "report", *options)
         assert refused.returncode == 2

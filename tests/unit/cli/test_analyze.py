@@ -222,13 +222,13 @@ HEAD = "block,treatment,value\n"
         ("block,treatment,value,value\n1,a,1,1\n", "has several columns value"),
         (HEAD + "1,a,0\n", "line 2, column value: 0 is not above 0"),
         (HEAD + "1,a,1\n1,b,-3.5\n", "line 3, column value: -3.5 is not above 0"),
-        (HEAD + "1,a,fast\n", "line 2, column value: 'fast' is no number"),
+        (HEAD + "1,a,fast\n", "line 2, column value: 'fast' is not a number"),
         (HEAD + "1,a,\n", "line 2, column value: is empty"),
         (HEAD + "1,a,nan\n", "line 2, column value: nan is not finite"),
         (HEAD + "1,a,inf\n", "line 2, column value: inf is not finite"),
         (HEAD + "1,a,1e999\n", "line 2, column value: 1e999 is not finite"),
-        (HEAD + "1,a,1_000\n", "line 2, column value: '1_000' is no number"),
-        (HEAD + '1,a,"1,5"\n', "line 2, column value: '1,5' is no number"),
+        (HEAD + "1,a,1_000\n", "line 2, column value: '1_000' is not a number"),
+        (HEAD + '1,a,"1,5"\n', "line 2, column value: '1,5' is not a number"),
         (HEAD + ",a,1\n", "line 2, column block: is empty"),
         (HEAD + "1,,1\n", "line 2, column treatment: is empty"),
         (HEAD + "1,a\n", "line 2, row: has 2 cells; expected 3, as in the first line"),
@@ -240,7 +240,7 @@ HEAD = "block,treatment,value\n"
         (HEAD + "1,a,x\n2,a,x\n3,a,x\n1,b,0\n", "4 mistakes"),
         (
             "block,treatment,value,direction\n1,a,1,up\n",
-            "line 2, column direction: 'up' is no direction; expected higher or lower",
+            "line 2, column direction: 'up' is not a direction; expected higher or lower",
         ),
         (
             "block,treatment,value,unit\n1,a,1,s\n1,b,1,ms\n",
@@ -257,7 +257,7 @@ def test_bad_files_are_refused_with_line_and_column(
 
 
 def test_places_that_are_no_files(call: Call, tmp_path: Path, file: Path) -> None:
-    assert "there is no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
+    assert "no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
     assert "is a directory" in call("paired", str(tmp_path), status=2)[1]
     file.write_bytes(b"block,treatment,value\n1,\xff,2\n")
     assert "is not UTF-8 text (byte 24)" in call("paired", str(file), status=2)[1]
@@ -468,7 +468,7 @@ def test_unusable_file_is_refused_with_a_reason(call: Call, tmp_path: Path, prog
     path = tmp_path / "old-1.txt"
     path.write_text("hello", encoding="utf-8")
     assert "old-1.txt" in call("import", program, str(path), status=2)[1]
-    assert "there is no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
+    assert "no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
     assert "Missing argument" in call("import", program, status=2)[1]
 
 
@@ -476,7 +476,7 @@ def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> N
     log = tmp_path / "old-1.log"
     log.write_text("    transactions:  9 (1.5 per sec.)\n", encoding="utf-8")
     place = str(tmp_path / "none" / "pairs.csv")
-    assert "there is no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
+    assert "no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
     mine = tmp_path / "mine.csv"
     mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
     _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)

@@ -311,10 +311,10 @@ def test_a_list_may_be_a_file(store: Path, tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("arguments", "changes", "said"),
     [
-        ((), {"among": "mysql-5.6.24,mysql-8.0.3"}, "there is no server 'mysql-8.0.3'"),
+        ((), {"among": "mysql-5.6.24,mysql-8.0.3"}, "unknown server 'mysql-8.0.3'"),
         ((), {"workload": "sysbenc"}, "did you mean 'sysbench'"),
         ((), {"workload": "load-data"}, "parameters.rows: is missing"),
-        ((), {"workload": "absent.toml"}, "there is no experiment file"),
+        ((), {"workload": "absent.toml"}, "no experiment file"),
         (("--scale", "demo"), {"workload": "sysbench"}, "has no scales"),
         ((), {"bad": SERVERS[0]}, "--good and --bad are both"),
     ],

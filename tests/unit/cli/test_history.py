@@ -143,12 +143,12 @@ def test_detect_reports_short_series_next_to_a_change(call: Call, path: Path) ->
 
 def test_recording_mistakes_are_reported(call: Call, path: Path) -> None:
     _, err = call("record", "latest", status=2)
-    assert "there is no results store here" in err
+    assert "no results store here" in err
     keep(run_of("run-a"), path)
     _, err = call("record", "latest", "--reference", "mysql-9", status=2)
-    assert "'mysql-9' is no level" in err
+    assert "'mysql-9' is not a level" in err
     _, err = call("record", "latest", "--date", "yesterday", status=2)
-    assert "'yesterday' is no date" in err
+    assert "'yesterday' is not a date" in err
     _, err = call("forget", "run-x", status=2)
     assert "'run-x'" in err
     for command in ("show", "detect"):

@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_is_added_with_a_word(environment: Environ
 def test_nothing_is_removed_where_one_of_the_names_is_unknown(environment: Environment) -> None:
     servers(environment, *attach("mysql://me:x@127.0.0.1:1/"))
     _, err = servers(environment, "remove", "cloud", "cluod", status=2)
-    assert "there is no server 'cluod'" in err
+    assert "unknown server 'cluod'" in err
     assert kept_dsn(environment) == "mysql://me:x@127.0.0.1:1/"
     _, err = servers(environment, "remove", "cloud", "mysql-5.6.24", status=2)
     assert "mysql-5.6.24 is not installed" in err
@@ -125,7 +125,7 @@ def test_a_damaged_manifest_concerns_its_server_alone(
     _, err = servers(environment, "show", "mysql-5.6.24", status=4)
     assert "server.json cannot be read" in err
     _, err = servers(environment, "install", "mysql-5.7", status=2)
-    assert "there is no server 'mysql-5.7'" in err
+    assert "unknown server 'mysql-5.7'" in err
     servers(environment, "remove", "mysql-5.6.24", "mine")
 
 
@@ -244,8 +244,8 @@ def test_unknown_names_are_reported_together_before_installing(
     environment: Environment,
 ) -> None:
     _, err = servers(environment, "install", "mysql-5.6.24", "wrong", "mysql-5.6.25", status=2)
-    assert "there is no server 'wrong'" in err
-    assert "there is no server 'mysql-5.6.25'" in err
+    assert "unknown server 'wrong'" in err
+    assert "unknown server 'mysql-5.6.25'" in err
     assert not Path(environment["MILLRACE_CACHE"]).exists()
 
 

@@ -70,7 +70,7 @@ def test_a_margin_is_a_number_of_percent(margin: str) -> None:
 def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:
     for arguments, message in (
         ((SHIPPED, "--scale", "lapto"), "did you mean 'laptop'?"),
-        ((tmp_path / "none.toml",), "there is no experiment file"),
+        ((tmp_path / "none.toml",), "no experiment file"),
     ):
         done = millrace("plan", *arguments)
         assert done.returncode == 2

@@ -386,7 +386,7 @@ def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> Non
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"name = '\xff'")
     for path, message in (
-        (tmp_path / "none.toml", "there is no experiment file"),
+        (tmp_path / "none.toml", "no experiment file"),
         (binary, "not UTF-8"),
         (tmp_path, "cannot be read"),
     ):

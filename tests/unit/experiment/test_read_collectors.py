@@ -60,8 +60,8 @@ def test_what_has_no_instructions_to_compare_is_refused(
 @pytest.mark.parametrize(
     ("line", "where", "message"),
     [
-        ('collectors = ["disc"]', "collectors", "there is no collector 'disc'"),
-        ('collectors = "disk"', "collectors", "is no list"),
+        ('collectors = ["disc"]', "collectors", "unknown collector 'disc'"),
+        ('collectors = "disk"', "collectors", "is not a list"),
         ("profile_blocks = -1", "profile_blocks", "-1"),
     ],
 )

@@ -39,7 +39,7 @@ def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:
     ("table", "where", "said"),
     [
         ("", "tls.staging.mode", "is missing"),
-        ('mode = "on"', "tls.staging.mode", '"on" is no mode'),
+        ('mode = "on"', "tls.staging.mode", '"on" is not a mode'),
         ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "verifies nothing"),
         ('mode = "verify-ca"', "tls.staging.ca", "is missing"),
         ('mode = "verify-ca"\nca = "ca.pem"', "tls.staging.ca", "not an absolute"),

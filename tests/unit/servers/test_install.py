@@ -56,8 +56,8 @@ def test_all_unknown_names_are_reported_together() -> None:
         install.require_known(["wrong", "mysql-5.6.24", "cloud", "mysql-5.6.25"])
     lines = caught.value.message.splitlines()
     assert [line.split(";")[0] for line in lines] == [
-        "there is no server 'wrong'",
-        "there is no server 'mysql-5.6.25'",
+        "unknown server 'wrong'",
+        "unknown server 'mysql-5.6.25'",
     ]
     with pytest.raises(UserError, match="needs no installing"):
         install.install("cloud")

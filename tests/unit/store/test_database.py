@@ -157,8 +157,8 @@ def test_a_store_of_a_newer_millrace_is_refused(path: Path, read_only: bool) -> 
 
 
 def test_there_is_none_to_read(path: Path) -> None:
-    assert "there is no results store here" in refused(path, read_only=True).message
-    with pytest.raises(UserError, match="there is no results store here"):
+    assert "no results store here" in refused(path, read_only=True).message
+    with pytest.raises(UserError, match="no results store here"):
         Store.open(path, create=False)
     assert not path.exists()
 

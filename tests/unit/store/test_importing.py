@@ -35,7 +35,7 @@ def test_export_replaces_only_with_force(exported: Path, tmp_path: Path) -> None
             with pytest.raises(UserError, match="is there already; nothing was written") as caught:
                 store.export_runs(["one"], path)
             assert "--force" in (caught.value.hint or "")
-        with pytest.raises(UserError, match="is no results file that millrace wrote"):
+        with pytest.raises(UserError, match="is not a results file that millrace wrote"):
             store.export_runs(["one", "two"], there, replace=True)
         assert there.read_text() == "precious"
         there.unlink()

@@ -90,7 +90,7 @@ def test_loading_alone_implies_no_clients() -> None:
     workload = workloads.parse_workload(loading)
     assert not workload.drives
     assert workload.factors.keys() == {"transport", "tls", "load_method"}
-    # A setting that the workload varies itself is no parameter of all trials.
+    # A setting that the workload varies itself is not a parameter of all trials.
     assert "load_method" not in workload.parameters
     assert "data_seed" in workload.parameters
 
@@ -149,7 +149,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
                     "point": {"title": "x", "background_clients": [{"test": "pair", "rate": 5}]}
                 }
             },
-            "tests.point.background_clients: there is no test 'pair'",
+            "tests.point.background_clients: unknown test 'pair'",
         ),
         (
             {
@@ -167,7 +167,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             },
             "metrics.theirs: no test has background clients",
         ),
-        ({"sequence": ["point", "other"]}, "sequence: there is no test 'other'"),
+        ({"sequence": ["point", "other"]}, "sequence: unknown test 'other'"),
         (
             {"sequence": ["point", "one", "point"]},
             "sequence: a test is there twice",

@@ -57,7 +57,7 @@ class Column:
             return f"X'{value_hex}'"
         character_set = self.character_set or "latin1"  # numbers and dates are ASCII
         if not _CHARACTER_SET.fullmatch(character_set):
-            raise ValueError(f"{character_set!r} is no character set")
+            raise ValueError(f"{character_set!r} is not a character set")
         return f"_{character_set} X'{value_hex}'"
 
 
