@@ -100,7 +100,7 @@ def _step(text: dict[str, str], labels: Sequence[str]) -> PlanStep:
 
 
 def _join(label: str) -> str:
-    """Return how a label says that a join buffer is searched."""
+    """Return how a label says that a join buffer is looked up."""
     if _HASH_JOIN.search(label):
         return "a hash join"
     return "a join by batches of keys" if _KEY_JOIN.search(label) else "a join by nested loops"

@@ -10,8 +10,9 @@ which all versions have. A server is settled when two samples at least a second 
   work (MariaDB from 10.5 merges only pages that are read)
 
 The length of the history list alone does not show it: newer versions shorten it once in 128
-batches, so an idle server keeps some. Nor is the newest transaction where the list is all but empty: numbers
-jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves its position.
+batches, so an idle server keeps some. Nor does the newest transaction where the list is all but
+empty: numbers jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves
+its position.
 """
 
 import contextlib
