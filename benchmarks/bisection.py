@@ -4,7 +4,7 @@
 higher by some standard deviations of a single run. Noise is normal, Student's t with 3 degrees of
 freedom, or recorded (`trial_noise.npz`: every search draws blocks of one benchmark) and scaled by
 its own standard deviation. In cases without a change every member found is wrong; searches continue
-for 400 runs, or end with the answer that there is no change, or none beyond a margin.
+for 400 runs, or end with the answer that nothing changed, or nothing beyond a margin.
 
 Plain bisection serves for comparison. It measures each tested member 5 or 20 times and compares the
 mean with the middle of the two levels, which it knows; nobody knows them in practice.

@@ -9,7 +9,7 @@ from benchmarks import injections
 from benchmarks.injections import Injection
 
 CHANGED = "changed"
-"""The server's other name, where what differs is no option or factor."""
+"""The server's other name, where what differs is not an option or factor."""
 
 
 @dataclass(frozen=True)

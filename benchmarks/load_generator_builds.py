@@ -127,7 +127,7 @@ def _program(text: str) -> Path:
     """Return the path of a program. Raise ArgumentTypeError where there is none."""
     path = Path(text).resolve()
     if not (path.is_file() and os.access(path, os.X_OK)):
-        raise argparse.ArgumentTypeError(f"{text} is no program; name a file millrace-load")
+        raise argparse.ArgumentTypeError(f"{text} is not a program; name a file millrace-load")
     return path
 
 

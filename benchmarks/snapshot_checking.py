@@ -35,7 +35,7 @@ FITTED = fitted({"innodb_buffer_pool_size": "512M"})
 
 @dataclass(frozen=True)
 class Case:
-    """Tables of this many rows each, of which the check reads all or samples."""
+    """Tables of this many rows each; the check reads all or samples of them."""
 
     server: InstalledServer
     tables: int

@@ -156,7 +156,7 @@ def _is_unit(path: Path) -> bool:
 def server_of() -> ServerOf:
     """Return a server of the catalogue by name; install it where it is missing.
 
-    Where a suite is no longer available the test is skipped: that is no defect of millrace.
+    Where a suite is no longer available the test is skipped: that is not a defect of millrace.
     """
 
     def server(name: str) -> InstalledServer:

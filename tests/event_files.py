@@ -18,7 +18,7 @@ _EVENT: TypeAdapter[Event] = TypeAdapter(
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a file, oldest first; none when there is no file.
+    """Yield the events of a file, oldest first; none without a file.
 
     Skips a line truncated by a crash, the line being written, and a line that is not an event or
     exceeds the limits of an event.

@@ -25,7 +25,7 @@ from tests.places import place_of_initialised
 DURATIONS = Path(".pytest_cache", "durations.json")
 
 _LINES = 10
-# More failed tests that share the host are no accident, and are not tried again.
+# More failed tests that share the host are not an accident, and are not tried again.
 _FEW = 3
 _PASSED, _FAILED, _NONE = 0, 1, 5  # exit statuses of pytest: all passed, some failed, none ran
 _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")

@@ -78,7 +78,7 @@ def _reaches(file: Path, name: str, root: Path) -> bool:
 def _conftests(file: Path, root: Path, fixture: str) -> Iterator[Path]:
     """Yield the conftest.py files of a test whose fixture it may be, but for the shared one.
 
-    The one of all tests starts servers and makes directories, which is no matter of clocks.
+    The one of all tests starts servers and makes directories, which is not a matter of clocks.
     """
     for directory in file.parents:
         if directory == root / "tests":

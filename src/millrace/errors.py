@@ -96,7 +96,7 @@ def nearest(name: object, known: Iterable[str]) -> str | None:
 
 
 def names_with(word: object, known: Iterable[str]) -> list[str]:
-    """Return the known names that contain a word, which is no shorter than a beginning may be."""
+    """Return the known names that contain a word, if it is long enough for a beginning."""
     sought = _comparable(str(word))
     if len(sought) < _LEAST_BEGINNING:
         return []

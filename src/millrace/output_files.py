@@ -96,7 +96,7 @@ def refuse_place(path: Path, kind: Kind, option: str) -> Path:
     if expected != target or not target.parent.is_dir():
         missing = expected.parent if expected.parent != target.parent else target
         raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: there is no directory {missing}",
+            f"cannot write {_asked(kind, option)} {path}: no directory {missing}",
             hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not kind.is_kind_of(target):
@@ -122,7 +122,7 @@ def refuse_replacing(path: Path, kind: Kind, option: str, *, force: bool) -> Pat
         )
     if _is_stream(path):
         raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: it is no regular file",
+            f"cannot write {_asked(kind, option)} {path}: it is not a regular file",
             hint=f"name a file with {option}",
         )
     return refuse_place(path, kind, option)

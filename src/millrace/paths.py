@@ -140,14 +140,14 @@ def _complaint(path: Path) -> str | None:
     except OSError as error:
         return f"{error.filename}: {error.strerror}"
     if not stat.S_ISDIR(found.st_mode):
-        return f"{there} is no directory"
+        return f"{there} is not a directory"
     if there == path:
         readable = os.access(path, os.R_OK | os.X_OK, effective_ids=True)
-        return None if readable else f"there is no permission to read {path}"
+        return None if readable else f"no permission to read {path}"
     if os.statvfs(there).f_blocks == 0:
         return f"{there} is on a file system that keeps no files"
     writable = os.access(there, os.W_OK | os.X_OK, effective_ids=True)
-    return None if writable else f"there is no permission to make a directory in {there}"
+    return None if writable else f"no permission to make a directory in {there}"
 
 
 def _called(variable: str, path: Path) -> str:

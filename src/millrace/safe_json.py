@@ -102,7 +102,7 @@ def _text(content: bytes | str, limits: Limits) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise JsonRefused(f"{name} is no number of JSON")
+    raise JsonRefused(f"{name} is not a valid JSON number")
 
 
 def _check(value: Any, limits: Limits) -> None:
@@ -133,5 +133,5 @@ def _check_text(text: str, limits: Limits) -> None:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise JsonRefused(
-                "a text holds half of a surrogate pair, which is no character"
+                "a text holds half of a surrogate pair, which is not a character"
             ) from None

@@ -64,7 +64,7 @@ class Tls:
 def tls_settings(mode: object, ca: object, *, allow_unverified: bool) -> Tls:
     """Return requested TLS settings; InvalidTls for no mode, and a missing or unused ``ca``."""
     if mode not in MODES:
-        message = "is missing" if mode is None else "is no mode"
+        message = "is missing" if mode is None else "is not a mode"
         raise InvalidTls("mode", mode, message, f"one of {', '.join(MODES)}")
     if ca is None:
         if mode == "verify-ca":

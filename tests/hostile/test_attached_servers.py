@@ -30,7 +30,7 @@ from tests.hostile.mysql_server import (
 )
 
 
-def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
+def test_client_sends_no_file_when_the_server_requests_one(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("root's own")
     secret.chmod(0o600)
@@ -43,7 +43,7 @@ def test_a_server_that_asks_for_a_file_gets_none(tmp_path: Path) -> None:
     assert server.obtained == []
 
 
-def test_verify_of_a_server_that_asks_for_a_file_ends_with_words(
+def test_verify_fails_clearly_when_the_server_requests_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
@@ -139,7 +139,7 @@ def test_an_error_without_end_is_cut() -> None:
     assert "(error 1105)" in str(failed.value)
 
 
-def test_results_that_nobody_asked_for_end_the_session() -> None:
+def test_session_ends_on_an_unsolicited_result() -> None:
     more_follows = b"\x00\x00\x00\x0a\x00\x00\x00"
     with serving(says(more_follows)) as server:
         attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))

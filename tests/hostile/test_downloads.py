@@ -82,7 +82,7 @@ def bring(
     download(url, target, ignore, sha256=sha256, most_bytes=most_bytes, pauses_s=())
 
 
-def test_no_more_is_taken_than_the_catalogue_says(hostile: Hostile, target: Path) -> None:
+def test_download_stops_at_the_size_of_the_catalogue(hostile: Hostile, target: Path) -> None:
     with pytest.raises(TooLarge, match="1,048,576 bytes, and the file has at most 1,048,575"):
         bring(hostile.origin.address + FILE, target, most_bytes=len(CONTENT) - 1)
     assert list(target.parent.iterdir()) == []
@@ -128,7 +128,7 @@ def test_a_disk_is_not_filled(
         "http://198.51.100.1/file.bin",  # no checksum
     ],
 )
-def test_a_redirect_that_leaves_what_was_asked_for(
+def test_redirect_to_another_resource_is_refused(
     hostile: Hostile, target: Path, there: str
 ) -> None:
     hostile.target = there
@@ -202,7 +202,7 @@ def test_https_stays_https(
         bring(address + AWAY, target)
 
 
-def test_what_is_not_served_is_still_told(hostile: Hostile) -> None:
+def test_missing_resource_is_reported(hostile: Hostile) -> None:
     with pytest.raises(NotServed):
         require_served(hostile.origin.address + "/none")
 

@@ -39,7 +39,7 @@ def test_a_figure_that_could_not_be_read_back_fails_the_trial(odd: float, tmp_pa
     good = result()
     read = stored_and_read(tmp_path, replace(good, measurements=(*good.measurements, measured)))
     assert (read.outcome, read.failed_step, read.measurements) == ("failed", "measure", ())
-    assert read.reason == "max_lag_s of the replica is no number that can be stored"
+    assert read.reason == "max_lag_s of the replica is not a number that can be stored"
 
 
 def test_tables_may_have_any_name(tmp_path: Path) -> None:

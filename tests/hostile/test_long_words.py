@@ -23,7 +23,7 @@ class Server:
         return [("t", "CREATE TABLE t (id INT)")] if "SHOW" in sql else [(WORDS,)]
 
 
-def test_what_a_server_says_of_its_tables_is_shown() -> None:
+def test_table_report_of_a_server_is_shown_escaped() -> None:
     with pytest.raises(TrialFailed, match="makes other tables") as failed:
         table_formats._require_definition(cast(Session, Server()), "theirs", COMPRESSED)
     assert not {"\x1b", "\x07", "\u202e"} & set(str(failed.value))

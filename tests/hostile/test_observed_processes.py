@@ -67,7 +67,7 @@ def test_mappings_are_read_as_far_as_they_are_whole() -> None:
         assert list(thread_functions.maps(line + line[:cut])) == whole[:1]
 
 
-def test_a_damaged_table_of_symbols_tells_nothing(program: Path) -> None:
+def test_damaged_symbol_table_yields_no_symbols(program: Path) -> None:
     with program.open("rb") as file:
         elf = ELFFile(file)
         sections = [each.name for each in elf.iter_sections()]

@@ -340,7 +340,7 @@ def test_who_locks_what_all_can_read_holds_nobody_up(state: Path) -> None:
     assert is_over
 
 
-def test_who_waits_for_another_says_so(state: Path) -> None:
+def test_waiting_for_another_user_is_reported(state: Path) -> None:
     said: list[str] = []
     waits = threading.Event()
 
@@ -408,7 +408,7 @@ def test_root_uses_no_cache_and_no_snapshots_of_another_user(
 
 
 @only_root
-def test_no_command_asks_a_cache_of_another_user(planted_place: Path) -> None:
+def test_no_command_uses_the_cache_of_another_user(planted_place: Path) -> None:
     assert planted_place.is_dir()
     with pytest.raises(HostError, match="could replace millrace's files"):
         install.list_servers()

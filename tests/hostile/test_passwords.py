@@ -163,7 +163,7 @@ def test_a_proof_is_enough_for_most() -> None:
     assert not was_given_away(server)
 
 
-def test_a_login_that_lacks_a_package_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_login_error_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nacl", None)
     monkeypatch.setattr("pymysql._auth._nacl_bindings", False)
     login = Login(wants=(b"\xfeclient_ed25519\x00" + bytes(range(1, 33)),))
@@ -177,7 +177,7 @@ def test_a_login_that_lacks_a_package_names_it(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("?tls=on", "its tls 'on' is no mode; expected one of disabled, required, verify-ca"),
+        ("?tls=on", "its tls 'on' is not a mode; expected one of disabled, required, verify-ca"),
         ("?tls=required&ca=/ca.pem", "its ca '/ca.pem' verifies nothing with mode required"),
         ("?tls=verify-ca", "its ca is missing; expected a path, which verify-ca needs"),
         ("?tls=verify-ca&ca=ca.pem", "its ca 'ca.pem' is not an absolute path"),
@@ -213,7 +213,7 @@ def test_a_file_that_has_no_authorities_is_named(tmp_path: Path) -> None:
         ("db.test/?tls=disabled", "disabled"),
     ],
 )
-def test_servers_elsewhere_are_verified_unless_the_address_says_otherwise(
+def test_remote_certificates_are_verified_unless_the_address_disables_it(
     place: str, mode: str
 ) -> None:
     server = AttachedServer("theirs", "mysql", f"mysql://me:secret@{place}")

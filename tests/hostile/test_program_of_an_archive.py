@@ -98,7 +98,7 @@ def archive(tmp_path: Path, source: str) -> str:
     return str(small_servers.tarball(tree, tmp_path / "vendor.tar.gz"))
 
 
-def test_it_is_neither_root_nor_told_a_secret_and_leaves_nothing_running(
+def test_program_runs_without_root_or_secrets_and_leaves_no_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VERY_SECRET_TOKEN", "hidden")

@@ -96,7 +96,7 @@ def test_tables_that_cannot_be_recorded_end_with_an_error(answer: Answer) -> Non
     assert recorded == ()
 
 
-def test_a_lost_connection_says_nothing_of_the_snapshot() -> None:
+def test_lost_connection_does_not_condemn_the_snapshot() -> None:
     def hangs_up(sql: str) -> Iterable[bytes]:
         if sql == COUNT:
             raise EOFError

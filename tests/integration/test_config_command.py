@@ -38,7 +38,7 @@ def test_a_server_does_not_differ_from_itself() -> None:
     assert (found["only_a"], found["only_b"], found["different"]) == ({}, {}, {})
 
 
-def test_diff_has_three_groups_and_says_which_side_is_which() -> None:
+def test_diff_has_three_groups_with_named_sides() -> None:
     found = config_json("diff", "mysql-5.6.24", "mysql-5.7.22:insecure")
     assert (found["a"]["server"], found["a"]["configuration"]) == ("mysql-5.6.24", "default")
     assert (found["b"]["server"], found["b"]["configuration"]) == ("mysql-5.7.22", "insecure")
@@ -57,7 +57,7 @@ def test_diff_for_people_heads_each_column_with_its_server() -> None:
     assert "\ndifferent (" in f"\n{done.stdout}"
 
 
-def test_show_tells_asked_from_effective_and_what_was_left_out() -> None:
+def test_show_lists_requested_effective_and_omitted_options() -> None:
     found = config_json("show", "mariadb-10.11.19", "wmf", "--data", "100M")
     asked = {option["name"]: option for option in found["asked"]}
     assert asked["innodb_buffer_pool_size"] == {
@@ -119,7 +119,7 @@ def test_option_file_is_shown_and_compared_as_a_server_has_it(tmp_path: Path) ->
     assert found["different"]["max_connections"] == ["151", "77"]
 
 
-def test_plan_names_the_options_of_an_option_file_that_a_server_lacks(tmp_path: Path) -> None:
+def test_plan_names_options_of_a_file_unknown_to_a_server(tmp_path: Path) -> None:
     (tmp_path / "my.cnf").write_text(_OPTION_FILE)
     (tmp_path / "own.toml").write_text(_EXPERIMENT)
     done = millrace("plan", tmp_path / "own.toml")

@@ -19,7 +19,7 @@ def named(cause: str, rank: int | None) -> Named:
     return Named("mysql-8.0.33", cause, rank, (), (100.0, 120.0), (), 1.0)
 
 
-def test_the_goal_is_told_where_all_causes_were_measured() -> None:
+def test_goal_is_printed_when_all_causes_were_measured() -> None:
     found = [named(cause.name, 1 if n < 9 else 3) for n, cause in enumerate(CAUSES)]
     assert score("mysql-8.0.33", [*found, named(NOTHING.name, None)]) == (
         "mysql-8.0.33: named first 9 of 11 (wanted: 9), among the first 3 11 (wanted: 11); "

@@ -41,7 +41,7 @@ def of_language(language: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_example_is_fenced_and_says_its_language(page: Path) -> None:
+def test_every_example_is_fenced_with_a_language(page: Path) -> None:
     unknown = [each.place for each in examples.of_page(page) if each.language not in LANGUAGES]
     assert not unknown, f"the language of an example is one of {', '.join(LANGUAGES)}"
     fenced = False
@@ -73,7 +73,7 @@ def test_commands_are_those_of_the_programs(example: Example) -> None:
         elif command.program == "cp":
             assert (ROOT / command.arguments[0]).is_file()
         else:
-            assert command.program == "jq", f"{command.program} is no program of this house"
+            assert command.program == "jq", f"{command.program} is not a program of this house"
 
 
 @pytest.mark.parametrize(

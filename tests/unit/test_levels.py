@@ -51,9 +51,7 @@ FLUSH = "options.innodb_flush_log_at_trx_commit"
         ("options.sql_mode", "", "sql_mode = (empty)"),
     ],
 )
-def test_what_says_nothing_alone_stands_with_its_factor(
-    factor: str, level: Level, text: str
-) -> None:
+def test_ambiguous_level_is_shown_with_its_factor(factor: str, level: Level, text: str) -> None:
     assert level_text(factor, level) == text
     assert is_name(factor, level) == (text == level)
 

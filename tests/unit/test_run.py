@@ -104,5 +104,5 @@ def test_reasons_fit_into_ten_lines() -> None:
     assert lines[-1] == "   23 × 23 other reasons"
 
 
-def test_a_run_without_a_report_has_said_nothing(tmp_path: Path) -> None:
+def test_run_without_a_report_has_an_empty_outcome(tmp_path: Path) -> None:
     assert run.read(tmp_path / "none.xml", 4) == Outcome(4, {}, {})

@@ -24,7 +24,7 @@ SMALL = Limits(size_bytes=200_000, values=1000, depth=4, text_chars=10)
         ("[" * 100_000 + "]" * 100_000, "larger than|more than"),
         ("[" * 900, "deep|Expecting"),
         ("[[[[[]]]]]", "nested more than 4 levels"),
-        ("[NaN]", "NaN is no number"),
+        ("[NaN]", "NaN is not a valid JSON number"),
         ("[-Infinity]", "no number"),
         ("1e999", "beyond"),
         (str(10**30), "beyond"),

@@ -51,7 +51,7 @@ def wait_us(attempt: StoredAttempt) -> int:
     return round(1e6 * event.wait_s / event.count)
 
 
-def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
+def test_regression_is_found_and_its_waits_are_reported(place: Path) -> None:
     slow = Script(operation_s=0.0012, seed=2, waits={WAIT: 3e-4})
     stored = Fakes(place, {"fake-1": BASE, "fake-2": slow}).run()
     assert [attempt.outcome for attempt in stored.attempts] == ["finished"] * 8
@@ -67,7 +67,7 @@ def test_a_regression_is_found_and_its_waits_are_told(place: Path) -> None:
     assert json.loads(render(analysis, "json"))["schema"].startswith("millrace.report/")
 
 
-def test_a_plan_tells_which_changes_the_noise_of_a_run_lets_it_show(
+def test_plan_forecasts_detectable_changes_from_earlier_noise(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})

@@ -76,7 +76,7 @@ def find_configuration(named: str) -> FoundConfiguration:
         return FoundConfiguration(named, {**shipped, named: definition})
     if named not in shipped:
         raise UserError(
-            f"there is no configuration {named!r}{did_you_mean(named, shipped)}",
+            f"unknown configuration {named!r}{did_you_mean(named, shipped)}",
             hint=f"use one of: {', '.join(sorted(shipped))}; {_FORMS}",
         )
     return FoundConfiguration(named, shipped)

@@ -245,7 +245,7 @@ def _readable(result: AttemptResult) -> AttemptResult:
             return _unreadable(result, "record", said)
     for measured in result.measurements:
         if not is_measurable(measured.value):
-            said = f"{measured.name} of the {measured.role} is no number that can be stored"
+            said = f"{measured.name} of the {measured.role} is not a number that can be stored"
             return _unreadable(result, "measure", said)
     readable = {role: observations.readable(of) for role, of in result.observations.items()}
     return replace(result, observations=readable)

@@ -53,7 +53,7 @@ def refuse_impossible(plan: Plan) -> None:
 def required_options(
     servers: Mapping[str, Server], treatment: Treatment, workload: ResolvedWorkload
 ) -> dict[str, Mapping[str, Level]]:
-    """Return the options by role that replication needs; none where there is no replica.
+    """Return the options by role that replication needs; none without a replica.
 
     Raise UserError for an experiment that varies one of them.
     """

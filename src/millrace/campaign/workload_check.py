@@ -33,7 +33,7 @@ _CONNECTION = Connection(user="", password="", socket=Path("/"))
 def refuse_mistakes(experiment: Experiment) -> None:
     """Raise ValidationError with every mistake that the load generator finds in the workload.
 
-    Raise HostError where there is no load generator.
+    Raise HostError if the load generator is missing.
     """
     workload = experiment.checked_workload
     if not workload.tables:

@@ -31,7 +31,7 @@ def collectors(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in (*CHOOSABLE, INSTRUCTIONS, ALL):
             known = ", ".join((*CHOOSABLE, INSTRUCTIONS))
-            raise click.BadParameter(f"there is no collector {name!r}; there are: {known}.")
+            raise click.BadParameter(f"unknown collector {name!r}; there are: {known}.")
     return chosen_collectors(names, CHOOSABLE)
 
 
@@ -153,7 +153,7 @@ def _with_options(
     *,
     blocks_are_exact: bool = False,
 ) -> Callable[..., Any]:
-    """Add options, of which the command gets a choice."""
+    """Add options; the command gets their values as a choice."""
 
     @functools.wraps(command)
     def with_choice(*, file: Path, scale: str | None, **options: Any) -> Any:

@@ -170,7 +170,7 @@ def _profiled(found: Sequence[Explanation]) -> tuple[Explanation, CallNode]:
     profiled = [explanation for explanation in found if explanation.profile is not None]
     if not profiled:
         raise UserError(
-            "no block was profiled in both, so there are no call paths to write",
+            "no block was profiled in both, so no call paths can be written",
             hint="`millrace run FILE --profile-blocks 3` adds profiled blocks to a run; where a "
             "profiler was on, `millrace explain` tells what it lacked",
         )

@@ -31,7 +31,7 @@ fail_on_option = click.option(
     type=_verdicts,
     default=(),
     metavar="VERDICTS",
-    help="Exit with 10 on a regression (`regression`), with 11 also where there is no verdict "
+    help="Exit with 10 on a regression (`regression`), with 11 also without a verdict "
     "(`regression,inconclusive`), and with 3 where a trial failed.",
 )
 

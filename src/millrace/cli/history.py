@@ -33,7 +33,7 @@ def date_or_time(text: str) -> datetime:
         with suppress(ValueError):
             return datetime.strptime(text, form)  # noqa: DTZ007 (app.history knows the zone)
     like = "2026-05-01 or 2026-05-01T02:00:00+02:00"
-    raise click.BadParameter(f"{text!r} is no date such as {like}.")
+    raise click.BadParameter(f"{text!r} is not a date such as {like}.")
 
 
 @click.group("history", cls=options.OrderedGroup)

@@ -55,7 +55,7 @@ def get(name: str) -> Family:
     if family is None:
         near = nearest(name, names())
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(names())}"
-        raise UserError(f"there is no family {name!r}", hint=hint)
+        raise UserError(f"unknown family {name!r}", hint=hint)
     return family
 
 

@@ -195,7 +195,7 @@ def count_of(value: object) -> int:
     """Return a server's value as a count of at most 64 bits. Raise ValueError."""
     text = str(value)
     if not _COUNT.fullmatch(text) or int(text) > _LARGEST_COUNT:
-        raise ValueError(f"{text[:40]!r} is no count of 64 bits")
+        raise ValueError(f"{text[:40]!r} is not a count of 64 bits")
     return int(text)
 
 

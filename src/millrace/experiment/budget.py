@@ -4,7 +4,7 @@ A round of 2 s of slices tells nearly as much as one of 10 s, because what remai
 memory, which only another start changes; whole trials of a host whose speed wanders gain little by
 being longer. So a limit of time is spent on blocks: the measured time and the warm-up are halved
 until enough blocks fit: five, or 25 where all trials are in slices with a single client. Several
-clients have longer slices, of which a short round holds few. Where the shortest trials are still
+clients have longer slices; a short round holds few of them. Where the shortest trials are still
 too many for any verdict, the last tests of the file are left out. The estimates do not depend on
 what was measured before, so that the same command always means the same run.
 """

@@ -85,7 +85,7 @@ def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> 
     for treatment in treatments:
         values = workload.values(chosen(experiment, treatment))
         if values["operations"] and workload.background_client_count(values):
-            message = f"the test {values['test']} has background clients, whom only a time ends"
+            message = f"the test {values['test']} has background clients, which only a time ends"
             found = Diagnostic("parameters.operations", message, "time_s, without operations")
             raise ValidationError(experiment.source, [found])
 

@@ -54,7 +54,7 @@ _EXAMPLE = "experiments/load-data.toml is one to copy"
 class Overrides:
     """The changes that a request makes for one run; None keeps the file's value.
 
-    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits, of which
+    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits;
     the time alone replaces that of the file. A ``candidate`` is the only level of the compared
     factor besides the base.
     """
@@ -366,7 +366,7 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
     found = level_named(wanted, others)
     if found is None:
         raise UserError(
-            f"{wanted!r} is no level of {factor.name} that could be compared with the base {base}",
+            f"{wanted!r} is not a level of {factor.name} to compare with the base {base}",
             hint=f"one of: {levels_text(others)}" if others else "name more levels in the file",
         )
     return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))

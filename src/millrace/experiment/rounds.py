@@ -241,7 +241,7 @@ def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     varied = (each.levels for each in experiment.factors if each.name in names)
     for size in (*defined, *chain.from_iterable(varied)):
         if isinstance(size, int | str):
-            with suppress(ValueError):  # it is no size for the server either
+            with suppress(ValueError):  # it is not a size for the server either
                 yield parse_size(str(size))
 
 

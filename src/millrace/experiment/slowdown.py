@@ -75,5 +75,5 @@ def slowdown_named(level: str) -> Slowdown:
     if name == FSYNC and delay is not None:
         return SlowFsync(int(delay[1]))
     if not equals or not name or name in (CPU, FSYNC):
-        raise ValueError(f"{level!r} is no slowdown")
+        raise ValueError(f"{level!r} is not a slowdown")
     return OptionGiven(name, value)

@@ -88,7 +88,7 @@ class ValidationContext:
 
 @dataclass(frozen=True)
 class Checked:
-    """The content of a file after the checks; usable only where there are no diagnostics."""
+    """The content of a file after the checks; usable only without diagnostics."""
 
     name: str
     title: str
@@ -189,14 +189,14 @@ def _design(errors: Diagnostics, document: Table) -> Design | None:
         if document["design"] == design:
             return design
     designs = " or ".join(f'"{design}"' for design in _DESIGNS)
-    errors.add("design", f"{shown(document['design'])} is no design", designs)
+    errors.add("design", f"{shown(document['design'])} is not a design", designs)
     return None
 
 
 def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
     table = errors.keys(where, errors.table(where, raw), _TLS_KEYS)
     if name not in attached:
-        errors.add(where, f"{name!r} is no attached server", "the name of an attached server")
+        errors.add(where, f"{name!r} is not an attached server", "the name of an attached server")
     allowed = errors.boolean(f"{where}.allow_unverified", table.get("allow_unverified", False))
     try:
         return tls_settings(table.get("mode"), table.get("ca"), allow_unverified=allowed)
@@ -241,7 +241,7 @@ def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) ->
         return tuple(known)
     names = document["collectors"]
     if not isinstance(names, list):
-        errors.add("collectors", f"{shown(names)} is no list", "a list of collectors, or []")
+        errors.add("collectors", f"{shown(names)} is not a list", "a list of collectors, or []")
         return ()
     for name in names:
         if name not in (*known, INSTRUCTIONS, ALL):
@@ -293,7 +293,7 @@ def _workload(
             meant = nearest(name, workloads.names())
             ours = ", ".join(workloads.names())
             expected = f"one of {ours}; a file of your own is a path, such as ./{name}.toml"
-            errors.add("workload", f"there is no workload {name!r}", expected, meant)
+            errors.add("workload", f"unknown workload {name!r}", expected, meant)
         if meant is None:
             return None, {}
         name = meant
@@ -354,7 +354,7 @@ def _compare(
         factor = nearest(factor, known) or ""
     base = raw.get("base")
     if base is not None and not isinstance(base, str | int | float):
-        errors.add("compare.base", f"{shown(base)} is no level", "one level")
+        errors.add("compare.base", f"{shown(base)} is not a level", "one level")
         base = None
     return str(factor), base
 
@@ -380,7 +380,7 @@ def _base(
 def _base_among(
     errors: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
-    """Report a base that is no level of any factor that the user may mean."""
+    """Report a base that is not a level of any factor that the user may mean."""
     levels = [level for factor in compared for level in factor.levels]
     if is_among(base, levels) or errors.proposes(base):
         return

@@ -107,7 +107,7 @@ class Sheet:
         return None
 
     def count(self, line: int, cells: list[str], place: int | None) -> int | None:
-        """Return the count in the cell at ``place``; None where it is empty or there is no place.
+        """Return the count in the cell at ``place``; None for an empty cell or a missing column.
 
         Report one that is not a whole number from 0 on.
         """
@@ -171,7 +171,7 @@ def read_text(path: Path) -> str:
             )
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
-        raise UserError(f"there is no file {path}", hint="check its name and place") from None
+        raise UserError(f"no file {path}", hint="check its name and place") from None
     except IsADirectoryError:
         raise UserError(f"{called(path)} is a directory", hint="name a file in it") from None
     except UnicodeDecodeError as error:
@@ -231,7 +231,7 @@ def _positive(text: str) -> float:
             raise ValueError
         value = float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number" if text else "is empty") from None
+        raise ValueError(f"{text!r} is not a number" if text else "is empty") from None
     if not math.isfinite(value):
         raise ValueError(f"{text} is not finite")
     if value <= 0:

@@ -28,7 +28,7 @@ Values = Mapping[str, Mapping[str, float]]
 class Value(NamedTuple):
     """The measured value of one trial, its text, and what became of its operations.
 
-    ``text`` has the digits as they were printed; empty for those of ``value``. ``operations``
+    ``text`` has the digits as they were written; empty for those of ``value``. ``operations``
     succeeded and ``errors`` failed, ``retries`` were begun again, and ``skipped`` were not sent;
     None where that is not known.
     """
@@ -130,8 +130,8 @@ def base_of(where: str, treatments: Collection[str], name: str | None) -> str:
 def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
     """Return the text of a file that ``read`` reads; rows of ``base`` come first and mark the base.
 
-    Names contain no carriage return, which readers take for the end of a line, and are no formula
-    for a spreadsheet.
+    Names contain no carriage return, which readers take for the end of a line, and no formula for
+    a spreadsheet.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -31,8 +31,8 @@ _FAILED = re.compile(
 )
 _VERSION = re.compile(r"^pgbench \((?:PostgreSQL\) )?(\d[\d.]*\w*)", re.MULTILINE)
 _SETTINGS = tuple(
-    (name, re.compile(rf"^{printed}: *(.+)", re.MULTILINE))
-    for name, printed in (
+    (name, re.compile(rf"^{label}: *(.+)", re.MULTILINE))
+    for name, label in (
         ("transaction type", "transaction type"),
         ("scaling factor", "scaling factor"),
         ("partition method", "partition method"),
@@ -52,8 +52,8 @@ _PROCESSED = re.compile(
     r"^number of transactions actually processed: (\d+)(?:/(\d+))?", re.MULTILINE
 )
 _COUNTS = {
-    name: re.compile(rf"^number of {printed}: (\d+)", re.MULTILINE)
-    for name, printed in (
+    name: re.compile(rf"^number of {label}: (\d+)", re.MULTILINE)
+    for name, label in (
         ("failed", "failed transactions"),
         ("retried", "transactions retried"),
         ("skipped", "transactions skipped"),
@@ -62,7 +62,7 @@ _COUNTS = {
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of pgbench printed.
+    """Return the rate, the settings and the failures that a run of pgbench reported.
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """

@@ -94,7 +94,7 @@ class _Report:
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of sysbench printed.
+    """Return the rate, the settings and the failures that a run of sysbench reported.
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """

@@ -27,11 +27,11 @@ _MOST_LISTED = 3
 
 @dataclass(frozen=True)
 class Output:
-    """The result of one run, as its program printed it.
+    """The result of one run, as its program wrote it.
 
     ``number`` is the value's text and ``measure`` its unit. ``settings`` has the text of each
     setting by its name, ``threads`` the number of clients, ``program`` the name and the version of
-    the program if it is printed; ``duration_s`` and ``events`` are 0 if unknown. Counts of
+    the program if the output has it; ``duration_s`` and ``events`` are 0 if unknown. Counts of
     transactions are None where the program does not print them. ``note`` is what the user must know
     about a value that was chosen among several.
     """
@@ -80,7 +80,7 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
     first_paths: dict[tuple[str, str], Path] = {}
     files = []
     for path in paths:
-        text = read_text(path)  # also refuses what is no file, whatever its name
+        text = read_text(path)  # also refuses what is not a file, whatever its name
         block, treatment = _trial(path)
         other = first_paths.setdefault((block, treatment), path)
         if other is not path:
@@ -218,7 +218,7 @@ def _positive(file: _File) -> float:
 
 
 def refuse_failed(text: str, failure: re.Pattern[str]) -> None:
-    """Raise Unreadable for output with a line by which its program tells of a ``failure``."""
+    """Raise Unreadable for output with a line in which its program reports a ``failure``."""
     if (failed := failure.search(text)) is not None:
         raise of_failed_run(f"that failed: {failed[0].strip()}")
 

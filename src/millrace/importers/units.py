@@ -102,7 +102,7 @@ class Measures:
             text, where = cells[place], f"column {name}"
             first = self._found.setdefault((series, name), text)
             if name == "direction" and text not in ("", *_DIRECTIONS):
-                self._sheet.mistake(line, where, f"{text!r} is no direction", "higher or lower")
+                self._sheet.mistake(line, where, f"{text!r} is not a direction", "higher or lower")
             elif text != first:
                 expected = f"one {name} in all rows" + (" of a series" if series else "")
                 self._sheet.mistake(line, where, f"is {text!r} after {first!r}", expected)

@@ -66,7 +66,7 @@ SignedAmount = Annotated[Number | None, Accrued()]
 
 
 class Document(BaseModel):
-    """Keys that are read; strings are no numbers here, and there is no other leniency."""
+    """Keys that are read; strings are not taken for numbers, and nothing else is converted."""
 
     model_config = ConfigDict(
         strict=True, extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True

@@ -65,7 +65,7 @@ class VirtualisationFacts(OpenDocument):
 
 
 class LimitFacts(OpenDocument):
-    """The limits of the control group; ``cpus`` may be a fraction. None is no limit."""
+    """The limits of the control group; ``cpus`` may be a fraction. None: unlimited."""
 
     cpus: Number | None = None
     memory_bytes: int | None = None

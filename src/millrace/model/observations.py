@@ -189,7 +189,7 @@ class PlanStep(Document):
 
     ``role`` is what part of the statement it belongs to (the query, a materialised table ...),
     ``access`` how the table is read (``ALL``, ``index``, ``range``, ``ref``, ``eq_ref`` ...), by
-    ``key``, of which ``key_parts`` columns are compared with values (None: not by equality). An
+    ``key``; ``key_parts`` of its columns are compared with values (None: not by equality). An
     index that ``covers`` the columns is read alone. ``work`` is what else the step does.
     """
 

@@ -292,7 +292,7 @@ class RunSpec(CampaignPart):
     def _refers_to_what_is_there(self) -> RunSpec:
         names = self.factor_names
         if self.compare.factor not in names:
-            raise ValueError(f"compare.factor {self.compare.factor!r} is no factor")
+            raise ValueError(f"compare.factor {self.compare.factor!r} is not a factor")
         if len(set(names)) < len(names):
             raise ValueError("a factor is there twice")
         for name in self.configurations:

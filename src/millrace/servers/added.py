@@ -90,7 +90,7 @@ def add_directory(
     """Add the server of an installed or build tree, used in place. Raise UserError."""
     directory = directory.expanduser().absolute()
     if not directory.is_dir():
-        raise UserError(f"there is no directory {directory}")
+        raise UserError(f"no directory {directory}")
     origin = Provenance(source=str(Directory(str(directory))), artefacts=())
     request = ServerRequest(name, family, origin)
     with _adding(name, family, on_event):
@@ -196,7 +196,7 @@ def _adding(name: str, family: str, on_event: OnEvent) -> Iterator[None]:
     """Hold a valid, unused name while a server is added under it."""
     if _NAME.fullmatch(name) is None:
         raise UserError(
-            f"{name!r} is no name for a server",
+            f"{name!r} is not a name for a server",
             hint="use lower-case letters, digits, and . - _ + ~",
         )
     databases.get(family)

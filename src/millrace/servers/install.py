@@ -214,7 +214,7 @@ def _unknown(names: Iterable[str]) -> UserError:
     for name in names:
         nearest = nearest_names(name, known)
         hint = f"; the nearest names are {', '.join(nearest)}" if nearest else ""
-        lines.append(f"there is no server {name!r}{hint}")
+        lines.append(f"unknown server {name!r}{hint}")
     return UserError(
         "\n".join(lines),
         hint="millrace servers list shows all; millrace servers add adds any other build",
@@ -224,7 +224,7 @@ def _unknown(names: Iterable[str]) -> UserError:
 def _not_exact(name: str) -> UserError:
     suite = catalogue.suites()[name].package.suite
     return UserError(
-        f"{name} is no exact server: it is the newest build of the Debian suite {suite}, "
+        f"{name} is not an exact server: it is the newest build of the Debian suite {suite}, "
         "which changes with time",
         hint=f"millrace servers install {name} installs what the suite serves today, and says "
         "its exact name: use that one",

@@ -279,7 +279,7 @@ def _instant(where: str, text: str) -> None:
     try:
         instant(text)
     except (ValueError, AttributeError) as error:
-        raise NotARecord(f"{where}: {text!r} is no instant ({error})") from error
+        raise NotARecord(f"{where}: {text!r} is not an instant ({error})") from error
 
 
 def _is_number(value: object) -> TypeGuard[float]:

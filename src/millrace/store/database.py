@@ -59,7 +59,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
     if not exists:
         if read_only or not create:
             raise UserError(
-                f"{path}: there is no results store here",
+                f"{path}: no results store here",
                 hint="name one with --store PATH; `millrace run` makes one",
             )
         try:

@@ -40,7 +40,7 @@ def refuse_open_directory(path: Path) -> None:
 
 
 def refuse_files_of_others(path: Path) -> None:
-    """Raise UserError where a store's file, or a journal beside it, belongs to another user."""
+    """Raise UserError where a store's file, or one of its journals, belongs to another user."""
     target = os.path.realpath(path)
     for file in (Path(target + ending) for ending in _OF_SQLITE):
         try:

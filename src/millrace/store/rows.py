@@ -187,7 +187,7 @@ def insert_results(
 
 
 def insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
-    """Insert rows, of which there may be none."""
+    """Insert rows, if there are any."""
     if rows:
         connection.execute(insert(table), rows)
 

@@ -88,7 +88,7 @@ _DRIVING: dict[str, Any] = {
     # By time, for ``warmup_s`` seconds, or until throughput is steady.
     "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
-    # A request that would start later than this after its time is skipped; 0 is no limit.
+    # A request that would start later than this after its time is skipped; 0: never.
     "max_lateness_s": {"kind": "number", "default": 0, "minimum": 0},
     # Threads of the load generator; 0 lets it choose.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
@@ -285,7 +285,7 @@ def in_slices(definition: Definition) -> dict[str, Any]:
 def interleaved(definition: Definition) -> dict[str, Any]:
     """Return a definition for interleaved trials of one that may be for slices.
 
-    The client's CPU time is no metric of it.
+    The client's CPU time is not a metric of it.
     """
     metrics = {**definition.get("metrics", {})}
     sliced = _sliced_phase(definition)

@@ -65,7 +65,7 @@ class DataSet(Part):
         if "default" not in self.table_row_bytes:
             raise ValueError("table_row_bytes lacks 'default'")
         if unknown := set(self.binary_columns) - set(self.columns):
-            raise ValueError(f"binary_columns that are no columns: {', '.join(sorted(unknown))}")
+            raise ValueError(f"binary_columns that are not columns: {', '.join(sorted(unknown))}")
         return self
 
     def table_bytes(self, rows: int, engine: str) -> int:
@@ -206,7 +206,7 @@ class Workload(Part):
         if self.roles not in ([SERVER], [SOURCE, REPLICA]):
             raise Misplaced(
                 "roles",
-                f'{self.roles} are no roles; write ["{SERVER}"] or ["{SOURCE}", "{REPLICA}"]',
+                f'{self.roles} are not roles; write ["{SERVER}"] or ["{SOURCE}", "{REPLICA}"]',
             )
         for name, statement in self.statements.items():
             sql = statement.get("sql")
@@ -261,17 +261,17 @@ class Workload(Part):
         if not self.tests and self.default_test is not None:
             raise Misplaced("default_test", "it belongs to a workload with tests")
         if missing := set(self.sequence) - set(self.tests):
-            raise Misplaced("sequence", f"there is no test {missing.pop()!r}")
+            raise Misplaced("sequence", f"unknown test {missing.pop()!r}")
         if len(set(self.sequence)) < len(self.sequence):
             raise Misplaced("sequence", "a test is there twice")
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 raise Misplaced(
-                    f"tests.{name}.values", f"there is no factor or parameter {unknown.pop()!r}"
+                    f"tests.{name}.values", f"unknown factor or parameter {unknown.pop()!r}"
                 )
             if missing := {each.test for each in test.background_clients} - set(self.tests):
                 raise Misplaced(
-                    f"tests.{name}.background_clients", f"there is no test {missing.pop()!r}"
+                    f"tests.{name}.background_clients", f"unknown test {missing.pop()!r}"
                 )
 
     def _check_replica(self) -> None:

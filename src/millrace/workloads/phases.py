@@ -78,9 +78,9 @@ class Statements(Part):
     def unknown(self, values: set[str], factors: set[str], tables: set[str]) -> str | None:
         """Return what is wrong with a name in it, None where every name exists."""
         if self.by is not None and self.by not in factors:
-            return f"there is no factor {self.by!r}"
+            return f"unknown factor {self.by!r}"
         if self.tables is not None and self.tables not in tables:
-            return f"there is no set of tables {self.tables!r}"
+            return f"no set of tables {self.tables!r}"
         known = values | (_OF_A_TABLE if self.tables is not None else set())
         strange = sorted(set(self._placeholders()) - known)
         return f"unknown {{{strange[0]}}}" if strange else None

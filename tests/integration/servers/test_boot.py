@@ -147,7 +147,7 @@ def test_no_password_is_left_in_a_file_or_a_command_line(instance_of: InstanceOf
             assert [path for path in own if password in path.read_bytes()] == []
 
 
-def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -> None:
+def test_attached_server_is_only_queried(instance_of: InstanceOf) -> None:
     with instance_of(JSON_ACCOUNTS) as instance:
         dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
         server = AttachedServer("theirs", "mariadb", dsn)
@@ -163,7 +163,9 @@ def test_an_attached_server_is_asked_and_nothing_else(instance_of: InstanceOf) -
 
 
 @pytest.mark.parametrize("name", [BOOTSTRAP, INITIALIZE, JSON_ACCOUNTS])
-def test_an_attached_server_that_is_not_right_says_why(instance_of: InstanceOf, name: str) -> None:
+def test_unsuitable_attached_server_is_refused_with_a_reason(
+    instance_of: InstanceOf, name: str
+) -> None:
     with instance_of(name) as instance:
         dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/?allow-unverified=yes"
         family = instance.server.family

@@ -110,7 +110,7 @@ def test_a_start_that_hangs_ends_with_its_limit(
         assert instance.pid is None
 
 
-def test_a_stop_that_takes_too_long_is_ended_and_told(instance_of: InstanceOf) -> None:
+def test_slow_stop_is_killed_and_reported(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.6.24") as instance:
         assert instance.pid is not None
         os.kill(instance.pid, signal.SIGSTOP)
@@ -119,7 +119,7 @@ def test_a_stop_that_takes_too_long_is_ended_and_told(instance_of: InstanceOf) -
         assert instance.pid is None
 
 
-def test_a_crash_while_stopping_is_told(instance_of: InstanceOf) -> None:
+def test_crash_during_stop_is_reported(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.6.24") as instance:
         assert instance.pid is not None
         os.kill(instance.pid, signal.SIGSTOP)
@@ -130,7 +130,7 @@ def test_a_crash_while_stopping_is_told(instance_of: InstanceOf) -> None:
             instance.stop(60)
 
 
-def test_a_broken_program_is_told(server_of: ServerOf, fitted: Fitted, own_places: Path) -> None:
+def test_broken_program_is_reported(server_of: ServerOf, fitted: Fitted, own_places: Path) -> None:
     good = server_of("mysql-5.6.24")
     copy = own_places / "broken-share"
     shutil.copytree(good.share_dir, copy)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"])
-def test_a_server_tells_its_options(server_of: ServerOf, name: str) -> None:
+def test_options_come_from_the_program(server_of: ServerOf, name: str) -> None:
     server = server_of(name)
     known, rules = options.known(server), databases.get(server.family).options
     assert {"innodb_buffer_pool_size", "log_bin", "sync_binlog", "port"} <= known.names
@@ -30,7 +30,7 @@ def test_a_server_tells_its_options(server_of: ServerOf, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
-def test_a_server_tells_which_values_it_does_not_take(server_of: ServerOf, name: str) -> None:
+def test_refused_values_come_from_the_program(server_of: ServerOf, name: str) -> None:
     server = server_of(name)
     assert options.refuses(server, "binlog_format", "nonsense")
     assert options.refuses(server, "innodb_stats_method", "nonsense")
@@ -45,7 +45,7 @@ def test_servers_differ(server_of: ServerOf) -> None:
     assert "innodb_additional_mem_pool_size" in old.names - new.names
 
 
-def test_the_answer_is_kept_and_a_damaged_one_is_asked_again(
+def test_options_are_cached_and_read_again_when_damaged(
     server_of: ServerOf, own_places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = server_of("mysql-5.6.24")

@@ -144,7 +144,7 @@ def test_what_an_option_needs_is_left_as_it_was_given(
     assert aligned == {"log_bin": True, **needed}
 
 
-def test_without_any_answer_it_is_told_where_the_reasons_are(
+def test_ablation_without_results_points_to_the_reasons(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_in_execution(monkeypatch, fails=WITH_BINARY_LOG)

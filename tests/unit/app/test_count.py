@@ -151,7 +151,7 @@ def test_a_flame_graph_is_of_one_comparison(counter: Counter, tmp_path: Path) ->
     assert "instructions per statement" in graph.read_text(encoding="utf-8")
 
 
-def test_text_says_the_answer_first(counter: Counter, tmp_path: Path) -> None:
+def test_text_begins_with_the_result(counter: Counter, tmp_path: Path) -> None:
     done = counted(tmp_path, "--starts", "2", "--candidate", "mysql-5.7.22")
     assert done.returncode == 0, done.stderr
     assert "Counted statements: instructions" in done.stdout
@@ -248,7 +248,7 @@ def test_a_report_has_the_formats_of_counts(counter: Counter, tmp_path: Path) ->
         (["--output", str(tmp_path / "x.txt")], "of the format terminal in a file"),
         (["--fail-on", "regression"], "without a margin or verdicts on speed"),
         (["--margin", "1"], "without a margin or verdicts on speed"),
-        (["--base", "mysql-9"], "is no level of the compared factor"),
+        (["--base", "mysql-9"], "is not a level of the compared factor"),
     ):
         refused = stored(tmp_path, "report", *options)
         assert refused.returncode == 2

@@ -35,7 +35,7 @@ def test_the_first_run_of_an_experiment_has_none(lab: Laboratory) -> None:
     assert comparison.estimate.borrowed == 0
 
 
-def test_each_run_keeps_what_the_runs_before_it_told(lab: Laboratory) -> None:
+def test_each_run_keeps_the_noise_of_earlier_runs(lab: Laboratory) -> None:
     runs = []
     for lab.seed in range(4):
         runs.append(lab.run(blocks=4, fresh=True))
@@ -72,7 +72,7 @@ def test_runs_with_other_servers_are_of_the_experiment_too(lab: Laboratory) -> N
     assert (noise.run, round(noise.degrees_of_freedom)) == (first.run.id, 4)
 
 
-def test_a_failed_server_tells_nothing(lab: Laboratory) -> None:
+def test_failed_server_contributes_no_noise(lab: Laboratory) -> None:
     lab.fails = lambda server, _block, _attempt: server == SLOW
     lab.run(blocks=3)
     assert lab.run(blocks=3, fresh=True).run.spec.earlier_noise == ()
@@ -83,7 +83,7 @@ def test_few_blocks_tell_nothing(lab: Laboratory) -> None:
     assert lab.run(blocks=2, fresh=True).run.spec.earlier_noise == ()
 
 
-def test_a_damaged_run_tells_nothing(lab: Laboratory) -> None:
+def test_damaged_run_contributes_no_noise(lab: Laboratory) -> None:
     damaged, whole = (lab.run(blocks=3, fresh=True).run.id for _ in range(2))
     with sqlite3.connect(lab.directory / "results.sqlite") as database:
         database.execute("UPDATE measurements SET value = 'none' WHERE attempt_id = 1")

@@ -51,7 +51,7 @@ def test_servers_that_millrace_starts_need_space_beside_an_attached_one(tmp_path
         refuse_without_space(found)
 
 
-def test_a_plan_says_that_the_space_of_attached_servers_is_not_known(tmp_path: Path) -> None:
+def test_plan_reports_unknown_space_of_attached_servers(tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.toml"
     file.write_text(FILE.format(servers=["theirs"]), encoding="utf-8")
     store = str(tmp_path / "none.sqlite")

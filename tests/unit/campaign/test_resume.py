@@ -262,7 +262,7 @@ def test_an_exact_number_continues_what_was_sequential(command: Command, store: 
     assert store.find_run(first.run.id).design == Design(kind="fixed", blocks=12)
 
 
-def test_what_dropped_out_of_a_block_is_not_made_up_for(command: Command, store: Store) -> None:
+def test_dropped_trials_are_not_added_later(command: Command, store: Store) -> None:
     first = command(limit=10, begin_blocks=3, without="b")
     more = command(blocks=5)
     assert more.run.id == first.run.id

@@ -72,7 +72,7 @@ def test_an_option_that_the_compression_decides_is_not_varied(tmp_path: Path) ->
     refuse_varied(treatment, "server", TableFormat())
 
 
-def test_what_some_servers_lack_is_said_and_what_all_lack_is_refused(tmp_path: Path) -> None:
+def test_format_missing_on_some_servers_is_noted_and_on_all_refused(tmp_path: Path) -> None:
     lacking = formats(tmp_path, '"page-zlib"', installed(tmp_path, "mysql-5.6.24"))["page-zlib"]
     there = formats(tmp_path, '"page-zlib"', installed(tmp_path, "mysql-5.7.22"))["page-zlib"]
     both = [prepared(each, tmp_path) for each in (lacking, there)]

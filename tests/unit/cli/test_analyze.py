@@ -117,7 +117,7 @@ def test_treatments_that_share_no_block_are_inconclusive(call: Call, file: Path)
     assert "inconclusive" in call("paired", str(file))[0]
 
 
-def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
+def test_missing_data_is_described_in_words(call: Call, file: Path) -> None:
     path = str(write_pairs(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
     out, _ = call("paired", path)
     words = " ".join(out.split())
@@ -130,7 +130,7 @@ def test_it_says_in_words_what_is_missing(call: Call, file: Path) -> None:
     assert "more blocks would decide" in words
 
 
-def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
+def test_verdict_is_printed_with_its_reason(call: Call, file: Path) -> None:
     path = str(write_pairs(file, old=noise(1, 8), new=noise(2, 8, 0.9)))
     out, _ = call("paired", path)
     assert "▼ regression" in out
@@ -139,7 +139,7 @@ def test_a_verdict_is_told_with_its_reason(call: Call, file: Path) -> None:
     assert "still" not in out
 
 
-def test_of_many_candidates_the_chance_of_finding_one_is_told(call: Call, file: Path) -> None:
+def test_many_candidates_get_a_false_discovery_note(call: Call, file: Path) -> None:
     alike = {f"c{n}": noise(n, 8) for n in range(3, 8)}
     path = str(write_pairs(file, a=noise(1, 8), b=noise(2, 8, 0.8), **alike))
     out, _ = call("paired", path)
@@ -149,7 +149,7 @@ def test_of_many_candidates_the_chance_of_finding_one_is_told(call: Call, file: 
     assert [each["adjusted_p"] <= 0.05 for each in found] == [True, *[False] * 5]
 
 
-def test_names_that_look_like_markup_are_told_as_they_are(call: Call, file: Path) -> None:
+def test_markup_in_names_is_printed_literally(call: Call, file: Path) -> None:
     file.write_text(
         "block,treatment,value\n" + "".join(f"{n},[red]a,1\n{n},[/b],2\n" for n in range(5)),
         encoding="utf-8",
@@ -222,13 +222,13 @@ HEAD = "block,treatment,value\n"
         ("block,treatment,value,value\n1,a,1,1\n", "has several columns value"),
         (HEAD + "1,a,0\n", "line 2, column value: 0 is not above 0"),
         (HEAD + "1,a,1\n1,b,-3.5\n", "line 3, column value: -3.5 is not above 0"),
-        (HEAD + "1,a,fast\n", "line 2, column value: 'fast' is no number"),
+        (HEAD + "1,a,fast\n", "line 2, column value: 'fast' is not a number"),
         (HEAD + "1,a,\n", "line 2, column value: is empty"),
         (HEAD + "1,a,nan\n", "line 2, column value: nan is not finite"),
         (HEAD + "1,a,inf\n", "line 2, column value: inf is not finite"),
         (HEAD + "1,a,1e999\n", "line 2, column value: 1e999 is not finite"),
-        (HEAD + "1,a,1_000\n", "line 2, column value: '1_000' is no number"),
-        (HEAD + '1,a,"1,5"\n', "line 2, column value: '1,5' is no number"),
+        (HEAD + "1,a,1_000\n", "line 2, column value: '1_000' is not a number"),
+        (HEAD + '1,a,"1,5"\n', "line 2, column value: '1,5' is not a number"),
         (HEAD + ",a,1\n", "line 2, column block: is empty"),
         (HEAD + "1,,1\n", "line 2, column treatment: is empty"),
         (HEAD + "1,a\n", "line 2, row: has 2 cells; expected 3, as in the first line"),
@@ -240,7 +240,7 @@ HEAD = "block,treatment,value\n"
         (HEAD + "1,a,x\n2,a,x\n3,a,x\n1,b,0\n", "4 mistakes"),
         (
             "block,treatment,value,direction\n1,a,1,up\n",
-            "line 2, column direction: 'up' is no direction; expected higher or lower",
+            "line 2, column direction: 'up' is not a direction; expected higher or lower",
         ),
         (
             "block,treatment,value,unit\n1,a,1,s\n1,b,1,ms\n",
@@ -250,14 +250,14 @@ HEAD = "block,treatment,value\n"
         (HEAD + "1,a,x\n" * 500, "reading stopped here"),
     ],
 )
-def test_bad_files_are_told_by_line_and_column(
+def test_bad_files_are_refused_with_line_and_column(
     call: Call, file: Path, text: str, said: str
 ) -> None:
     check_refused(call, "paired", file, text, said)
 
 
 def test_places_that_are_no_files(call: Call, tmp_path: Path, file: Path) -> None:
-    assert "there is no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
+    assert "no file" in call("paired", str(tmp_path / "none.csv"), status=2)[1]
     assert "is a directory" in call("paired", str(tmp_path), status=2)[1]
     file.write_bytes(b"block,treatment,value\n1,\xff,2\n")
     assert "is not UTF-8 text (byte 24)" in call("paired", str(file), status=2)[1]
@@ -446,7 +446,7 @@ def test_equal_values_that_trials_may_share_have_a_verdict(
     assert only(json.loads(call("paired", str(file), "--json")[0]))["verdict"] == "regression"
 
 
-def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, file: Path) -> None:
+def test_import_names_its_base_and_accepts_another(call: Call, tmp_path: Path, file: Path) -> None:
     files = []
     for block in range(1, 5):
         for name, rate in (("new", 900), ("old", 1000)):
@@ -464,11 +464,11 @@ def test_an_import_says_its_base_and_takes_another(call: Call, tmp_path: Path, f
 
 
 @pytest.mark.parametrize("program", ["hyperfine", "pgbench", "sysbench", "mysqlslap", "hammerdb"])
-def test_what_cannot_be_imported_is_told(call: Call, tmp_path: Path, program: str) -> None:
+def test_unusable_file_is_refused_with_a_reason(call: Call, tmp_path: Path, program: str) -> None:
     path = tmp_path / "old-1.txt"
     path.write_text("hello", encoding="utf-8")
     assert "old-1.txt" in call("import", program, str(path), status=2)[1]
-    assert "there is no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
+    assert "no file" in call("import", program, str(tmp_path / "a-1"), status=2)[1]
     assert "Missing argument" in call("import", program, status=2)[1]
 
 
@@ -476,7 +476,7 @@ def test_it_does_not_write_where_nothing_can_be(call: Call, tmp_path: Path) -> N
     log = tmp_path / "old-1.log"
     log.write_text("    transactions:  9 (1.5 per sec.)\n", encoding="utf-8")
     place = str(tmp_path / "none" / "pairs.csv")
-    assert "there is no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
+    assert "no directory" in call("import", "sysbench", str(log), "-o", place, status=2)[1]
     mine = tmp_path / "mine.csv"
     mine.write_text("block,treatment,value\n1,old,2.5\n", encoding="utf-8")
     _, err = call("import", "sysbench", str(log), "-o", str(mine), status=2)

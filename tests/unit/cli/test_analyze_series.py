@@ -61,7 +61,7 @@ def test_a_step_is_a_candidate(call: Call, file: Path, head: str) -> None:
     assert point["verdict"] == "regression"
 
 
-def test_series_are_told_apart(call: Call, file: Path) -> None:
+def test_series_are_distinguished_by_their_columns(call: Call, file: Path) -> None:
     path = str(
         keep(
             file,
@@ -164,7 +164,7 @@ def test_a_smaller_alpha_makes_wider_intervals(call: Call, file: Path) -> None:
         ("label,value\na,1,2\n", "line 2, row: has 3 cells"),
     ],
 )
-def test_bad_files_are_told_by_line_and_column(
+def test_bad_files_are_refused_with_line_and_column(
     call: Call, file: Path, text: str, said: str
 ) -> None:
     check_refused(call, "series", file, text, said)

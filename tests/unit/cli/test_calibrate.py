@@ -57,7 +57,7 @@ def run(store: Path, *arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, given, catch_exceptions=False)
 
 
-def test_verdicts_noise_and_what_was_injected_are_told(
+def test_calibration_reports_verdicts_noise_and_injections(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(slowed, 0.01))
@@ -79,7 +79,7 @@ def test_verdicts_noise_and_what_was_injected_are_told(
         assert injected["ratio"] == pytest.approx(1 - injected["stopped"], abs=0.03)
 
 
-def test_the_terminal_tells_it_in_words(
+def test_terminal_describes_the_calibration(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(slowed, 0.002))
@@ -97,7 +97,7 @@ SEVERAL_CLIENTS = DRIVEN.replace("[compare]", "clients = [1, 4]\n[compare]")
 @pytest.mark.parametrize(
     ("text", "interleaves"), [(SMALL, True), (f'{SEVERAL_CLIENTS}cache_mode = "cached"\n', False)]
 )
-def test_loads_in_slices_are_calibrated_interleaved_and_told_so(
+def test_sliced_loads_are_calibrated_interleaved_with_a_note(
     text: str, interleaves: bool, tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_slices: list[bool] = []

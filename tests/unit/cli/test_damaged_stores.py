@@ -158,7 +158,7 @@ def test_no_damage_ends_in_a_traceback(damage: Damage, whole: Path, tmp_path: Pa
         shutil.rmtree(place)
 
 
-def test_what_is_wrong_and_what_to_do_is_said(whole: Path, tmp_path: Path) -> None:
+def test_damage_is_reported_with_a_hint(whole: Path, tmp_path: Path) -> None:
     path = tmp_path / whole.name
     for statement, said in (
         ("DROP TABLE steps", "no such table: steps"),

@@ -26,7 +26,7 @@ def line(lab: Laboratory, **asked: float) -> str:
     return sequential_text(SequentialOpened(*lab.selected(**asked))).partition(": ")[2]
 
 
-def test_a_new_run_says_what_ends_it(lab: Laboratory) -> None:
+def test_new_run_prints_its_limits(lab: Laboratory) -> None:
     assert re.fullmatch(".*, at most 10 blocks, seed 1", line(lab))
     assert "at most 100 blocks and 45 min, seed" in line(lab, max_time_s=2700.0)
     assert "at most 8 blocks and 45 min, seed" in line(lab, max_time_s=2700.0, max_blocks=8)
@@ -37,7 +37,7 @@ def test_a_run_that_was_interrupted_goes_on(lab: Laboratory) -> None:
     assert re.fullmatch("1 block started, resumed .*, at most 10 blocks", line(lab))
 
 
-def test_a_run_at_its_limit_says_how_it_could_go_on(lab: Laboratory) -> None:
+def test_run_at_its_limit_prints_the_command_to_extend_it(lab: Laboratory) -> None:
     lab.run(max_blocks=6)
     said = line(lab, max_blocks=6)
     assert "a --max-blocks above 6 resumes" in said

@@ -152,7 +152,7 @@ def test_mistakes_name_what_there_is(
         (("--html", "/proc/x.html"), "cannot write what --html asks for to /proc/x.html"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_written(
+def test_mistakes_are_reported_before_any_output(
     store: Path,
     arguments: tuple[str, ...],
     said: str,
@@ -292,9 +292,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("asked", [(), ("latest",), ("x-suspects-1",), ("sysbench",)])
-def test_what_was_tested_is_told_again_whichever_run_is_named(
-    tested: Path, asked: tuple[str, ...]
-) -> None:
+def test_ablation_result_is_shown_for_either_run(tested: Path, asked: tuple[str, ...]) -> None:
     text = done(run(tested, *asked)).stdout
     explanation = " ".join(text.split())
     assert "mysql-9.7.4 against mysql-5.6.24" in explanation
@@ -321,7 +319,7 @@ def test_what_was_tested_the_other_way_round_is_another_question(tested: Path) -
     assert document["ablation"] is None
 
 
-def test_the_test_of_a_run_that_was_removed_is_told(tmp_path: Path) -> None:
+def test_ablation_of_a_removed_run_is_reported(tmp_path: Path) -> None:
     test = suspects_run("x-suspects-1", study_run(), blocks=3, created="2030-01-01T00:00:00Z")
     error = run(keep(test, tmp_path / "results.sqlite")).exception
     assert isinstance(error, UserError)
@@ -334,7 +332,7 @@ def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
     assert "expected FACTOR=LEVEL" in error.message
 
 
-def test_a_run_that_nobody_observed_is_told(tmp_path: Path) -> None:
+def test_run_without_observations_is_reported(tmp_path: Path) -> None:
     error = run(keep(unobserved(), tmp_path / "results.sqlite")).exception
     assert isinstance(error, UserError)
     assert "holds no observations" in error.message

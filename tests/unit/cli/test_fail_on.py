@@ -41,7 +41,7 @@ def history(path: Path, values: list[float]) -> Path:
     return path
 
 
-def test_a_report_with_a_regression_exits_with_10_only_where_asked(store: Path) -> None:
+def test_report_exits_with_10_only_with_fail_on(store: Path) -> None:
     assert report(store)[0] == 0
     status, text, error = report(store, "--fail-on", "regression")
     assert status == 10
@@ -133,7 +133,7 @@ def test_a_run_that_is_whole_and_no_slower_passes(tmp_path: Path) -> None:
         assert report(store, "--fail-on", fail_on)[0] == 0
 
 
-def test_a_base_that_a_group_lacks_is_inconclusive() -> None:
+def test_group_without_base_is_inconclusive() -> None:
     analysis = compare_run(RunBuilder({BASE: noisy(3.0, 5), CANDIDATE: FASTER}).build())
     (group,) = analysis.groups
     alone = replace(group, treatments=group.treatments[1:], comparisons=())

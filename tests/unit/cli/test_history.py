@@ -122,7 +122,7 @@ def test_a_run_is_recorded_once(call: Call, path: Path) -> None:
     assert f"recorded {CANDIDATE}: 3 new points" in err
 
 
-def test_detect_says_that_there_are_too_few_points_to_tell(call: Call, path: Path) -> None:
+def test_detect_reports_too_few_points(call: Call, path: Path) -> None:
     keep(run_of("run-a"), path)
     call("record", "run-a", "--label", "v0")
     out, _ = call("detect")
@@ -132,7 +132,7 @@ def test_detect_says_that_there_are_too_few_points_to_tell(call: Call, path: Pat
     assert out.count("too few points") == 3  # series
 
 
-def test_detect_says_so_of_some_series_beside_a_change_of_another(call: Call, path: Path) -> None:
+def test_detect_reports_short_series_next_to_a_change(call: Call, path: Path) -> None:
     long_history(path)
     keep(run_of("run-b"), path)
     call("record", "run-b", "--label", "v60")
@@ -141,14 +141,14 @@ def test_detect_says_so_of_some_series_beside_a_change_of_another(call: Call, pa
     assert "2 series have too few points" in out
 
 
-def test_mistakes_of_recording_are_told(call: Call, path: Path) -> None:
+def test_recording_mistakes_are_reported(call: Call, path: Path) -> None:
     _, err = call("record", "latest", status=2)
-    assert "there is no results store here" in err
+    assert "no results store here" in err
     keep(run_of("run-a"), path)
     _, err = call("record", "latest", "--reference", "mysql-9", status=2)
-    assert "'mysql-9' is no level" in err
+    assert "'mysql-9' is not a level" in err
     _, err = call("record", "latest", "--date", "yesterday", status=2)
-    assert "'yesterday' is no date" in err
+    assert "'yesterday' is not a date" in err
     _, err = call("forget", "run-x", status=2)
     assert "'run-x'" in err
     for command in ("show", "detect"):
@@ -158,7 +158,7 @@ def test_mistakes_of_recording_are_told(call: Call, path: Path) -> None:
     assert "no change point has an id that starts with 'abc'" in err
 
 
-def test_a_label_that_another_run_has_is_told(call: Call, path: Path) -> None:
+def test_label_of_another_run_is_refused(call: Call, path: Path) -> None:
     keep(run_of("run-a"), path)
     keep(run_of("run-b", seed=5), path)
     call("record", "run-a")
@@ -169,7 +169,7 @@ def test_a_label_that_another_run_has_is_told(call: Call, path: Path) -> None:
     call("record", "run-b", "--label", "later")
 
 
-def test_a_step_is_found_told_and_kept(call: Call, path: Path) -> None:
+def test_step_is_found_printed_and_stored(call: Call, path: Path) -> None:
     long_history(path)
     out, _ = call("detect")
     assert "60 points in 1 series, 0 breaks" in out
@@ -184,7 +184,7 @@ def test_a_step_is_found_told_and_kept(call: Call, path: Path) -> None:
     assert changes(path) == [found]
 
 
-def test_a_step_at_a_break_is_told_as_a_break(call: Call, path: Path) -> None:
+def test_step_at_an_environment_change_is_reported_as_such(call: Call, path: Path) -> None:
     long_history(path, states=True, ratio=1.0)
     out, _ = call("detect")
     assert "1 break" in out
@@ -314,7 +314,7 @@ def test_a_change_that_is_not_there_is_withdrawn(
     assert changes(path) == [gone]
 
 
-def test_an_undecided_measurement_says_how_many_more_and_goes_on(
+def test_undecided_confirmation_estimates_blocks_and_resumes(
     call: Call, path: Path, measuring: Callable[..., None]
 ) -> None:
     long_history(path)

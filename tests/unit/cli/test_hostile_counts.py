@@ -92,7 +92,10 @@ def test_odd_counts_are_shown_without_hidden_text(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda counts: counts.update(own=[float("nan")] * len(counts["own"])), "NaN is no number"),
+        (
+            lambda counts: counts.update(own=[float("nan")] * len(counts["own"])),
+            "NaN is not a valid JSON number",
+        ),
         (lambda counts: counts.update(own=[1e300] * len(counts["own"])), "beyond ±1e+20"),
         (
             lambda counts: counts.update(

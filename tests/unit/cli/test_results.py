@@ -117,7 +117,7 @@ def test_mistakes_end_with_status_2_and_what_there_is(store: Path, tmp_path: Pat
     _, err = results("show", "nothing", store=store, status=2)
     assert "study-a1" in err
     _, err = results("list", store=tmp_path / "none.sqlite", status=2)
-    assert "there is no results store here" in err
+    assert "no results store here" in err
     assert not (tmp_path / "none.sqlite").exists()
 
 
@@ -142,7 +142,7 @@ def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> N
     _, err = results("export", "latest", "--output", file, store=store, status=2)
     assert "is there already" in err
     _, err = results("export", "latest", "--output", file, "--force", store=store, status=2)
-    assert "which is no results file that millrace wrote" in err
+    assert "which is not a results file that millrace wrote" in err
     assert file.read_text() == "precious"
     file.unlink()
     results("export", "study-a", "--output", file, store=store)
@@ -166,7 +166,7 @@ def test_force_replaces_no_zip_of_others_with_a_name_like_ours(
         archive.writestr(zipfile.ZipInfo(name, date), "precious", compress_type=method)
     before = file.read_bytes()
     _, err = results("export", "latest", "--output", file, "--force", store=store, status=2)
-    assert "which is no results file that millrace wrote" in err
+    assert "which is not a results file that millrace wrote" in err
     assert file.read_bytes() == before
 
 
@@ -194,7 +194,7 @@ def test_an_import_of_something_else_is_a_mistake(store: Path) -> None:
     assert "is not a results file of millrace" in err
 
 
-def test_remove_asks_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results("remove", "study-a", store=store, answer="n\n", status=130)
     _, err = results("remove", "study-a", store=store, status=2)
     assert "standard input ended before an answer" in err

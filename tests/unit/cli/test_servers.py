@@ -66,7 +66,7 @@ def test_a_password_in_the_address_goes_before(environment: Environment) -> None
         assert kept_dsn(environment) == f"mysql://me:{password}@db.test/"
 
 
-def test_where_nobody_can_be_asked_there_is_none(environment: Environment) -> None:
+def test_no_password_without_a_terminal(environment: Environment) -> None:
     servers(environment, *attach("mysql://me@/?socket=/run/my.sock"))
     assert kept_dsn(environment) == "mysql://me:@/?socket=/run/my.sock"
 
@@ -100,7 +100,7 @@ def test_a_server_that_does_not_answer_is_added_with_a_word(environment: Environ
 def test_nothing_is_removed_where_one_of_the_names_is_unknown(environment: Environment) -> None:
     servers(environment, *attach("mysql://me:x@127.0.0.1:1/"))
     _, err = servers(environment, "remove", "cloud", "cluod", status=2)
-    assert "there is no server 'cluod'" in err
+    assert "unknown server 'cluod'" in err
     assert kept_dsn(environment) == "mysql://me:x@127.0.0.1:1/"
     _, err = servers(environment, "remove", "cloud", "mysql-5.6.24", status=2)
     assert "mysql-5.6.24 is not installed" in err
@@ -125,7 +125,7 @@ def test_a_damaged_manifest_concerns_its_server_alone(
     _, err = servers(environment, "show", "mysql-5.6.24", status=4)
     assert "server.json cannot be read" in err
     _, err = servers(environment, "install", "mysql-5.7", status=2)
-    assert "there is no server 'mysql-5.7'" in err
+    assert "unknown server 'mysql-5.7'" in err
     servers(environment, "remove", "mysql-5.6.24", "mine")
 
 
@@ -165,7 +165,7 @@ def on_a_terminal(environment: Environment, command: list[str], typed: str) -> t
     return shown.decode(), os.waitstatus_to_exitcode(status)
 
 
-def test_on_a_terminal_it_is_asked_for_and_not_shown(environment: Environment) -> None:
+def test_password_prompt_hides_input(environment: Environment) -> None:
     call = [sys.executable, "-m", "millrace.cli.main", "servers"]
     with_port = [*call, *attach("mysql://me@db.test:3307/")]
     shown, status = on_a_terminal(environment, with_port, SECRET)
@@ -185,9 +185,7 @@ def test_what_is_no_address_or_no_password_is_refused(environment: Environment) 
     assert "not text in UTF-8" in err
 
 
-def test_show_says_nothing_of_a_note_that_is_not_there(
-    environment: Environment, tmp_path: Path
-) -> None:
+def test_show_omits_an_absent_note(environment: Environment, tmp_path: Path) -> None:
     tree = small_servers.tree(tmp_path / "tree")
     servers(environment, "add", "mine", "--family", "mysql", "--dir", str(tree))
     out, _ = servers(environment, "show", "mine")
@@ -242,12 +240,12 @@ def test_what_was_added_needs_no_installing(environment: Environment, tmp_path: 
     assert "mine was added: it needs no installation" in err
 
 
-def test_wrong_names_are_told_together_before_anything_is_installed(
+def test_unknown_names_are_reported_together_before_installing(
     environment: Environment,
 ) -> None:
     _, err = servers(environment, "install", "mysql-5.6.24", "wrong", "mysql-5.6.25", status=2)
-    assert "there is no server 'wrong'" in err
-    assert "there is no server 'mysql-5.6.25'" in err
+    assert "unknown server 'wrong'" in err
+    assert "unknown server 'mysql-5.6.25'" in err
     assert not Path(environment["MILLRACE_CACHE"]).exists()
 
 

@@ -80,7 +80,7 @@ def test_crates_of_several_registries_are_refused() -> None:
         cargo_lock.without_sources(qualified)
 
 
-def test_cargo_is_asked_about_a_crate_that_needs_no_other() -> None:
+def test_cargo_is_queried_with_a_crate_without_dependencies() -> None:
     assert cargo_lock.smallest_crate(cargo_lock.without_sources(LOCK)) == ("theirs", "2.0.1")
     with pytest.raises(cargo_lock.LockError):
         cargo_lock.smallest_crate("version = 4\n")

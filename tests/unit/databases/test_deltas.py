@@ -35,14 +35,14 @@ def test_a_value_is_a_number_or_none(text: object, expected: float | None) -> No
     assert number(text) == expected
 
 
-def test_only_what_grew_is_told() -> None:
+def test_only_grown_counters_are_returned() -> None:
     before = {"grew": 1, "stood": 5, "went back": 9, "wrapped": 2**64 - 1, "fraction": 0.5}
     after = {"grew": 4, "stood": 5, "went back": 2, "wrapped": 3, "fraction": 0.75, "new": 8}
     assert increases(before, after) == {"grew": 3, "fraction": 0.25}
 
 
 @given(COUNTERS, COUNTERS)
-def test_what_is_told_leads_from_one_look_to_the_other(
+def test_differences_lead_from_one_reading_to_the_next(
     before: dict[str, int], after: dict[str, int]
 ) -> None:
     found = increases(before, after)

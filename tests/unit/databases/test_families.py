@@ -55,7 +55,7 @@ def test_every_folder_is_a_family_of_that_name() -> None:
         ("11.8.9 mariadb.org binary distribution", "mariadb"),
     ],
 )
-def test_a_server_is_recognised_by_what_it_says(said: str, family: str) -> None:
+def test_family_is_recognised_by_the_version_comment(said: str, family: str) -> None:
     assert [name for name in databases.names() if databases.get(name).matches(said)] == [family]
 
 

@@ -64,7 +64,7 @@ MIXED = DRIVEN.replace('"scan"', '"update-index"') + 'cache_mode = "cached"\n'
         (MIXED, 400.0, 10),
     ],
 )
-def test_the_longest_trials_of_which_enough_fit_are_chosen(
+def test_budget_chooses_the_longest_trials_that_fit(
     tmp_path: Path, text: str, limit_s: float, time_s: float
 ) -> None:
     asked = experiment(tmp_path, limit_s, text)
@@ -87,7 +87,7 @@ def test_all_chosen_trials_fit(tmp_path: Path) -> None:
             assert unmeasured_s(plan) <= limit_s
 
 
-def test_few_blocks_in_slices_are_as_long_as_the_file_says(tmp_path: Path) -> None:
+def test_few_sliced_blocks_keep_the_length_of_the_file(tmp_path: Path) -> None:
     limits = Overrides(max_time_s=400.0, max_blocks=5)
     asked = read_text(tmp_path, IN_SLICES, overrides=limits)
     assert times(fitted(asked))[0] == 10

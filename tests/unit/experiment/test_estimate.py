@@ -113,7 +113,7 @@ def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others(tmp_path
     assert first_s("l.x", "l.i1", "l.i2") == first_s("l.i2") > indexed_s
 
 
-def test_a_limit_that_holds_no_verdict_says_so_with_what_would_do() -> None:
+def test_limit_too_short_for_a_verdict_names_a_sufficient_one() -> None:
     plan = plan_at("demo")
     found = estimate(plan, needs=needs(plan), host_free_bytes=GB)
 

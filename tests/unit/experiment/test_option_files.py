@@ -45,7 +45,7 @@ def test_treatments_change_when_the_option_file_changes(tmp_path: Path) -> None:
 
 
 def test_missing_option_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"there is no option file .*conf/my\.cnf"):
+    with pytest.raises(UserError, match=r"no option file .*conf/my\.cnf"):
         read_text(tmp_path, EXPERIMENT)
 
 

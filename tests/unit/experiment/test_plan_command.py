@@ -33,7 +33,7 @@ def test_the_plan_for_people_names_every_trial_and_how_to_keep_the_order() -> No
     assert done.stdout.count("mariadb-10.11.19") >= 5
 
 
-def test_mistakes_are_told_all_at_once_with_exit_status_2(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_together_with_exit_status_2(tmp_path: Path) -> None:
     path = tmp_path / "wrong.toml"
     path.write_text(SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]"), "utf-8")
     done = millrace("plan", path)
@@ -70,7 +70,7 @@ def test_a_margin_is_a_number_of_percent(margin: str) -> None:
 def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:
     for arguments, message in (
         ((SHIPPED, "--scale", "lapto"), "did you mean 'laptop'?"),
-        ((tmp_path / "none.toml",), "there is no experiment file"),
+        ((tmp_path / "none.toml",), "no experiment file"),
     ):
         done = millrace("plan", *arguments)
         assert done.returncode == 2

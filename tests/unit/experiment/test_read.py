@@ -366,7 +366,7 @@ def test_comments_and_spaces_do_not_make_it_another_experiment(tmp_path: Path) -
     assert experiment_spec(after.experiment) == experiment_spec(before.experiment)
 
 
-def test_scales_that_are_not_asked_for_are_checked_too(tmp_path: Path) -> None:
+def test_unselected_scales_are_checked(tmp_path: Path) -> None:
     text = SMALL + "[scales.good]\n[scales.bad]\nblocks = 0\n"
     with pytest.raises(ValidationError, match=r"line 14, scales\.bad\.blocks"):
         read_text(tmp_path, text, scale="good")
@@ -386,7 +386,7 @@ def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> Non
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"name = '\xff'")
     for path, message in (
-        (tmp_path / "none.toml", "there is no experiment file"),
+        (tmp_path / "none.toml", "no experiment file"),
         (binary, "not UTF-8"),
         (tmp_path, "cannot be read"),
     ):
@@ -407,7 +407,7 @@ def test_toml_that_the_parser_gives_up_on_is_refused(tmp_path: Path, value: str)
         read_text(tmp_path, f"x = {value}\n")
 
 
-def test_an_empty_file_says_what_is_needed(tmp_path: Path) -> None:
+def test_empty_file_lists_required_keys(tmp_path: Path) -> None:
     assert {mistake.where for mistake in mistakes_of(tmp_path, "")} == {
         "name",
         "workload",

@@ -24,7 +24,7 @@ def test_all_collectors_look_on_unless_the_file_lists_them(tmp_path: Path) -> No
 DRIVEN = SMALL.replace("load-data", "sysbench").replace("rows =", "table_size =")
 
 
-def test_instructions_are_counted_where_the_file_or_the_command_says_so(tmp_path: Path) -> None:
+def test_instructions_are_counted_when_file_or_command_requests(tmp_path: Path) -> None:
     assert read_text(tmp_path, DRIVEN).counted_starts == 0
     counted = read_text(tmp_path, f'collectors = ["instructions", "disk"]\n{DRIVEN}')
     assert (counted.collectors, counted.counted_starts) == (("disk",), 4)
@@ -60,8 +60,8 @@ def test_what_has_no_instructions_to_compare_is_refused(
 @pytest.mark.parametrize(
     ("line", "where", "message"),
     [
-        ('collectors = ["disc"]', "collectors", "there is no collector 'disc'"),
-        ('collectors = "disk"', "collectors", "is no list"),
+        ('collectors = ["disc"]', "collectors", "unknown collector 'disc'"),
+        ('collectors = "disk"', "collectors", "is not a list"),
         ("profile_blocks = -1", "profile_blocks", "-1"),
     ],
 )

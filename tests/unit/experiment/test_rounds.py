@@ -221,7 +221,7 @@ def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
     assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 1)
 
 
-def test_a_file_or_a_request_says_it(tmp_path: Path) -> None:
+def test_slices_follow_the_file_or_the_option(tmp_path: Path) -> None:
     assert read_text(tmp_path, FILE).slices
     assert not read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).slices
     assert not read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).slices
@@ -374,7 +374,7 @@ def test_a_side_rests_for_no_longer_than_it_works(level: str, is_refused: bool) 
     assert [mistake.where for mistake in refused.value.diagnostics] == ["factors.slowdown"]
 
 
-def test_the_plan_command_says_it(tmp_path: Path) -> None:
+def test_plan_command_shows_slices(tmp_path: Path) -> None:
     file = tmp_path / "sliced.toml"
     file.write_text(FILE.replace('design = "slices"\n', ""), encoding="utf-8")
     shown = millrace("plan", file, "--blocks", "2", "--slices", "--json")

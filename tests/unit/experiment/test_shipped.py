@@ -84,7 +84,7 @@ def test_a_plan_can_be_made(path: Path, scale: str) -> None:
     ("path", "scale"),
     [case for case in CASES if "published" not in case.values],  # memory is that of the host
 )
-def test_tables_fit_the_buffer_pool_or_not_as_the_experiment_says(path: Path, scale: str) -> None:
+def test_tables_fit_the_buffer_pool_as_cache_mode_requires(path: Path, scale: str) -> None:
     experiment = shipped(path, scale)
     for treatment in expand(experiment, seed=1).treatments:
         work = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))

@@ -25,13 +25,13 @@ from tests.unit.experiment.files import DRIVEN, SMALL, read_text
         (SMALL, False),
     ],
 )
-def test_a_note_says_where_tables_in_memory_would_allow_slices(
+def test_note_names_groups_that_cached_tables_would_allow_in_slices(
     tmp_path: Path, text: str, *, possible: bool
 ) -> None:
     assert (slices_possible(read_text(tmp_path, text)) is not None) is possible
 
 
-def test_plan_says_what_slices_lack_unless_whole_trials_are_wanted(tmp_path: Path) -> None:
+def test_plan_explains_missing_slices_unless_interleaved(tmp_path: Path) -> None:
     file = tmp_path / "sliced.toml"
     file.write_text(DRIVEN)
     store = ("--store", str(tmp_path / "results.sqlite"))

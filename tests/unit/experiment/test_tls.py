@@ -21,7 +21,7 @@ def read_tls(directory: Path, table: str) -> Tls:
     return read(path, scale=None, context=WITH_STAGING).tls["staging"]
 
 
-def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) -> None:
+def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:
     asked = read_tls(tmp_path, 'mode = "verify-ca"\nca = "/etc/ssl/our ca.pem"')
     assert asked == Tls("verify-ca", Path("/etc/ssl/our ca.pem"))
     assert read_tls(tmp_path, 'mode = "required"\nallow_unverified = true').allow_unverified
@@ -39,7 +39,7 @@ def test_an_experiment_says_how_an_attached_server_is_reached(tmp_path: Path) ->
     ("table", "where", "said"),
     [
         ("", "tls.staging.mode", "is missing"),
-        ('mode = "on"', "tls.staging.mode", '"on" is no mode'),
+        ('mode = "on"', "tls.staging.mode", '"on" is not a mode'),
         ('mode = "required"\nca = "/ca.pem"', "tls.staging.ca", "verifies nothing"),
         ('mode = "verify-ca"', "tls.staging.ca", "is missing"),
         ('mode = "verify-ca"\nca = "ca.pem"', "tls.staging.ca", "not an absolute"),

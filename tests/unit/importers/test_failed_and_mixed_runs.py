@@ -163,7 +163,7 @@ def test_files_of_hyperfine_are_read_from_pipes_and_refused_if_equal(second: flo
             os.close(end)
 
 
-def test_one_name_for_a_scan_is_told_apart_by_parameters(tmp_path: Path) -> None:
+def test_scans_of_one_name_are_distinguished_by_parameters(tmp_path: Path) -> None:
     results = [
         {"command": "load", "mean": float(n), "parameters": {"threads": str(n)}} for n in (1, 8)
     ]

@@ -85,7 +85,7 @@ def test_version_2_of_hyperfine_exports_measurements(tmp_path: Path) -> None:
         ('{"results": []}', "has no results of hyperfine"),
         ('{"results": [{"mean": 1.0}]}', r"results\[0\] has no command"),
         ('{"results": [{"command": "a"}]}', r"results\[0\] \(a\) has no times"),
-        ('{"results": [{"command": "a", "mean": NaN}]}', "NaN is no number"),
+        ('{"results": [{"command": "a", "mean": NaN}]}', "NaN is not a valid JSON number"),
         ('{"results": [{"command": "a", "measurements": [{}]}]}', "has no times"),
         ('{"results": [{"command": "a", "mean": 0}]}', "a time of 0 s has no ratio"),
         ('{"results": [{"command": "a", "mean": 1}, {"command": "a", "mean": 1}]}', "twice"),

@@ -72,7 +72,7 @@ def test_dates_with_dots_are_read_in_a_column_of_times(texts: list[str]) -> None
     assert times(texts, numbers=True) == [DAY - 86_400 + hours, DAY + hours]
 
 
-def test_dates_with_dots_are_told_apart_by_other_rows_or_ambiguous() -> None:
+def test_dotted_dates_are_decided_by_other_rows_or_refused() -> None:
     assert times(["30.01.26", "31.01.26", "01.02.26"], numbers=True) is not None
     for year in ("26", "2026"):
         with pytest.raises(Ambiguous):
@@ -90,7 +90,7 @@ def test_one_label_that_is_not_a_time_makes_all_labels() -> None:
     assert times(["2026-01-01", "later"], numbers=True) is None
 
 
-def test_day_and_month_are_told_apart_by_other_rows() -> None:
+def test_day_and_month_are_decided_by_other_rows() -> None:
     january = times(["30/01/2026", "31/01/2026", "01/02/2026"], numbers=True)
     assert january == [DAY - 86_400, DAY, DAY + 86_400]
     falling = times(["03/02/2026", "02/02/2026", "28/01/2026"], numbers=True)

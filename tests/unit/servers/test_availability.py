@@ -94,7 +94,7 @@ def test_a_server_that_is_gone_is_listed_as_such() -> None:
     assert rows["mariadb-11.8.9-0+deb13u1"].state == "available"
 
 
-def test_sources_are_asked_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_tried_until_one_serves_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def require_served(source: Source, workspace: Path) -> None:
         assert workspace.is_dir()
         match str(source.coordinate):
@@ -112,7 +112,7 @@ def test_sources_are_asked_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> 
     assert availability.ask(entry("no", "silent", gone=both)) == unclear
 
 
-def test_a_suite_is_asked_for_its_newest_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suite_resolves_to_its_newest_build(monkeypatch: pytest.MonkeyPatch) -> None:
     serving(monkeypatch, VERSION)
     exact = Availability(served=True, reason="mariadb-11.8.9-0+deb13u1")
     assert availability.ask_suite(SUITE) == exact

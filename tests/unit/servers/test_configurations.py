@@ -55,7 +55,7 @@ def test_the_shipped_configurations_have_no_mistakes() -> None:
     assert {"default", "wmf", "wmf-mariadb", "insecure", "s2-throughput"} <= BUILTIN.keys()
 
 
-def test_default_asks_nothing() -> None:
+def test_default_has_no_options() -> None:
     assert resolve("default").options == ()
 
 

@@ -101,7 +101,7 @@ def test_a_wrong_checksum_names_all_and_leaves_nothing(origin: Origin, tmp_path:
     assert names(tmp_path) == set()
 
 
-def test_a_busy_origin_is_asked_again_and_said(origin: Origin, tmp_path: Path) -> None:
+def test_busy_origin_is_retried_and_reported(origin: Origin, tmp_path: Path) -> None:
     emitted: list[Emitted] = []
 
     def busy(request: BaseHTTPRequestHandler, nth: int) -> bool:
@@ -116,7 +116,7 @@ def test_a_busy_origin_is_asked_again_and_said(origin: Origin, tmp_path: Path) -
     assert "503" in said[0]
 
 
-def test_what_is_not_there_is_asked_once(origin: Origin, tmp_path: Path) -> None:
+def test_missing_resource_is_requested_once(origin: Origin, tmp_path: Path) -> None:
     def missing(request: BaseHTTPRequestHandler, nth: int) -> bool:
         request.send_error(404)
         return True

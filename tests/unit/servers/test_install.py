@@ -56,8 +56,8 @@ def test_all_unknown_names_are_reported_together() -> None:
         install.require_known(["wrong", "mysql-5.6.24", "cloud", "mysql-5.6.25"])
     lines = caught.value.message.splitlines()
     assert [line.split(";")[0] for line in lines] == [
-        "there is no server 'wrong'",
-        "there is no server 'mysql-5.6.25'",
+        "unknown server 'wrong'",
+        "unknown server 'mysql-5.6.25'",
     ]
     with pytest.raises(UserError, match="needs no installing"):
         install.install("cloud")
@@ -170,7 +170,7 @@ def test_what_a_killed_installation_left_is_cleared(
     assert not list(server.base_dir.parent.rglob("rubbish"))
 
 
-def test_a_second_process_waits_and_says_so(tmp_path: Path) -> None:
+def test_second_process_waits_and_reports_it(tmp_path: Path) -> None:
     said = threading.Event()
     order: list[str] = []
 
@@ -363,7 +363,7 @@ def make_script(tree: Path) -> None:
         (lambda tree: None, "oracle", "no family 'oracle'"),
     ],
 )
-def test_a_tree_that_is_not_right_says_why(
+def test_unsuitable_tree_is_refused_with_a_reason(
     breaks: Callable[[Path], None], family: str, says: str, tmp_path: Path
 ) -> None:
     tree = small_servers.tree(tmp_path / "tree")
@@ -376,7 +376,7 @@ def test_a_tree_that_is_not_right_says_why(
     assert left_in(paths.state_dir() / "servers") == set()
 
 
-def test_a_program_that_lacks_a_library_names_it(tmp_path: Path) -> None:
+def test_missing_library_is_named(tmp_path: Path) -> None:
     missing = small_servers.library(tmp_path / "elsewhere/libnowhere.so.7")
     tree = small_servers.tree(tmp_path / "tree", "5.7.99", str(missing))
     shutil.rmtree(missing.parent)

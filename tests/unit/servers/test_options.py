@@ -230,7 +230,7 @@ def test_an_option_that_a_server_no_longer_has_is_set_by_its_successor() -> None
     }
 
 
-def test_a_successor_counts_the_files_that_were_asked_for() -> None:
+def test_successor_counts_the_requested_files() -> None:
     applied, left_out = fit_latest(
         option("innodb_log_files_in_group", value="4"), option("innodb_log_file_size", value="64M")
     )

@@ -21,7 +21,7 @@ def observed(program: Path, *library_dirs: Path) -> Provenance:
     return provenance.observe(ORIGIN, program, library_dirs, own_loader=False)
 
 
-def test_a_program_says_how_it_was_built(tmp_path: Path) -> None:
+def test_build_facts_come_from_the_program(tmp_path: Path) -> None:
     program = small_servers.program(tmp_path / "mysqld", "5.7.1", "-g", "-Wl,--build-id")
     seen = observed(program)
     assert seen.source == ORIGIN.source
@@ -35,7 +35,7 @@ def test_a_program_says_how_it_was_built(tmp_path: Path) -> None:
     assert f"Build ID: {seen.build_id}" in note.stdout
 
 
-def test_symbols_are_told_apart(tmp_path: Path) -> None:
+def test_symbol_kinds_are_distinguished(tmp_path: Path) -> None:
     plain = small_servers.program(tmp_path / "plain", "1.0.0")
     stripped = small_servers.program(tmp_path / "stripped", "1.0.0", "-s")
     assert observed(plain).symbols == "symbol table"

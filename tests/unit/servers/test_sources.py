@@ -87,7 +87,7 @@ def test_another_debian_version_is_never_taken(wanted: str | None, offered: list
         deb.require_version(Deb("bookworm", "mariadb-server", wanted), offered)
 
 
-def test_the_mirror_of_the_distribution_is_told_from_a_third_partys() -> None:
+def test_distribution_mirror_is_distinguished_from_a_third_party() -> None:
     mirrors = [
         ("http://third.test/linux/debian", "bookworm"),
         ("http://mirror.test/debian", "bookworm"),

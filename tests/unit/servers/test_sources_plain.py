@@ -116,7 +116,7 @@ def set_npm(clients: Path, origin: Origin, *, proxy: str = "null", host: str = "
         ("!other", False),
     ],
 )
-def test_a_mirror_covers_what_its_rule_says(rule: str, covered: bool) -> None:
+def test_mirror_covers_what_its_rule_matches(rule: str, covered: bool) -> None:
     assert maven.is_mirror_of(rule, CENTRAL) is covered
 
 
@@ -168,7 +168,7 @@ def test_the_repository_is_the_mirror_or_mavens_own(
         "<broken>",
     ],
 )
-def test_only_mvn_asks_where_more_than_an_address_is_needed(settings: str, clients: Path) -> None:
+def test_only_mvn_is_used_when_an_address_is_not_enough(settings: str, clients: Path) -> None:
     harmless = (
         "<proxies><proxy><active>false</active></proxy></proxies>"
         "<servers><server><id>else</id></server></servers>"
@@ -297,7 +297,7 @@ def test_a_proxy_or_another_host_is_left_to_npm(
 
 
 @pytest.mark.parametrize(("name", "coordinate"), [("mvn", ARTEFACT), ("npm", PACKAGE)])
-def test_a_missing_client_is_named_before_anything_is_asked(
+def test_missing_client_is_named_before_any_request(
     name: str,
     coordinate: Coordinate,
     clients: Path,

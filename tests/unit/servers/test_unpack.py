@@ -218,7 +218,7 @@ def a_tar(path: Path, mode: str) -> Path:
 @pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:bz2", "w:xz"])
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_whatever_is_damaged_is_told_not_traced(kind: str, data: st.DataObject) -> None:
+def test_damage_is_reported_without_traceback(kind: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         archive = Path(scratch) / "archive"
         content = bytearray(
@@ -241,7 +241,7 @@ def test_a_truncated_archive_is_damaged(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", ["zstd", "dpkg-deb"])
-def test_damage_that_another_program_finds_is_told(program: str, tmp_path: Path) -> None:
+def test_damage_found_by_another_program_is_reported(program: str, tmp_path: Path) -> None:
     magic = {"zstd": b"\x28\xb5\x2f\xfd", "dpkg-deb": b"!<arch>\n"}[program]
     (tmp_path / "bad").write_bytes(magic + b"nothing good" * 100)
     with pytest.raises(HostError, match="bad is damaged"):
@@ -282,7 +282,7 @@ def test_a_link_in_a_zip_is_a_short_text(tmp_path: Path) -> None:
         unpack(tmp_path / "a", tmp_path / "into")
 
 
-def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+def test_non_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<html>not found</html>" * 100)
     with pytest.raises(HostError, match=r"page\.html is damaged or no archive"):
         unpack(tmp_path / "page.html", tmp_path / "target")
@@ -297,7 +297,7 @@ def test_a_program_that_is_needed_to_unpack_is_named(
         unpack(tmp_path / "a.tar.zst", tmp_path / "target")
 
 
-def test_keep_is_asked_with_the_path_below_the_root(tmp_path: Path) -> None:
+def test_keep_receives_the_path_below_the_root(tmp_path: Path) -> None:
     asked: list[PurePosixPath] = []
 
     def keep(path: PurePosixPath) -> bool:

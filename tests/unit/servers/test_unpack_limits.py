@@ -44,7 +44,7 @@ def test_what_follows_the_end_of_an_archive_counts_too(
         unpack(tmp_path / "a", tmp_path / "into")
 
 
-def test_a_decompressor_yields_no_more_at_once_than_is_asked_for(tmp_path: Path) -> None:
+def test_decompressor_respects_the_requested_size(tmp_path: Path) -> None:
     member = tarfile.TarInfo("doc/readme")
     member.size = 128 << 20
     archive = tmp_path / "a"

@@ -186,7 +186,7 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     ),
     "not a number": (
         run_edit(lambda r: r["attempts"][0]["measurements"][0].update(value=float("nan"))),
-        "NaN is no number of JSON",
+        "NaN is not a valid JSON number",
     ),
     "infinite": (
         lambda c: raw_run(c, b'"value":3.5', b'"value":1e999'),
@@ -204,7 +204,7 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     "compares nothing": (run_edit(lambda r: r["run"]["spec"].pop("compare")), "spec.compare"),
     "compares no factor": (
         run_edit(lambda r: r["run"]["spec"]["compare"].update(factor="x")),
-        "compare.factor 'x' is no factor",
+        "compare.factor 'x' is not a factor",
     ),
     "figures published elsewhere": (
         run_edit(lambda r: r["run"]["spec"].update(published="../../x")),

@@ -22,7 +22,7 @@ from tests.unit.store.stored_records import (
 )
 
 
-def test_a_changed_file_of_the_store_is_told(store: Store) -> None:
+def test_changed_artefact_is_reported(store: Store) -> None:
     what = begun()
     begin(store, what)
     execute_attempt(store, what.trials[0].id, result())
@@ -54,7 +54,7 @@ def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
         (lambda path: path.write_bytes(b"[]"), "was changed"),
     ],
 )
-def test_lost_histograms_are_told(
+def test_lost_histograms_are_reported(
     store: Store, damage: Callable[[Path], object], message: str
 ) -> None:
     what = begun()
@@ -67,7 +67,7 @@ def test_lost_histograms_are_told(
     assert artefact.sha256 in caught.value.message
 
 
-def test_a_file_of_histograms_that_holds_something_else_is_told(store: Store) -> None:
+def test_invalid_histogram_file_is_reported(store: Store) -> None:
     what = begun()
     begin(store, what)
     other = AttemptResult(
@@ -86,7 +86,7 @@ def test_observations_of_no_collector_are_empty() -> None:
     assert not Observations.model_validate({**collected, "missing": [lack]}).is_empty
 
 
-def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_path: Path) -> None:
+def test_observations_are_read_when_requested(store: Store, tmp_path: Path) -> None:
     what = begun()
     begin(store, what)
     observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
@@ -106,7 +106,7 @@ def test_observations_are_read_back_where_they_are_asked_for(store: Store, tmp_p
     assert copied.observations == some.observations
 
 
-def test_a_file_of_observations_that_holds_something_else_is_told(store: Store) -> None:
+def test_invalid_observation_file_is_reported(store: Store) -> None:
     what = begun()
     begin(store, what)
     other = AttemptResult("finished", artefacts=(NewArtefact("observations", "server", b"[1]"),))
@@ -139,7 +139,7 @@ def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[1]\n", b'{"type": "mark"}\n{"type"'])
-def test_a_file_of_series_that_holds_something_else_is_told(store: Store, content: bytes) -> None:
+def test_invalid_series_file_is_reported(store: Store, content: bytes) -> None:
     what = begun()
     begin(store, what)
     other = AttemptResult("finished", artefacts=(NewArtefact("series", "server", content),))

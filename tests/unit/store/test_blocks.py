@@ -55,7 +55,7 @@ def test_blocks_that_nobody_began_are_taken_back(store: Store) -> None:
     assert len(stored.attempts) == 3
 
 
-def test_they_can_be_begun_again(store: Store) -> None:
+def test_dropped_blocks_can_start_again(store: Store) -> None:
     what = begun(blocks=3)
     begin(store, what)
     attempt(store, what.trials[0])
@@ -82,7 +82,7 @@ def test_controls_are_kept_and_exported(store: Store, tmp_path: Path) -> None:
     assert purposes["study-1/aa"] == "aa"
 
 
-def test_the_design_is_what_was_asked_for_last() -> None:
+def test_design_is_the_latest_requested() -> None:
     run = begun(blocks=3).run
     assert run.design == Design(kind="fixed", blocks=3)
     first = {"kind": "sequential", "blocks": 20, "max_time_s": 60.0}

@@ -157,8 +157,8 @@ def test_a_store_of_a_newer_millrace_is_refused(path: Path, read_only: bool) -> 
 
 
 def test_there_is_none_to_read(path: Path) -> None:
-    assert "there is no results store here" in refused(path, read_only=True).message
-    with pytest.raises(UserError, match="there is no results store here"):
+    assert "no results store here" in refused(path, read_only=True).message
+    with pytest.raises(UserError, match="no results store here"):
         Store.open(path, create=False)
     assert not path.exists()
 
@@ -194,7 +194,7 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, read_only: boo
     assert path.read_bytes() == database_of_another
 
 
-def test_a_damaged_store_is_told_not_traced(path: Path) -> None:
+def test_damaged_store_is_reported_without_traceback(path: Path) -> None:
     fill(path, trials=20)
     content = bytearray(path.read_bytes())
     content[8192:] = os.urandom(len(content) - 8192)
@@ -248,7 +248,7 @@ def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) 
         assert "--store" not in (caught.value.hint or "")
 
 
-def test_a_store_that_stays_locked_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_store_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(path)
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.05)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -274,7 +274,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk_is_told_and_loses_nothing(small_disk: Path) -> None:
+def test_full_disk_is_reported_and_loses_nothing(small_disk: Path) -> None:
     path = small_disk / "results.sqlite"
     fill(path)
     what = begun()
@@ -348,7 +348,7 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
         assert store.load_run("study-1").attempts[0].outcome == "finished"
 
 
-def test_a_removal_for_which_a_full_disk_has_no_space_asks_for_other_files(
+def test_removal_on_a_full_disk_suggests_other_files(
     small_disk: Path,
 ) -> None:
     path = small_disk / "results.sqlite"

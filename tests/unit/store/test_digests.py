@@ -1,4 +1,4 @@
-"""Test that a stored result that was changed is noticed, told, and not used."""
+"""Test that a stored result that was changed is noticed, reported, and not used."""
 
 from __future__ import annotations
 

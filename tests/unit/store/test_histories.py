@@ -75,7 +75,7 @@ def test_a_run_that_is_recorded_twice_is_not_two_points(store: Store) -> None:
     own = point(1, 0.9)
     store.histories.record(part(own))
     assert store.histories.record(part(own)) == Recorded(0, 0, 1, {})
-    # A date or a ratio is no reason to replace a point; more blocks are.
+    # A date or a ratio is not a reason to replace a point; more blocks are.
     assert store.histories.record(part(replace(own, at_utc=NOW))) == Recorded(0, 0, 1, {})
     more = replace(own, ratio=0.91, n_blocks=8)
     assert store.histories.record(part(more)) == Recorded(0, 1, 0, {})

@@ -17,7 +17,7 @@ from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, res
 from tests.unit.store.test_archive_writer import refused_unchanged
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     refused_unchanged(tmp_path / "none.zip", tmp_path, "no such file")
 
 
@@ -26,7 +26,7 @@ def test_a_directory_is_no_file_of_runs(tmp_path: Path) -> None:
     refused_unchanged(tmp_path / "runs", tmp_path, r"runs: is a directory, not a results file")
 
 
-def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Path) -> None:
+def test_export_replaces_only_with_force(exported: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.zip"
     there.write_text("precious")
     (tmp_path / "dangling.zip").symlink_to(tmp_path / "nothing")
@@ -35,7 +35,7 @@ def test_an_export_replaces_nothing_unless_told_to(exported: Path, tmp_path: Pat
             with pytest.raises(UserError, match="is there already; nothing was written") as caught:
                 store.export_runs(["one"], path)
             assert "--force" in (caught.value.hint or "")
-        with pytest.raises(UserError, match="is no results file that millrace wrote"):
+        with pytest.raises(UserError, match="is not a results file that millrace wrote"):
             store.export_runs(["one", "two"], there, replace=True)
         assert there.read_text() == "precious"
         there.unlink()

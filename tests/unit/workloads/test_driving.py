@@ -90,7 +90,7 @@ def test_loading_alone_implies_no_clients() -> None:
     workload = workloads.parse_workload(loading)
     assert not workload.drives
     assert workload.factors.keys() == {"transport", "tls", "load_method"}
-    # A setting that the workload varies itself is no parameter of all trials.
+    # A setting that the workload varies itself is not a parameter of all trials.
     assert "load_method" not in workload.parameters
     assert "data_seed" in workload.parameters
 
@@ -149,7 +149,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
                     "point": {"title": "x", "background_clients": [{"test": "pair", "rate": 5}]}
                 }
             },
-            "tests.point.background_clients: there is no test 'pair'",
+            "tests.point.background_clients: unknown test 'pair'",
         ),
         (
             {
@@ -167,7 +167,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             },
             "metrics.theirs: no test has background clients",
         ),
-        ({"sequence": ["point", "other"]}, "sequence: there is no test 'other'"),
+        ({"sequence": ["point", "other"]}, "sequence: unknown test 'other'"),
         (
             {"sequence": ["point", "one", "point"]},
             "sequence: a test is there twice",
@@ -258,5 +258,7 @@ def test_nothing_but_arithmetic(text: str) -> None:
         ("engine", 'x"', "a letter, then letters, digits and _, at most 64 in all"),
     ],
 )
-def test_a_factor_says_what_it_wants(factor: str, level: object, wanted: str | None) -> None:
+def test_invalid_factor_is_refused_with_its_type(
+    factor: str, level: object, wanted: str | None
+) -> None:
     assert workloads.parse_workload(driving()).factors[factor].diagnose(level) == wanted

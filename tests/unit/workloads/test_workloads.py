@@ -205,7 +205,9 @@ def test_tables_that_a_server_may_make_are_accepted(changes: dict[str, Any]) -> 
         ("number", 1.5, None),
     ],
 )
-def test_a_parameter_says_what_it_wants(kind: Any, value: object, wanted: str | None) -> None:
+def test_invalid_parameter_is_refused_with_its_type(
+    kind: Any, value: object, wanted: str | None
+) -> None:
     parameter = workloads.Parameter(kind=kind, minimum=1, maximum=9)
     assert parameter.diagnose(value) == wanted
 

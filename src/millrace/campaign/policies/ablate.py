@@ -202,7 +202,7 @@ def _aligned(
 ) -> dict[str, Level]:
     """Return the candidate's levels with the settings of the base.
 
-    Those that are no factors become options of a new one of ``configurations``.
+    Those that are not factors become options of a new one of ``configurations``.
     """
     levels = dict(candidate.levels)
     options: dict[str, str | int | bool] = {}

@@ -52,7 +52,7 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
             raise UserError(
-                f"there is no server {name!r}{did_you_mean(name, known)}",
+                f"unknown server {name!r}{did_you_mean(name, known)}",
                 hint="`millrace servers list` has all; `millrace servers add` adds your own",
             )
 

@@ -63,7 +63,7 @@ def calibration_experiment(experiment: Experiment) -> Experiment:
     if experiment.blocks < FEWEST_BLOCKS:
         raise UserError(
             f"{experiment.source}: {counted(experiment.blocks, 'block')} cannot decide anything, "
-            "so there is no verdict that could be false",
+            "so no verdict can be false",
             hint="give a verdict more of them, as in --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base

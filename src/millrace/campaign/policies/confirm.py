@@ -43,7 +43,7 @@ def unobtainable(series: SeriesRecord) -> WhyNot:
         try:
             install.require_known([name])
         except UserError:
-            return f"there is no server {name} any more"
+            return f"server {name} is not available any more"
         try:
             server = install.find(name)
         except UserError:
@@ -248,7 +248,7 @@ def _require_levels(stored: Sequence[StoredRun], factor: str, levels: tuple[Leve
 def _of_no_run(factor: str, level: Level | None) -> UserError:
     named = "it" if level is None else level_value(level)
     return UserError(
-        f"{named} is no level of {factor} in the runs that are left",
+        f"{named} is not a level of {factor} in the runs that are left",
         hint="keep the runs of a history; millrace measures no settings of imported ones",
     )
 
@@ -298,7 +298,7 @@ def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
 
 
 def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
-    """Return the candidate change certainly between the two ends, if there is no other change."""
+    """Return the candidate change certainly between the two ends, if it is the only change."""
     for segment in segments(history.points):
         places = {history.points[index].label: place for place, index in enumerate(segment)}
         if not {ends.before, ends.after} <= places.keys():

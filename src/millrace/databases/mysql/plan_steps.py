@@ -8,7 +8,15 @@ not count, nor do names of statements and of tables that the server makes for it
 import re
 from collections.abc import Iterator, Sequence
 
-from millrace.model.observations import PlanRow, PlanStep
+from pydantic import ValidationError
+
+from millrace.databases.base import version_key
+from millrace.databases.client import Row, Session
+from millrace.databases.deltas import number
+from millrace.databases.mysql import query
+from millrace.databases.mysql.observable import Explains, Observable
+from millrace.errors import DatabaseError, Unavailable
+from millrace.model.observations import PlanRow, PlanStep, QueryPlan
 
 # Rows that stand for the change itself, without a read; and other names for the main query.
 _PUT_IN = frozenset(("INSERT", "REPLACE"))
@@ -92,7 +100,50 @@ def _step(text: dict[str, str], labels: Sequence[str]) -> PlanStep:
 
 
 def _join(label: str) -> str:
-    """Return how a label says that a join buffer is searched."""
+    """Return how a label says that a join buffer is looked up."""
     if _HASH_JOIN.search(label):
         return "a hash join"
     return "a join by batches of keys" if _KEY_JOIN.search(label) else "a join by nested loops"
+
+
+_VERB = re.compile(r"(?:\s|\(|/\*.*?\*/|--\s.*?\n|#.*?\n)*([A-Za-z]+)", re.DOTALL)
+
+
+class MysqlExplainer:
+    """The explainer of MySQL and MariaDB: see ``databases.monitoring.Explainer``."""
+
+    def __init__(self, explains: Explains) -> None:
+        self._explains = explains
+
+    def explain(self, session: Session, sql: str) -> QueryPlan:
+        if verb_of(sql) not in self._explains.verbs:
+            verbs = ", ".join(sorted(self._explains.verbs))
+            return QueryPlan(rows=(), error=f"this version explains {verbs} only")
+        try:
+            with query.understood("the plan"):
+                rows = session.rows(self._explains.form.replace("{sql}", sql))
+            return QueryPlan(rows=tuple(plain(row) for row in rows), error=None)
+        except (DatabaseError, Unavailable) as error:
+            return QueryPlan(rows=(), error=error.message)
+        except ValidationError as error:
+            return QueryPlan(rows=(), error=f"not a plan: {error.errors()[0]['msg']}")
+
+
+def explains_of(observable: Observable, version: str) -> Explains:
+    """Return the syntax in which a version of a family explains."""
+    first, *later = observable.explains
+    key = version_key(version)
+    return [first, *(entry for entry in later if version_key(entry.since) <= key)][-1]
+
+
+def verb_of(sql: str) -> str:
+    """Return the first word of a statement, in capitals, after comments and parentheses."""
+    matched = _VERB.match(sql)
+    return matched[1].upper() if matched else ""
+
+
+def plain(row: Row) -> PlanRow:
+    """Return a plan's row as JSON has it, with MariaDB's row count, if it is one, as a number."""
+    values = {name: query.plain(value) for name, value in row.items()}
+    rows = number(values.get("rows"))
+    return values if rows is None else {**values, "rows": rows}

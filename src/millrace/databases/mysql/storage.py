@@ -9,9 +9,10 @@ which all versions have. A server is settled when two samples at least a second 
 * the change buffer is empty, or has kept its size for longer than any version's cycle of background
   work (MariaDB from 10.5 merges only pages that are read)
 
-The length of the history list alone is no sign: newer versions shorten it once in 128 batches, so
-an idle server keeps some. Nor is the newest transaction where the list is all but empty: numbers
-jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves its position.
+The length of the history list alone does not show it: newer versions shorten it once in 128
+batches, so an idle server keeps some. Nor does the newest transaction where the list is all but
+empty: numbers jump at a restart, and 5.5 stays behind. Purge that matters writes the log and moves
+its position.
 """
 
 import contextlib
@@ -72,7 +73,7 @@ _POOL_STATUS = (
 )
 
 # MySQL from 8.0.30; the size of others' files is among their settings (``limits``).
-# MariaDB's Innodb_checkpoint_max_age is no size: it is about 80 % of it, where writers wait.
+# MariaDB's Innodb_checkpoint_max_age is not a size: it is about 80 % of it, where writers wait.
 _LOG_CAPACITY_SQL = "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'"
 
 _LIMITS = SteadyLimits(
@@ -351,7 +352,7 @@ def _age_s(value: object) -> float:
     """Return the age of statistics in seconds. Raise ValueError for an implausible one."""
     age_s = float(str(value))
     if not abs(age_s) < _LARGEST_AGE_S:
-        raise ValueError(f"{age_s} seconds are no age")
+        raise ValueError(f"{age_s} seconds is not an age")
     return age_s
 
 

@@ -178,7 +178,7 @@ class MysqlTableFormats:
                 f"{readable_size(data_bytes)} of the same text take "
                 f"{readable_size(files.allocated)} on the disk, in a file of "
                 f"{readable_size(files.apparent)}",
-                hint="the build cannot punch holes, or pages are no larger than a block of the "
+                hint="the build cannot punch holes, or pages are not larger than a block of the "
                 "file system",
             )
 

@@ -74,7 +74,7 @@ def _when(where: str, when: Mapping[str, object]) -> Iterator[Diagnostic]:
     for key in ("from", "below"):
         version = when.get(key, "0")
         if not isinstance(version, str) or not VERSION.fullmatch(version):
-            yield Diagnostic(f"{where}.{key}", f"{version!r} is no version", 'such as "10.6"')
+            yield Diagnostic(f"{where}.{key}", f"{version!r} is not a version", 'such as "10.6"')
     yield from _sections(where, when)
     without = when.get("without", [])
     if not isinstance(without, list) or not all(isinstance(name, str) for name in without):
@@ -98,7 +98,7 @@ def _sections(where: str, tables: Mapping[str, object]) -> Iterator[Diagnostic]:
 
 def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
-        yield Diagnostic(place, "is no option name", "letters, digits and underscores")
+        yield Diagnostic(place, "is not an option name", "letters, digits and underscores")
     text = value if isinstance(value, str) else ""
     refused = (why for rules in _rules() for why in _refusals(rules, name, text))
     if (first := next(refused, None)) is not None:
@@ -190,7 +190,7 @@ def _lineage(
             if len(seen) == 1:
                 yield Diagnostic(
                     f"{where}.extends",
-                    f"there is no configuration {parent!r}",
+                    f"unknown configuration {parent!r}",
                     f"one of {', '.join(sorted(definitions))}",
                     nearest(parent, definitions),
                 )

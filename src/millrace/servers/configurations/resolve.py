@@ -76,7 +76,7 @@ def lineage(name: str, definitions: Mapping[str, Definition]) -> tuple[str, ...]
     """Return the configuration's name and those it extends, lowest first."""
     if name not in definitions:
         raise UserError(
-            f"there is no configuration {name!r}{did_you_mean(name, definitions)}",
+            f"unknown configuration {name!r}{did_you_mean(name, definitions)}",
             hint=f"use one of: {', '.join(sorted(definitions))}",
         )
     parent = definitions[name].get("extends")

@@ -210,7 +210,7 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
 
 
 def remove_kept(directory: Path) -> None:
-    """Remove a directory of kept data, of which no instance has anything."""
+    """Remove a directory of kept data, which belongs to no instance."""
     _remove_tree(directory)
 
 
@@ -285,7 +285,7 @@ def _remove_tree(directory: Path) -> None:
 
 @contextlib.contextmanager
 def _one_reaper_at_a_time(on_event: OnEvent) -> Iterator[None]:
-    """Make a second reaper wait, unless there are no records; it then finds nothing to do."""
+    """Make a second reaper wait, unless records are missing; it then finds nothing to do."""
     if not _folder().is_dir():
         yield
         return

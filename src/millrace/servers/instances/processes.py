@@ -78,7 +78,7 @@ def end(process: ProcessId, with_signal: signal.Signals, *, limit_s: float) -> b
 def end_all_of(uid: int) -> None:
     """End all processes of an instance's user id, which the caller has reserved (``users``)."""
     if uid not in users.IDS:
-        raise ValueError(f"{uid} is no user id of an instance")
+        raise ValueError(f"{uid} is not a user id of an instance")
     deadline = time.monotonic() + END_LIMIT_S
     users.kill_all(uid)
     while pids := users.pids_of(uid):

@@ -220,7 +220,7 @@ def _move(data_dir: Path, kept: Path) -> None:
 
 
 def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
-    """Evict older snapshots to make room for a new one. Raise NotSaved where there is no room."""
+    """Evict older snapshots to make room for a new one. Raise NotSaved without enough room."""
     limit = repository.limit_bytes()
     size = readable_size(needed_bytes)
     if needed_bytes > limit:
@@ -232,7 +232,7 @@ def _make_room(key: SnapshotKey, needed_bytes: int) -> None:
     for place in (paths.snapshots_dir(), paths.work_dir()):
         if repository.free_bytes(place) < needed_bytes:
             raise NotSaved(
-                f"there is no room for a copy of {size} beside the snapshot in {place}",
+                f"no room for a copy of {size} beside the snapshot in {place}",
                 hint="free space there",
             )
 

@@ -155,7 +155,7 @@ def remove(name: str) -> None:
     if name not in (names := [kept.name for kept in _kept()]):
         near = nearest(name, names)
         hint = f"did you mean {near!r}?" if near else "millrace snapshots list shows all"
-        raise UserError(f"there is no snapshot {name!r}", hint=hint)
+        raise UserError(f"unknown snapshot {name!r}", hint=hint)
     if not _remove(directory):
         raise UserError(
             f"the snapshot {name} is in use", hint="wait for the millrace that uses it to end"

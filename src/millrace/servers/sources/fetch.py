@@ -152,7 +152,7 @@ def fetch_tarball(
         return Arrived(file, _artefact(str(Tarball(without_secrets(location))), file))
     file = Path(location).expanduser().absolute()
     if not file.is_file():
-        raise UserError(f"there is no file {file}", hint="give the path or the URL of an archive")
+        raise UserError(f"no file {file}", hint="give the path or the URL of an archive")
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = workspace / file.name
     shutil.copyfile(file, copy)

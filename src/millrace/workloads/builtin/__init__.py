@@ -20,7 +20,7 @@ def load(name: str) -> Definition:
     """Return a workload's complete definition as plain data; raise UserError if unknown."""
     if name not in names():
         raise UserError(
-            f"there is no workload {name!r}{did_you_mean(name, names())}",
+            f"unknown workload {name!r}{did_you_mean(name, names())}",
             hint=f"use one of: {', '.join(names())}",
         )
     return completed(tomllib.loads(text(name)))

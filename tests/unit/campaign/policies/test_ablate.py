@@ -143,7 +143,7 @@ def test_what_cannot_be_aligned_is_named() -> None:
     )
 
 
-def test_without_anything_to_align_the_error_says_what_there_is() -> None:
+def test_error_lists_causes_when_none_can_be_aligned() -> None:
     with pytest.raises(UserError, match="memory allocator: of the build"):
         alignments(
             (suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),), takes_all, ()

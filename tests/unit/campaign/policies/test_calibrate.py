@@ -123,7 +123,7 @@ def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: E
     assert next_block(so_far, groups, verdicts=5, injected_kind=None) is None
 
 
-def test_the_slowdown_is_sized_by_what_is_seen_and_kept_when_it_was_begun(
+def test_slowdown_is_sized_by_the_detectable_change_and_kept_on_resume(
     experiment: Experiment,
 ) -> None:
     groups = groups_of(calibration_experiment(experiment))

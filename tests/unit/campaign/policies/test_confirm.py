@@ -56,7 +56,7 @@ SPEED = replace(SERIES, metric="throughput", fixed_factors=HELD)
 
 
 def lacking(*labels: str) -> Callable[[PointRecord], str]:
-    return lambda point: f"there is no server {point.level} any more" * (point.label in labels)
+    return lambda point: f"server {point.level} is not available any more" * (point.label in labels)
 
 
 def chosen(
@@ -83,7 +83,7 @@ def test_builds_are_of_the_levels_beside_the_change() -> None:
     assert chosen(change(40), *beside, lost=("v40",)) == ("v39", "v41")
     with pytest.raises(UserError, match="no build before the change at v40") as caught:
         chosen(change(40), *beside, lost=("v38", "v39"))
-    assert "there is no server build-39 any more" in caught.value.message
+    assert "server build-39 is not available any more" in caught.value.message
     assert "servers add" in (caught.value.hint or "")
     # A withdrawn change does not change the level.
     gone = [replace(each, state="withdrawn") for each in beside]
@@ -117,7 +117,8 @@ def test_a_server_that_is_another_build_or_gone_is_not_measured(
 ) -> None:
     why = unobtainable(SERIES)
     assert (
-        why(point(1, 1.0, level="no-such-server")) == "there is no server no-such-server any more"
+        why(point(1, 1.0, level="no-such-server"))
+        == "server no-such-server is not available any more"
     )
     assert why(point(1, 1.0, level="mysql-5.7.22", build=None)) == ""
 
@@ -170,13 +171,13 @@ def test_levels_that_no_run_here_has_are_not_measured() -> None:
         return confirming_experiment([run], series, change(2, 0.9), builds, 5)
 
     assert planned("OFF").blocks == 5
-    with pytest.raises(UserError, match=r"/evil is no level of options\.innodb_doublewrite"):
+    with pytest.raises(UserError, match=r"/evil is not a level of options\.innodb_doublewrite"):
         planned("/evil")
     for name, odd in (("engine", "MEMORY DATA DIRECTORY='/'"), ("server", "mysql-9.7.4")):
-        with pytest.raises(UserError, match=f"is no level of {name} in the runs that are left"):
+        with pytest.raises(UserError, match=f"is not a level of {name} in the runs that are left"):
             planned("OFF", replace(compared, fixed_factors={**held, name: odd}))
     less = {name: level for name, level in held.items() if name != "engine"}
-    with pytest.raises(UserError, match="it is no level of engine"):
+    with pytest.raises(UserError, match="it is not a level of engine"):
         planned("OFF", replace(compared, fixed_factors=less))
 
 

@@ -20,7 +20,7 @@ def block_ends(lab: Laboratory) -> list[BlockEnded]:
 
 
 @pytest.mark.parametrize(("profile_blocks", "last"), [(0, 3), (2, 4)])
-def test_each_block_but_the_last_tells_what_is_seen(
+def test_each_block_but_the_last_emits_an_assessment(
     lab: Laboratory, profile_blocks: int, last: int
 ) -> None:
     lab.profile_blocks = profile_blocks
@@ -44,7 +44,7 @@ def test_each_block_but_the_last_tells_what_is_seen(
     assert [each.visible for each in found if each.blocks != 3] == [None] * (last - 1)
 
 
-def test_a_resumed_run_tells_only_of_blocks_in_which_it_measures(lab: Laboratory) -> None:
+def test_resumed_run_assesses_only_measured_blocks(lab: Laboratory) -> None:
     lab.run(blocks=4, stop_after=7)
     lab.events.clear()
     lab.run(blocks=4)

@@ -143,7 +143,7 @@ def test_a_fixed_run_that_was_stopped_can_go_on_block_by_block(lab: Laboratory) 
     assert compare_run(found).holds_for == "any"
 
 
-def test_no_block_is_begun_that_would_pass_the_limit_of_time(lab: Laboratory) -> None:
+def test_no_block_starts_that_would_exceed_the_time_limit(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
     limit_s = 10.5 * TRIAL_S  # four blocks of two trials and an A/A trial, but not five
     stored = lab.run(max_time_s=limit_s)
@@ -184,7 +184,7 @@ def test_profiled_trials_come_after_the_last_block_however_it_ended(lab: Laborat
     assert lab.run() == stored
 
 
-def test_each_look_tells_what_is_decided_and_what_is_left(lab: Laboratory) -> None:
+def test_each_assessment_lists_decided_and_open_comparisons(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}, 0.02
     stored = lab.run(max_blocks=8)
     looks = [event for event in lab.events if isinstance(event, RunAssessed)]
@@ -214,7 +214,7 @@ def test_the_first_intervals_tell_what_the_last_block_that_fits_will_show(
     assert all(0 < each.smallest == each.largest for each in ahead.values())
 
 
-def test_a_block_that_goes_on_is_not_told_to_be_over(lab: Laboratory) -> None:
+def test_unfinished_block_is_not_reported_as_ended(lab: Laboratory) -> None:
     lab.ratios, lab.spread = {BASE: 1.0, LIKE: 1.0}, NOISY
     stopped = lab.run(stop_after=4)
     begun = stopped.run.blocks

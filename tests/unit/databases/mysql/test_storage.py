@@ -101,7 +101,7 @@ def test_a_server_at_rest_has_settled_after_the_second_look() -> None:
         ({"change_buffer_pages": 9}, {"change_buffer_pages": 9}, "the change buffer has 9 pages"),
     ],
 )
-def test_what_goes_on_is_said(before: dict[str, Any], now: dict[str, Any], said: str) -> None:
+def test_pending_work_is_described(before: dict[str, Any], now: dict[str, Any], said: str) -> None:
     seen = looks(replace(SETTLED, **before), replace(SETTLED, **now))
     (text,) = unsettled(seen)
     assert said in text
@@ -183,7 +183,7 @@ class Server:
         (None, None),
     ],
 )
-def test_the_logs_capacity_is_asked_of_who_tells(
+def test_log_capacity_comes_from_the_variable_of_the_version(
     status: Sequence[tuple[str, str]] | None, capacity: int | None
 ) -> None:
     state = databases.get("mysql").storage.state_afterwards(

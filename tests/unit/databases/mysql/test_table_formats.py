@@ -37,7 +37,7 @@ def test_the_statement_of_a_level(family: str, version: str, level: str, sql: st
     assert databases.get(family).table_formats.resolve("innodb", level, version).sql == sql
 
 
-def test_what_a_server_lacks_is_said() -> None:
+def test_missing_format_is_described() -> None:
     mysql, mariadb = (databases.get(each).table_formats for each in ("mysql", "mariadb"))
     with pytest.raises(UserError, match=r"MySQL 5\.6\.24 has no .*'page-zlib'.* came with 5\.7\.8"):
         mysql.resolve("InnoDB", "page-zlib", "5.6.24")

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from millrace.databases.mysql.performance_schema import (
+from millrace.databases.mysql.wait_statistics import (
+    REST,
     Setup,
     classes_off,
+    deltas_of,
+    digests_of,
+    events_of,
     partial,
     require_instruments,
 )
-from millrace.databases.mysql.wait_statistics import REST, deltas_of, digests_of, events_of
 from millrace.errors import Unavailable
 from tests.unit.databases.mysql.observables import observable
 
@@ -112,7 +115,7 @@ def test_what_sessions_prepared_is_added_up_by_its_text() -> None:
     ]
 
 
-def test_executions_that_have_a_digest_are_not_told_twice() -> None:
+def test_executions_with_a_digest_count_once() -> None:
     """Use data of MySQL 9.7."""
     deltas = {
         "digests": [digest("a", f"EXECUTE {SELECT}", 1000, 4 * 10**12)],
@@ -125,7 +128,7 @@ def test_executions_that_have_a_digest_are_not_told_twice() -> None:
 
 
 @pytest.mark.parametrize("prepared", [[], [digest("17", "SELECT 1", 0)]], ids=["5.6", "MariaDB"])
-def test_executions_that_are_not_told_apart_are_one_row(prepared: list[dict[str, Any]]) -> None:
+def test_undistinguished_executions_are_one_row(prepared: list[dict[str, Any]]) -> None:
     deltas = {
         "digests": [digest("a", SELECT, 5, 10**12)],
         "prepared": prepared,
@@ -153,7 +156,7 @@ def test_what_old_versions_do_not_count_is_unknown() -> None:
     assert (row.tmp_tables, row.sort_rows, row.no_index_used) == (None, None, None)
 
 
-def test_digests_without_room_are_told() -> None:
+def test_digests_beyond_the_table_size_are_reported() -> None:
     rows = [digest("a", SELECT, 500, 10**12), digest(None, None, 400)]
     found, lost = digests_of({"digests": rows}, reports_cpu=False)
     assert [row.count for row in found] == [500]

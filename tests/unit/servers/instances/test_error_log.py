@@ -41,7 +41,7 @@ def test_words_are_without_date_time_thread_and_kind(line: str, words: str) -> N
     assert log_at(Path("/none")).words(line) == words
 
 
-def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
+def test_first_error_is_returned_and_notes_are_skipped(tmp_path: Path) -> None:
     file = tmp_path / "error.log"
     file.write_text(
         "2026-11-20 15:00:00 1 [Note] /opt/mysqld: ready, no Fatal error\n"
@@ -73,7 +73,7 @@ def test_the_first_error_is_told_and_notes_are_none(tmp_path: Path) -> None:
         ("InnoDB: Operating system error number 280.", None),
     ],
 )
-def test_a_full_disk_is_told_in_every_wording(
+def test_full_disk_is_recognised_in_every_wording(
     tmp_path: Path, line: str, meaning: str | None
 ) -> None:
     file = tmp_path / "error.log"

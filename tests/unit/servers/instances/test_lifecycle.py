@@ -203,7 +203,7 @@ def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
     assert "hidden" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_what_cannot_be_controlled_is_said() -> None:
+def test_uncontrolled_properties_are_listed() -> None:
     near = AttachedInstance(attached("mysql://u:p@127.0.0.1/"))
     far = AttachedInstance(attached("mysql://u:p@db.example/"))
     assert set(far.limits) - set(near.limits)

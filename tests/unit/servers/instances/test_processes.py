@@ -66,7 +66,7 @@ def identity(process: subprocess.Popen[bytes]) -> processes.ProcessId:
     return found
 
 
-def test_a_process_is_told_from_another_with_its_number(
+def test_process_is_distinguished_from_a_reused_pid(
     sleepers: list[subprocess.Popen[bytes]],
 ) -> None:
     sleepers.append(sleeper())

@@ -101,7 +101,7 @@ def test_a_killed_save_leaves_nothing_that_is_taken_for_whole(
     assert names() == set()
 
 
-def test_a_limit_that_is_no_size_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(snapshots.LIMIT_VARIABLE, "much")
     with pytest.raises(UserError, match=snapshots.LIMIT_VARIABLE):
         snapshots.limit_bytes()
@@ -111,7 +111,7 @@ def test_a_limit_that_is_no_size_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0 < snapshots.limit_bytes() <= 100_000_000_000
 
 
-def test_an_unknown_one_is_told_with_the_nearest(small: InstalledServer) -> None:
+def test_unknown_name_is_refused_with_the_nearest(small: InstalledServer) -> None:
     made = kept(small)
     with pytest.raises(UserError, match="no snapshot") as caught:
         snapshots.remove(made.name[:-1])

@@ -118,7 +118,7 @@ def test_an_option_without_a_trace_does_not(server: InstalledServer, option: str
         assert name_of(of_family, fitted(**{option: "1"})) == name_of(of_family, fitted())
 
 
-def test_nothing_that_shapes_a_data_directory_is_said_to_leave_no_trace() -> None:
+def test_no_runtime_only_option_shapes_a_data_directory() -> None:
     for name in databases.names():
         options = databases.get(name).options
         assert options.init_options.isdisjoint(options.runtime_only)

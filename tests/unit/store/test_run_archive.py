@@ -8,7 +8,7 @@ import pytest
 
 from millrace.errors import UserError
 from millrace.model.documents import instant
-from millrace.store import zip_reader
+from millrace.store import run_archive
 
 
 def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
@@ -26,7 +26,7 @@ def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
 
 def test_a_record_that_readers_pass_over_hides_no_large_directory(tmp_path: Path) -> None:
     path = with_end(tmp_path / "runs.zip", b"XXXX", 1 << 30)
-    with pytest.raises(UserError, match="holds more than"), zip_reader.opened(path):
+    with pytest.raises(UserError, match="holds more than"), run_archive.opened(path):
         pass
 
 
@@ -38,7 +38,7 @@ def test_a_directory_that_lies_elsewhere_is_damage(tmp_path: Path) -> None:
     (begin,) = struct.unpack("<L", content[-6:-2])
     content[-6:-2] = struct.pack("<L", begin + 60)  # members then begin before the file
     path.write_bytes(content)
-    with pytest.raises(UserError, match="damaged"), zip_reader.opened(path) as opened:
+    with pytest.raises(UserError, match="damaged"), run_archive.opened(path) as opened:
         opened.read("a.json", 1_000)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.databases.mysql.table_sql import Column, KeyPart, Table
+from millrace.databases.mysql.table_samples import Column, KeyPart, Table
 
 ID = Column("id", False, "int", None)
 NOTE = Column("no`te", True, "varchar", "utf8mb4")
