@@ -19,9 +19,9 @@ from millrace.model.events import BlockEnded, InterimRatio, VisibleChanges
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
-from millrace.report.bisection.sentences import answer as bisection_answer
-from millrace.report.calibration.sentences import head_line
-from millrace.report.counts.sentences import sentence as counts_sentence
+from millrace.report.bisection import answer as bisection_answer
+from millrace.report.calibration import head_line
+from millrace.report.counts import sentence as counts_sentence
 from millrace.report.external.paired import sentence as external_sentence
 from millrace.report.history.tables import group_text
 from millrace.report.run.doubts import aa_text

@@ -44,7 +44,7 @@ from millrace.report.common.json_parts import (
     document_text,
     part,
 )
-from millrace.report.counts.json import ComparedTreatmentsPart
+from millrace.report.counts import ComparedTreatmentsPart
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.causes import confirmed_by
 from millrace.report.explanation.caveats import caveat_sentences

@@ -8,14 +8,13 @@ from rich.padding import Padding
 
 from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.quantities import counted
+from millrace.report import counts
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table, text_line
-from millrace.report.counts import sentences as count_sentences
-from millrace.report.counts.tables import functions_table
 from millrace.report.explanation import causes, profile_tables, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
-from millrace.report.explanation.server_tables import access_text, waits_table
+from millrace.report.explanation.tables import access_text, waits_table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
@@ -152,10 +151,10 @@ def _show_instructions(e: Explanation, shown: _Tables) -> None:
     found = e.instructions
     if found is None:
         return
-    _print_heading(f"Instructions: {count_sentences.sentence(found)}.", shown.console)
+    _print_heading(f"Instructions: {counts.sentence(found)}.", shown.console)
     if found.functions:
-        shown.add(_first(functions_table(found), _FUNCTIONS))
-    _show_notes([f"{note}." for note in count_sentences.comparison_notes(found)], shown.console)
+        shown.add(_first(counts.functions_table(found), _FUNCTIONS))
+    _show_notes([f"{note}." for note in counts.comparison_notes(found)], shown.console)
 
 
 def _show_notes(notes: Sequence[str], console: Console) -> None:

@@ -11,7 +11,7 @@ from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
-from millrace.report.counts.sentences import counts_sentence
+from millrace.report.counts import counts_sentence
 
 _PLAIN = ("instruction", "instructions")  # units that say nothing beside the sentence
 

@@ -11,7 +11,7 @@ from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.json_parts import Part, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
-from millrace.report.counts.sentences import change_sentence
+from millrace.report.counts import change_sentence
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5

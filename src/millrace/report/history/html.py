@@ -10,7 +10,7 @@ from millrace.analysis.history.segments import segments
 from millrace.levels import level_text
 from millrace.quantities import counted
 from millrace.report.common import formatting
-from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick
+from millrace.report.common.charts import Line, LineChart, LogAxis, Mark, Tick, path_text
 from millrace.report.common.pages import environment
 from millrace.report.history import tables
 from millrace.store.history_records import PointRecord, SeriesRecord
@@ -103,24 +103,21 @@ def history_chart(seen: SeriesView) -> HistoryChart:
     axis = LogAxis.around(points, margin)
     places = [100 * (number + 0.5) / len(points) for number in range(len(points))]
     reference = level_text(seen.series.factor, seen.series.reference)
-    lines = tuple(
-        _line(number, segment, points, places, axis)
-        for number, segment in enumerate(segments(points))
-    )
-    chart = LineChart(
+    chart = axis.chart(
+        margin,
         heading="",
         description=(
             f"{seen.name}: {seen.series.title} relative to {reference}, "
             f"{counted(len(points), 'point')} in their order"
         ),
-        across=tuple(
+        across=(
             Tick(places[index], _short(points[index].label))
             for index in range(0, len(points), -(-len(points) // _MOST_LABELS))
         ),
-        up=tuple(Tick(100 - tick.at, tick.label) for tick in axis.ticks()),
-        band=(100 - axis.at(1 + margin), 100 - axis.at(1 / (1 + margin))),
-        one=100 - axis.at(1.0),
-        lines=lines,
+        lines=(
+            _line(number, segment, points, places, axis)
+            for number, segment in enumerate(segments(points))
+        ),
     )
     edge = 50 / len(points)  # halfway to the point before
     breaks = tuple(
@@ -151,7 +148,7 @@ def _line(
     axis: LogAxis,
 ) -> Line:
     marks = tuple(_mark(points[index], places[index], axis) for index in segment)
-    pieces = (" ".join(f"{mark.x:.2f},{mark.y:.2f}" for mark in marks),) if len(marks) > 1 else ()
+    pieces = (path_text((mark.x, mark.y) for mark in marks),) if len(marks) > 1 else ()
     of = f"state {number + 1}: {points[segment[0]].label} to {points[segment[-1]].label}"
     return Line(number, of, marks, pieces)
 

@@ -12,16 +12,13 @@ from rich.text import Text
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import published_comparison
 from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME, THROUGHPUT_OF_LOOPS
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.terminal_table import STYLES, show_table, text_line
 from millrace.report.run import dependence, notes
-from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.drive_tables import driven_tables
 from millrace.report.run.full_disk_tables import full_disk_tables
-from millrace.report.run.loop_tables import loop_tables
-from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table, sizes_table
@@ -92,12 +89,7 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
 
 
 def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    driven = (
-        background_table(analysis),
-        latency_table(analysis, "transaction"),
-        cost_table(analysis),
-    )
-    for table in (*loop_tables(analysis), *maintenance_tables(analysis), *filter(None, driven)):
+    for table in driven_tables(analysis):
         console.print()
         _line(table.title, console)
         show_table(table, console)

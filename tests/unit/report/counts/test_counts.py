@@ -13,10 +13,7 @@ from millrace.analysis.counts.model import CountComparison, CountGroup
 from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.common.flame_graph import as_svg
-from millrace.report.counts import terminal
-from millrace.report.counts.flame import count_graph
-from millrace.report.counts.json import as_json
-from millrace.report.counts.sentences import fraction_text, notes, sentence
+from millrace.report.counts import as_json, count_graph, fraction_text, notes, sentence, show
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
@@ -38,7 +35,7 @@ def counted(*others: TreatmentStarts) -> CountedRun:
 
 def shown(*others: TreatmentStarts) -> str:
     console = Console(file=io.StringIO(), width=160, color_system=None, highlight=False)
-    terminal.show(counted(*others), console)
+    show(counted(*others), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.report.run.background_tables import background_table
+from millrace.report.run.drive_tables import background_table
 from millrace.report.run.formats import render
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from tests.unit.analysis.query_runs import QueryRun, Values
 
 KEPT: Values = {

@@ -11,10 +11,10 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
 from millrace.levels import Level
 from millrace.model.run_spec import Design
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from tests.unit.analysis.builders import Fails, noisy
 from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_aa_trials
 

@@ -16,7 +16,7 @@ from millrace.report.run import drive_notes
 from millrace.report.run.drive_notes import steady_conditions, steady_warnings
 from millrace.report.run.drive_tables import steady_table
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.query_runs import Levels, QueryRun
 from tests.unit.analysis.seconds import Series, events

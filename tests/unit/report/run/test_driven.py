@@ -14,10 +14,9 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import latency_text
 from millrace.report.common.tables import Table
 from millrace.report.run import drive_notes, notes
-from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.drive_tables import cost_table, latency_table, maintenance_tables
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.maintenance_tables import maintenance_tables
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from millrace.report.run.tables import sizes_table
 from millrace.report.run.units import readable
 from tests.unit.analysis.builders import study

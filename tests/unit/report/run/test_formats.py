@@ -7,7 +7,7 @@ import io
 import json
 import re
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 
@@ -20,8 +20,8 @@ from millrace.report.common.pages import environment
 from millrace.report.explanation.html import context
 from millrace.report.run import terminal
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.html import RunPage
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.html import run_page
+from millrace.report.run.json import ReportDocument
 from millrace.report.run.tables import results_table
 from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
 from tests.unit.report.json_schema import json_schema
@@ -213,7 +213,7 @@ def test_templates_show_the_fields_of_the_page_and_nothing_else() -> None:
     for name in ("report", "overview", "dependence", "results", "latencies", "context"):
         source, *_ = made.loader.get_source(made, f"{name}.html.j2")
         used |= find_undeclared_variables(made.parse(source))
-    page = {field.name for field in fields(RunPage)}
+    page = run_page(compare_run(study())).keys()
     assert page <= used
     given = {*context(()), "draw", "glyphs", "repeating", "first_line"}
     assert used <= page | given

@@ -10,10 +10,10 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.instance_facts import FullDiskFact
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.full_disk_tables import full_disk_tables, outcome
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from millrace.report.run.sentences import answer
 from tests.unit.analysis.query_runs import Levels, QueryRun
 

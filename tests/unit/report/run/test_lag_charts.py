@@ -9,7 +9,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
-from millrace.report.run.lag_charts import lag_charts
+from millrace.report.run.line_charts import lag_charts
 from tests.unit.analysis.query_runs import QueryRun
 
 SERVERS, TESTS = ("mysql-5.6.24", "mysql-5.7.22"), ("point-query", "insert")

@@ -11,9 +11,10 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.loops import shown
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.drive_notes import conditions, warnings
+from millrace.report.run.drive_tables import loop_tables
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json
-from millrace.report.run.loop_tables import loop_charts, loop_tables
+from millrace.report.run.line_charts import loop_charts
 from millrace.report.run.markdown import as_markdown
 from millrace.store.loops import LoopOperation, LoopRecord
 from tests.unit.analysis.query_runs import QueryRun
