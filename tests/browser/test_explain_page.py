@@ -9,8 +9,14 @@ from playwright.sync_api import Browser
 
 from millrace.output_files import PAGE, write_text
 from millrace.report.explanation import html as explain_html
-from tests.browser.looking import contrast, luminance, open_page, said_and_requested
-from tests.unit.report.explanation.explained import explained_study, unprofiled
+from tests.support.browser_pages import (
+    assert_nothing_clipped,
+    contrast,
+    luminance,
+    open_page,
+    said_and_requested,
+)
+from tests.support.explained import explained_study, unprofiled
 
 pytestmark = pytest.mark.browser
 
@@ -47,16 +53,9 @@ def test_the_answer_is_seen_first(browser: Browser, page_file: Path) -> None:
 @pytest.mark.parametrize("width", [400, 700, 1280])
 def test_nothing_is_clipped(browser: Browser, several: Path, width: int) -> None:
     page = open_page(browser, several, width=width)
-    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.eval_on_selector_all(
-        "p, li, summary, figcaption, .stack text, .stack-axis text, .legend text",
-        """all => all.filter(e => {
-            const box = e.getBoundingClientRect();
-            return box.left < -1 || box.right > innerWidth + 1;
-        }).map(e => e.textContent)""",
+    assert_nothing_clipped(
+        page, "p, li, summary, figcaption, .stack text, .stack-axis text, .legend text"
     )
-    assert outside == []
 
 
 def test_bars_of_the_account_are_as_long_as_their_times(browser: Browser, page_file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test the differential flame graph in a real browser: stand-alone, zoomed, searched, by keys."""
+"""Test the differential flame graph in a real browser: alone, zoomed, with a search, by keys."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page
 
 from millrace.report.common.flame_graph import as_svg, flame_graph
-from tests.browser.looking import (
+from tests.support.browser_pages import (
     contrast,
     luminance,
     open_page,
     said_and_requested,
     shared_tab,
 )
-from tests.unit.report.common.flame_trees import tree
+from tests.support.flame_trees import tree
 
 pytestmark = pytest.mark.browser
 
@@ -120,7 +120,7 @@ def test_a_zoom_finds_the_same_function_below_other_callers(page: Page) -> None:
     assert frame(page, "Sql_cmd_insert_values", 1).first.is_visible(), "its own caller"
 
 
-def test_zooming_into_what_only_one_has_says_so(page: Page) -> None:
+def test_zoom_names_the_side_without_a_function(page: Page) -> None:
     frame(page, "log", 1).first.hover()
     assert "only in B: 2.4 µs" in detail(page)
     frame(page, "log", 1).first.click()
@@ -144,7 +144,7 @@ def test_a_search_marks_and_sums_without_counting_twice(page: Page) -> None:
     assert "not a regular expression" in found.inner_text()
     box.fill("")
     assert found.inner_text() == ""
-    assert page.locator(".match, .searched").count() == 0
+    assert page.locator(".match, .has-search").count() == 0
 
 
 def test_keys_do_all_of_it(page: Page) -> None:

@@ -13,7 +13,7 @@ from millrace.quantities import counted
 from millrace.report.common import formatting
 from millrace.report.common.charts import LogAxis, Tick
 from millrace.report.common.formatting import known_text, percent_text, value_text
-from millrace.report.common.json_parts import From, Part, TextOrNull, part
+from millrace.report.common.json_parts import From, JsonPart, TextOrNull, part
 from millrace.report.common.pages import environment, heading
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.report.common.wording import imported_notes, repeating
@@ -118,7 +118,7 @@ def mark(found: Bisection, place: int) -> str:
 VERSION = "millrace.bisection/2"
 
 
-class MemberPart(Part):
+class MemberPart(JsonPart):
     """A server of the list; ``skipped`` says why it is passed over."""
 
     name: str
@@ -128,7 +128,7 @@ class MemberPart(Part):
     probability: float | None
 
 
-class BisectionDocument(Part):
+class BisectionDocument(JsonPart):
     """A search for a change; the ratio is new level / old level."""
 
     document_schema: str = Field(alias="schema")

@@ -25,7 +25,7 @@ from millrace.report.common.formatting import (
     percent_text,
     seconds_text,
 )
-from millrace.report.common.json_parts import From, Part, TextOrNull, part
+from millrace.report.common.json_parts import From, JsonPart, TextOrNull, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
 from millrace.stats.ratio import RatioEstimate
 
@@ -83,18 +83,13 @@ def injected_sentence(
     able = (
         "" if seen is None else f" (smallest change seen in {blocks} blocks: {percent_text(seen)})"
     )
-    if seen is not None and injected.stopped is not None:
+    what = injected.level
+    if injected.stopped is not None:
+        what = f"a server stopped for {100 * injected.stopped:.2f} % of the time"
         # A server that is stopped for a share of the time, and never idle, is as much slower.
         slowdown = 1 / (1 - injected.stopped) - 1
-        able += ", more than is injected" if slowdown < seen else ""
-    return f"{where}injected {injected_text(injected)}{able}: {_outcome(found, injected)}"
-
-
-def injected_text(injected: InjectedSlowdown) -> str:
-    """Describe the injected slowdown, as far as it was measured."""
-    if injected.stopped is not None:
-        return f"a server stopped for {100 * injected.stopped:.2f} % of the time"
-    return injected.level
+        able += ", more than is injected" if seen is not None and slowdown < seen else ""
+    return f"{where}injected {what}{able}: {_outcome(found, injected)}"
 
 
 def _outcome(found: Calibration, injected: InjectedSlowdown) -> str:
@@ -198,7 +193,7 @@ def _percent(fraction: float) -> str:
 VERSION = "millrace.calibration/2"
 
 
-class VerdictPart(Part):
+class VerdictPart(JsonPart):
     """A verdict on consecutive ``blocks``; ``refused`` says why it is none on speed."""
 
     WITHIN = "estimate"
@@ -211,7 +206,7 @@ class VerdictPart(Part):
     refused: TextOrNull
 
 
-class InjectedPart(Part):
+class InjectedPart(JsonPart):
     """An injected slowdown: its verdicts, how many of them found it, and the ratio over all."""
 
     WITHIN = "estimate"
@@ -226,7 +221,7 @@ class InjectedPart(Part):
     high: float | None
 
 
-class GroupPart(Part):
+class GroupPart(JsonPart):
     """A group: its A/A verdicts, its noise, and its injected slowdowns."""
 
     fixed_factors: dict[str, Level]
@@ -244,7 +239,7 @@ class GroupPart(Part):
     injected: list[InjectedPart]
 
 
-class CalibrationDocument(Part):
+class CalibrationDocument(JsonPart):
     """A calibration; shares, noise and changes are fractions."""
 
     document_schema: str = Field(alias="schema")

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 from rich.console import Console
-from rich.padding import Padding
 
 from millrace.analysis.counts.model import (
     CountComparison,
@@ -29,9 +28,9 @@ from millrace.report.common.formatting import (
     ratio_text,
     times_interval_text,
 )
-from millrace.report.common.json_parts import From, Part, part
+from millrace.report.common.json_parts import From, JsonPart, part
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table
-from millrace.report.common.terminal_table import show_table, text_line
+from millrace.report.common.terminal_table import print_line, show_table
 from millrace.report.common.wording import imported_notes
 from millrace.shown_text import shown_line
 from millrace.stats.ratio import RatioEstimate
@@ -154,13 +153,12 @@ def counts_table(groups: Sequence[CountGroup], factor: str) -> Table:
         Column("95 % interval"),
         Column("verdict", numeric=False),
     )
-    sections = (Section(group.label, tuple(_rows(group))) for group in groups)
+    sections = []
+    for group in groups:
+        compared = {each.candidate.label: each for each in group.comparisons}
+        rows = (_row(count, compared.get(count.label)) for count in group.counts)
+        sections.append(Section(group.label, tuple(rows)))
     return Table("instructions per statement", columns, tuple(sections))
-
-
-def _rows(group: CountGroup) -> Sequence[Row]:
-    compared = {each.candidate.label: each for each in group.comparisons}
-    return [_row(count, compared.get(count.label)) for count in group.counts]
 
 
 def _row(count: TreatmentCount, comparison: CountComparison | None) -> Row:
@@ -229,12 +227,14 @@ def _caller(function: FunctionDifference) -> str:
 def show(found: CountedRun, console: Console) -> None:
     """Print the counts of a run."""
     groups = found.groups
-    _line(f"{shown_line(found.run.title or found.experiment)}: instructions", console, "bold")
+    print_line(
+        console, f"{shown_line(found.run.title or found.experiment)}: instructions", style="bold"
+    )
     console.print()
     for group in groups:
         for comparison in group.comparisons:
             where = f"{group.label}: " if group.label else ""
-            _line(f"{where}{sentence(comparison)}.", console, "bold")
+            print_line(console, f"{where}{sentence(comparison)}.", style="bold")
     console.print()
     show_table(counts_table(groups, found.run.spec.compare.factor), console)
     for group in groups:
@@ -243,15 +243,11 @@ def show(found: CountedRun, console: Console) -> None:
                 console.print()
                 table = functions_table(comparison)
                 where = f"{group.label}: " if group.label else ""
-                _line(f"{where}{table.title}", console, "bold")
+                print_line(console, f"{where}{table.title}", style="bold")
                 show_table(table, console)
     console.print()
     for note in (*imported_notes(found.run), *notes(groups)):
-        console.print(Padding(text_line(f"{note}."), (0, 0, 0, 2)), soft_wrap=False)
-
-
-def _line(text: str, console: Console, style: str) -> None:
-    console.print(text_line(text, style=style), soft_wrap=False)
+        print_line(console, f"{note}.", indent=2)
 
 
 _INSTRUCTIONS = Scale("instructions", "instructions per statement", "instructions per statement")
@@ -279,14 +275,14 @@ def _paths(count: TreatmentCount) -> Mapping[Path, float]:
 VERSION = "millrace.counts/1"
 
 
-class ProgramPart(Part):
+class ProgramPart(JsonPart):
     """The build of the server's program, as far as it says."""
 
     compilers: tuple[str, ...]
     position_independent: bool | None
 
 
-class TreatmentPart(Part):
+class TreatmentPart(JsonPart):
     """The count of a treatment, in instructions per statement."""
 
     levels: dict[str, Level]
@@ -300,7 +296,7 @@ class TreatmentPart(Part):
     program: ProgramPart | None
 
 
-class FunctionPart(Part):
+class FunctionPart(JsonPart):
     """A function that makes a difference; callers are those of its largest one."""
 
     name: str
@@ -313,7 +309,7 @@ class FunctionPart(Part):
     places: int
 
 
-class ComparisonPart(Part):
+class ComparisonPart(JsonPart):
     """A candidate against the base; the ratio is candidate / base."""
 
     base: Annotated[str, From("base.label")]
@@ -334,7 +330,7 @@ class ComparedTreatmentsPart(ComparisonPart):
     notes: Annotated[tuple[str, ...], From(comparison_notes)]
 
 
-class GroupPart(Part):
+class GroupPart(JsonPart):
     """The treatments with the same fixed levels."""
 
     label: str
@@ -342,7 +338,7 @@ class GroupPart(Part):
     comparisons: list[ComparisonPart]
 
 
-class CountsDocument(Part):
+class CountsDocument(JsonPart):
     """The instruction counts of an experiment."""
 
     document_schema: str = Field(alias="schema")

@@ -2,9 +2,10 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from millrace.analysis.counts.model import CountComparison
@@ -12,26 +13,128 @@ from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
 from millrace.analysis.explain.model import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.quantities import counted
-from millrace.report.common.flame_graph import (
-    MICROSECONDS,
-    ROW_PX,
-    FlameGraph,
-    flame_graph,
-)
-from millrace.report.common.formatting import FINDING_GLYPHS
+from millrace.report.common.charts import Tick, linear_ticks
+from millrace.report.common.flame_graph import MICROSECONDS, ROW_PX, FlameGraph, flame_graph
+from millrace.report.common.formatting import FINDING_GLYPHS, figure_text
 from millrace.report.common.pages import environment
 from millrace.report.counts import comparison_notes, count_graph, functions_table, sentence
-from millrace.report.explanation import causes, profile_tables, sentences, tables
+from millrace.report.explanation import causes, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, caveat_sentences
-from millrace.report.explanation.stacked_bars import StackedBars, stacked_bars
-from millrace.report.explanation.tables import (
-    access_text,
-    digests_table,
-    plan_table,
-    waits_table,
-)
+from millrace.report.explanation.tables import access_text, digests_table, plan_table, waits_table
 from millrace.store.records import RunRecord
+
+EXCESS = "counted twice"
+
+_LABELLED = 9.0  # percent of the width that has room for a title
+_VISIBLE = 0.3  # percent of the width
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar; ``key`` chooses its colour."""
+
+    key: str
+    title: str
+    at: float
+    width: float
+    us: float
+
+    @property
+    def labelled(self) -> bool:
+        """Return whether there is room for its title."""
+        return self.width >= _LABELLED
+
+    @property
+    def description(self) -> str:
+        return f"{self.title}: {figure_text(self.us)} µs"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One side, the whole up to ``total_at``; ``excess`` is what the parts exceed it by, if so."""
+
+    label: str
+    total_us: float
+    total_at: float
+    segments: tuple[Segment, ...]
+    excess: Segment | None
+
+    @property
+    def description(self) -> str:
+        shown = (*self.segments, *((self.excess,) if self.excess is not None else ()))
+        parts = ", ".join(segment.description for segment in shown)
+        return f"{self.label}, {figure_text(self.total_us)} µs: {parts}"
+
+
+@dataclass(frozen=True)
+class Link:
+    """The same part in both bars, as the corners of a polygon in percent: "x,y x,y ..."."""
+
+    key: str
+    points: str
+
+
+@dataclass(frozen=True)
+class StackedBars:
+    """Two bars, what joins their parts, and an axis in µs."""
+
+    bars: tuple[Bar, Bar]
+    links: tuple[Link, ...]
+    ticks: tuple[Tick, ...]
+    legend: tuple[tuple[str, str], ...]
+
+    @property
+    def exceeds(self) -> bool:
+        """Return whether the parts of either exceed the whole."""
+        return any(bar.excess is not None for bar in self.bars)
+
+
+def stacked_bars(
+    labels: tuple[str, str],
+    totals_us: tuple[float, float],
+    titles: Mapping[str, str],
+    parts_us: Sequence[tuple[str, float, float]],
+) -> StackedBars | None:
+    """Return the bars of A and B from parts (key, µs of A, µs of B), drawn in that order.
+
+    A part that is negative, which noise can make it, is not drawn; by how much the others exceed
+    the whole then is. None where nothing is left.
+    """
+    shown = [(key, max(0.0, a), max(0.0, b)) for key, a, b in parts_us if a > 0 or b > 0]
+    widest = max(sum(a for _, a, _ in shown), sum(b for _, _, b in shown), *totals_us)
+    if not shown or widest <= 0:
+        return None
+    percent = 100 / widest
+    sides = [[a for _, a, _ in shown], [b for _, _, b in shown]]
+    names = [(key, titles[key]) for key, _, _ in shown]
+    bars = []
+    for label, total, us in zip(labels, totals_us, sides, strict=True):
+        segments = tuple(
+            Segment(key, title, percent * at, percent * width, width)
+            for (key, title), width, at in zip(names, us, accumulate(us, initial=0.0), strict=False)
+        )
+        excess = _excess(total, sum(us), percent)
+        bars.append(Bar(label, total, percent * total, segments, excess))
+    return StackedBars(
+        (bars[0], bars[1]),
+        tuple(map(_link, bars[0].segments, bars[1].segments)),
+        tuple(Tick(percent * step, figure_text(step)) for step in linear_ticks(widest)),
+        tuple(names),
+    )
+
+
+def _excess(total_us: float, parts_us: float, percent: float) -> Segment | None:
+    us = parts_us - total_us
+    if percent * us < _VISIBLE:
+        return None
+    return Segment("excess", EXCESS, percent * total_us, percent * us, us)
+
+
+def _link(a: Segment, b: Segment) -> Link:
+    corners = ((a.at, 0), (a.at + a.width, 0), (b.at + b.width, 100), (b.at, 100))
+    return Link(a.key, " ".join(f"{x:.2f},{y}" for x, y in corners))
+
 
 _OPEN = 4  # comparisons; of more, each is closed until it is asked for
 FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
@@ -126,19 +229,19 @@ def _part(number: int, e: Explanation, *, graphs: bool) -> dict[str, Any]:
         "plans": tuple(
             _plan(plan, (e.base, e.candidate)) for plan in e.plans if plan.is_of_interest
         ),
-        "groups": profile_tables.groups_table(*profiled),
-        "functions": profile_tables.functions_table(*profiled),
+        "groups": tables.groups_table(*profiled),
+        "functions": tables.functions_table(*profiled),
         "profile_notes": tuple(
-            profile_tables.notes(profile, [(side.label, side.flat) for side in (e.a, e.b)])
+            tables.profile_notes(profile, [(side.label, side.flat) for side in (e.a, e.b)])
         ),
-        "paths": profile_tables.paths_table(*profiled),
+        "paths": tables.paths_table(*profiled),
         "flame_graph": comparison_graph(e) if graphs else None,
         "instructions": _instructions(e.instructions, graphs=graphs),
         "flats": tuple(
             {
                 "label": side.label,
-                "note": profile_tables.flat_note(side.flat),
-                "table": profile_tables.flat_table(side.flat, side.label),
+                "note": tables.flat_note(side.flat),
+                "table": tables.flat_table(side.flat, side.label),
             }
             for side in (e.a, e.b)
             if side.flat is not None

@@ -19,7 +19,15 @@ from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
 from millrace.report.run import notes, tables
-from millrace.report.run.charts import bar_charts, ratio_charts
+from millrace.report.run.charts import (
+    bar_charts,
+    have_one_axis,
+    lag_charts,
+    latency_charts,
+    loop_charts,
+    ratio_charts,
+    relative_charts,
+)
 from millrace.report.run.dependence import dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
 from millrace.report.run.drive_tables import (
@@ -31,13 +39,6 @@ from millrace.report.run.drive_tables import (
     steady_table,
 )
 from millrace.report.run.full_disk_tables import full_disk_tables
-from millrace.report.run.line_charts import (
-    have_one_axis,
-    lag_charts,
-    latency_charts,
-    loop_charts,
-    relative_charts,
-)
 from millrace.report.run.matrix import is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, summary, verdict_text
 from millrace.report.run.undecided import next_step

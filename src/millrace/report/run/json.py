@@ -26,7 +26,7 @@ from millrace.report.calibration import head_line
 from millrace.report.common.json_parts import (
     From,
     HostPart,
-    Part,
+    JsonPart,
     RunPart,
     TextOrNull,
     document_text,
@@ -42,7 +42,7 @@ from millrace.stats.ratio import Looks
 from millrace.stats.trend import TrendClass
 
 
-class TrialPart(Part):
+class TrialPart(JsonPart):
     """One finished trial's value; `block` counts from 0."""
 
     trial: Annotated[str, From("trial_id")]
@@ -50,7 +50,7 @@ class TrialPart(Part):
     value: float
 
 
-class SummaryPart(Part):
+class SummaryPart(JsonPart):
     """A metric over a treatment's finished trials, in the metric's unit; `cv` is a fraction.
 
     `low` and `high` are the interval of the geometric mean across trials.
@@ -72,7 +72,7 @@ class SummaryPart(Part):
     trials: list[TrialPart]
 
 
-class OptionPart(Part):
+class OptionPart(JsonPart):
     """An option that was asked for and has another effective value, or was left out."""
 
     role: str
@@ -83,7 +83,7 @@ class OptionPart(Part):
     left_out: str | None
 
 
-class WorkPart(Part):
+class WorkPart(JsonPart):
     """The work of one finished trial's clients, in transactions; `block` counts from 0.
 
     `error_codes` has how many transactions ended with each of the server's codes.
@@ -103,7 +103,7 @@ class WorkPart(Part):
     ]
 
 
-class SteadyCheckPart(Part):
+class SteadyCheckPart(JsonPart):
     """A check of the server's own figures at both ends of the measured part.
 
     `result` is `unknown` where the server has no such figures; `hint` is for a failed check.
@@ -115,7 +115,7 @@ class SteadyCheckPart(Part):
     hint: str
 
 
-class SteadinessPart(Part):
+class SteadinessPart(JsonPart):
     """The assessment of a finished trial's steady state; `block` counts from 0.
 
     `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
@@ -140,7 +140,7 @@ class SteadinessPart(Part):
     checks: list[SteadyCheckPart]
 
 
-class LatencyPart(Part):
+class LatencyPart(JsonPart):
     """Latencies of a transaction or statement, of all finished trials together.
 
     `of` may also be `before`, `during` or `after`: all transactions in that part of the trials; or
@@ -175,7 +175,7 @@ def _options(treatment: TreatmentAnalysis) -> list[OptionPart]:
     ]  # fmt: skip
 
 
-class LoopPart(Part):
+class LoopPart(JsonPart):
     """A loop of a treatment's finished `trials`, by its number from 1: the means of its figures.
 
     `restarted_cold` is in how many of them the server started again before it; the bytes are those
@@ -192,7 +192,7 @@ class LoopPart(Part):
     latencies: list[LatencyPart]
 
 
-class FullDiskPart(Part):
+class FullDiskPart(JsonPart):
     """The behaviour of a server while its disk was full, and the rows that were left, of one trial.
 
     `trouble` is the first one: `error`, `silence` or `end`; null: it could write on. Rows are null
@@ -221,7 +221,7 @@ class FullDiskPart(Part):
     unreadable: str | None
 
 
-class TreatmentPart(Part):
+class TreatmentPart(JsonPart):
     """A treatment: its levels, its trials and what they measured.
 
     Without driven clients, `work`, `latencies` and `steadiness` are empty and `conditions` is null;
@@ -256,7 +256,7 @@ Version = Literal["millrace.report/3"]
 VERSION: Version = "millrace.report/3"
 
 
-class MetricPart(Part):
+class MetricPart(JsonPart):
     """A metric; `direction` is the better one."""
 
     name: str
@@ -266,7 +266,7 @@ class MetricPart(Part):
     headline: bool
 
 
-class ComparisonPart(Part):
+class ComparisonPart(JsonPart):
     """Candidate / base in one metric. Null: no estimate, too few blocks, or not known.
 
     `n_blocks` is the number of blocks in which both finished, `agreeing_blocks` of those on the
@@ -324,7 +324,7 @@ class DependencePart(model.Dependence):
     sentence: str
 
 
-class ComparisonStatusPart(Part):
+class ComparisonStatusPart(JsonPart):
     """The state of a comparison of the headline metric.
 
     `after` is how many blocks the run had when it was closed, null while it is open; `more_blocks`
@@ -347,7 +347,7 @@ def _intervals_from(analysis: RunAnalysis) -> _IntervalsFrom:
     return "earlier_runs" if analysis.earlier_runs else "own_blocks"
 
 
-class DesignPart(Part):
+class DesignPart(JsonPart):
     """The design of a run: exactly `blocks`, or `sequential`, with limits.
 
     `left_out_tests` of the experiment did not fit into the limit of time. `ended` says why a
@@ -373,7 +373,7 @@ class DesignPart(Part):
     statuses: Annotated[list[ComparisonStatusPart], From("status.comparisons")]
 
 
-class GroupAaTrialsPart(Part):
+class GroupAaTrialsPart(JsonPart):
     """The base of a group against itself in the headline metric. Null: too few pairs."""
 
     WITHIN = "estimate"
@@ -388,7 +388,7 @@ class GroupAaTrialsPart(Part):
     high: float | None
 
 
-class AaTrialsPart(Part):
+class AaTrialsPart(JsonPart):
     """The base against itself: the pairs of all groups together, and each group's."""
 
     WITHIN = "estimate"
@@ -401,7 +401,7 @@ class AaTrialsPart(Part):
     groups: list[GroupAaTrialsPart]
 
 
-class PublishedPart(Part):
+class PublishedPart(JsonPart):
     """A published figure beside a treatment; `value` is null where only a ratio was published.
 
     `ratio` (to `ratio_high`, where a range was published) is to the published server
@@ -419,7 +419,7 @@ class PublishedPart(Part):
     note: str | None
 
 
-class VariablesPart(Part):
+class VariablesPart(JsonPart):
     """Effective variables that differ; `different` maps a name to [base's, candidate's]."""
 
     WITHIN = "diff"
@@ -433,7 +433,7 @@ class VariablesPart(Part):
     different: dict[str, tuple[str, str]]
 
 
-class ServerPart(Part):
+class ServerPart(JsonPart):
     """A server that was measured, and the provenance of its build.
 
     `limits` says what could not be controlled or observed there: an attached server has such.
@@ -447,7 +447,7 @@ class ServerPart(Part):
     limits: list[str]
 
 
-class MatrixCellPart(Part):
+class MatrixCellPart(JsonPart):
     """A treatment beside the base of its row. Null: no estimate, or the base itself."""
 
     WITHIN = "estimate"
@@ -462,14 +462,14 @@ class MatrixCellPart(Part):
     may_be_chance: Annotated[bool, From("not_significant", otherwise=False)]
 
 
-class MatrixRowPart(Part):
+class MatrixRowPart(JsonPart):
     """The treatments that share the levels in `fixed_factors`, those of held factors that vary."""
 
     fixed_factors: dict[str, Level]
     cells: list[MatrixCellPart]
 
 
-class MatrixPart(Part):
+class MatrixPart(JsonPart):
     """All comparisons of one metric: a row a group, in each a cell a level of the factor."""
 
     metric: str
@@ -483,7 +483,7 @@ class CalibrationPart(model.ApplicableCalibration):
     sentence: str
 
 
-class FailurePart(Part):
+class FailurePart(JsonPart):
     """A failed trial; `block` counts from 0."""
 
     trial: Annotated[str, From("trial_id")]
@@ -494,7 +494,7 @@ class FailurePart(Part):
     log_tail: str | None
 
 
-class ReportDocument(Part):
+class ReportDocument(JsonPart):
     """The report on one run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)

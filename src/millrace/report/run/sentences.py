@@ -211,7 +211,7 @@ def _not_in_headline(metric: Metric, analysis: RunAnalysis) -> list[Comparison]:
 def _shows(headline: Comparison, other: Comparison, margin: float) -> bool:
     """Return whether the headline's comparison shows a difference in another metric as large.
 
-    4 % fewer transactions/s are no sign of a p99 three times as long.
+    4 % fewer transactions/s do not show that the p99 is three times as long.
     """
     if verdict_text(headline) != verdict_text(other):
         return False

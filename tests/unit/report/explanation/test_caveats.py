@@ -18,9 +18,10 @@ from millrace.analysis.explain.statement_breakdown import (
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
+from tests.support.explained import explained_study, explained_text, with_statements
+from tests.support.reports import one_line
 from tests.unit.analysis.asked import TRANSACTION, Seen
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
 
 USABLE = "what is sure is usable, since intervals include that noise"
 
@@ -83,9 +84,9 @@ def test_breakdown_without_samples_need_not_close(study: Explanation) -> None:
     assert caveat_sentences(replace(open_, b=without_samples(open_.b))) == []
 
 
-@pytest.mark.parametrize(("share", "is_told"), [(-0.3, True), (-0.01, False), (0.3, False)])
+@pytest.mark.parametrize(("share", "is_doubted"), [(-0.3, True), (-0.01, False), (0.3, False)])
 def test_part_far_below_zero_is_a_defect_of_the_breakdown(
-    study: Explanation, share: float, is_told: bool
+    study: Explanation, share: float, is_doubted: bool
 ) -> None:
     found = study.differences
     assert found is not None
@@ -95,13 +96,15 @@ def test_part_far_below_zero_is_a_defect_of_the_breakdown(
     left = replace(found.unaccounted, a_us=found.unaccounted.a_us + wire.a_us - us)
     lines = tuple(changed if line is wire else line for line in found.lines)
     differences = replace(found, lines=lines, unaccounted=left)
-    told = [
+    doubts = [
         each
         for each in caveat_sentences(replace(study, differences=differences))
         if "which no time can be" in each
     ]
-    assert bool(told) is is_told
-    assert all(f"µs in {A}" in each and each.startswith("“client and wire” is −") for each in told)
+    assert bool(doubts) is is_doubted
+    assert all(
+        f"µs in {A}" in each and each.startswith("“client and wire” is −") for each in doubts
+    )
 
 
 def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
@@ -186,7 +189,7 @@ def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation
     assert found <= 12  # a twentieth of 240
 
 
-def test_disturbed_blocks_are_told_beside_the_answer() -> None:
+def test_disturbed_blocks_are_counted_by_side() -> None:
     disturbed = explained_study()
     (said,) = caveat_sentences(disturbed)
     assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did; {USABLE}."
@@ -207,7 +210,7 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
 
 def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
-    assert "do not trust the parts" in " ".join(explained_text([changed]).split())
+    assert "do not trust the parts" in one_line(explained_text([changed]))
     assert 'class="caveat"' in as_html([changed], changed.run)
 
 

@@ -9,16 +9,21 @@ import numpy as np
 import pytest
 
 from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.profiles import FlatLine, FlatProfile
 from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
 from millrace.report.explanation.tables import (
+    FEW_SAMPLES,
+    FLAT_LINES,
+    few_samples_note,
+    flat_note,
     statement_breakdown_table,
     statement_sentence,
 )
+from tests.support.explained import explained_study, explained_text, with_statements
 from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
-from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
 
 SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}
 LABELS = ("old", "new")
@@ -136,3 +141,42 @@ def test_a_transaction_of_one_statement_has_no_second_table() -> None:
     title = "Where the time of each statement goes"
     assert title not in explained_text([alone])
     assert title not in as_html([alone], alone.run)
+
+
+def flat(samples: int = 1_204, *, trials: int = 2, runs: int = 2, lines: int = 0) -> FlatProfile:
+    return FlatProfile(
+        trials=trials,
+        runs=runs,
+        event="cycles",
+        call_graph="dwarf",
+        user_only=False,
+        samples=samples,
+        lost=0,
+        cpu_us=12.5,
+        lines=(FlatLine(1, 0.5, "mysqld", "f", 0.1),) * lines,
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (flat(runs=17), "1,204 samples of cycles in 2 trials of 17 runs, 12.5 µs of CPU time"),
+        (flat(), "1,204 samples of cycles in 2 trials, 12.5 µs of CPU time"),
+        (flat(trials=1, runs=20), "1,204 samples of cycles in 1 trial of 20 runs, 12.5 µs of"),
+        (flat(lines=FLAT_LINES + 2), "; 2 further functions have 1.0 % of them"),
+    ],
+)
+def test_flat_note_describes_the_profile(result: FlatProfile, said: str) -> None:
+    assert said in flat_note(result)
+
+
+def test_few_samples_note_names_the_sides() -> None:
+    many, few, none = flat(FEW_SAMPLES), flat(FEW_SAMPLES - 1), flat(3)
+    assert few_samples_note([("old", many), ("new", many)]) is None
+    assert few_samples_note([("old", None), ("new", many)]) is None
+    assert few_samples_note([("old", many), ("new", few)]) == (
+        "few samples: 999 in new; more --profile-blocks give more"
+    )
+    note = few_samples_note([("old", few), ("new", none)])
+    assert note is not None
+    assert "999 in old, 3 in new; " in note

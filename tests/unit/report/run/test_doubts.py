@@ -16,6 +16,7 @@ from millrace.report.run import notes
 from millrace.report.run.doubts import aa_text, doubts
 from millrace.report.run.formats import render
 from millrace.store.records import MeasurementRecord, StoredRun
+from tests.support.reports import one_line
 from tests.unit.analysis.builders import noisy
 from tests.unit.analysis.sequential_runs import BASE, run_of, with_aa_trials
 
@@ -27,7 +28,7 @@ STEAL = "the hypervisor gave 3.1% of the CPU time to others"
 
 
 def words(found: RunAnalysis, output_format: str) -> str:
-    return " ".join(render(found, output_format).replace("\u00a0", " ").split())
+    return one_line(render(found, output_format))
 
 
 def test_the_base_against_itself_in_words() -> None:

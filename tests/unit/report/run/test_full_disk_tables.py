@@ -67,9 +67,7 @@ def analysis(**changes: Any) -> RunAnalysis:
         ({"unanswered_rows": 256}, "error; writes again by itself; no row lost"),
     ],
 )
-def test_an_outcome_says_the_trouble_the_way_out_and_the_rows(
-    changes: dict[str, Any], words: str
-) -> None:
+def test_outcome_has_trouble_way_out_and_rows(changes: dict[str, Any], words: str) -> None:
     assert outcome(FullDiskFact.model_validate({**FACT, **changes})) == words
 
 
@@ -139,7 +137,7 @@ def test_details_of_a_server_that_hangs_and_does_not_start() -> None:
     )  # fmt: skip
 
 
-def test_no_calibration_is_asked_for() -> None:
+def test_full_disk_runs_have_no_calibration_line() -> None:
     assert head_line(replace(analysis(), calibrations=())) is None
 
 

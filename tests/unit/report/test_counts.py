@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from rich.console import Console
 
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
@@ -14,6 +13,7 @@ from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.common.flame_graph import as_svg
 from millrace.report.counts import as_json, count_graph, fraction_text, notes, sentence, show
+from tests.support.reports import terminal_text
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
@@ -34,13 +34,10 @@ def counted(*others: TreatmentStarts) -> CountedRun:
 
 
 def shown(*others: TreatmentStarts) -> str:
-    console = Console(file=io.StringIO(), width=160, color_system=None, highlight=False)
-    show(counted(*others), console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return terminal_text(partial(show, counted(*others)), width=160)
 
 
-def test_more_instructions_are_said_and_never_called_slower() -> None:
+def test_more_instructions_are_not_called_slower() -> None:
     said = sentence(comparison(MORE))
     assert said.startswith("new executes 6.4 % more instructions than old (6.3 % to 6.5 %; ")
     assert "1,065 and 1,001 per statement" in said
@@ -63,7 +60,7 @@ def test_a_difference_that_starts_do_not_show_has_its_width() -> None:
     )
 
 
-def test_a_single_start_says_that_it_is_one() -> None:
+def test_sentence_of_a_single_start_names_it() -> None:
     single = comparison(treatment("new", MORE.starts[:1]))
     assert "in a single start" in sentence(single)
     assert single.verdict == "single start"
@@ -88,7 +85,7 @@ def test_the_flame_graph_counts_instructions() -> None:
     assert "µs" not in svg.partition("<script>")[0]
 
 
-def test_notes_are_said_once() -> None:
+def test_notes_are_listed_once() -> None:
     tests = [treatment(str(each.levels["server"]), each.starts, test="scan", program=each.program)
              for each in (BASE, MORE)]  # fmt: skip
     found = compare_counts([BASE, MORE, *tests], "server", "old")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-from rich.console import Console
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
@@ -23,10 +21,12 @@ from millrace.levels import Level
 from millrace.model.observations import Observations
 from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
+from millrace.report.explanation.html import as_html
 from millrace.store.records import StoredRun, TreatmentRecord
+from tests.support.flame_trees import STACKS
+from tests.support.reports import terminal_text
 from tests.unit.analysis.counts.counted import BASE, MORE, with_counts
 from tests.unit.analysis.observations import A, B, Truth, explained_run
-from tests.unit.report.common.flame_trees import STACKS
 
 _TRUTH = {
     A: Truth(
@@ -222,9 +222,9 @@ def _stacks(new: bool, block: int) -> dict[str, int]:
     return found
 
 
-def explained_text(explanations: Sequence[Explanation]) -> str:
-    """Return the text on the terminal, without colour, 120 columns wide."""
-    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
-    explain_terminal.show(explanations, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def explained_text(explanations: Sequence[Explanation], *, width: int = 120) -> str:
+    return terminal_text(partial(explain_terminal.show, explanations), width=width)
+
+
+def explained_page(*explanations: Explanation) -> str:
+    return as_html(explanations, explanations[0].run)

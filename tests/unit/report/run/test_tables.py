@@ -15,8 +15,8 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.formatting import MISSING
 from millrace.report.run import notes
 from millrace.report.run.charts import bar_charts
-from millrace.report.run.csv import as_csv
 from millrace.report.run.drive_tables import cost_table
+from millrace.report.run.formats import as_csv
 from millrace.report.run.json import as_json
 from millrace.report.run.tables import results_table
 from millrace.report.run.units import readable
@@ -66,7 +66,7 @@ UNPAIRED: list[tuple[float | Fails | None, ...]] = [
 ]  # fmt: skip
 
 
-def test_a_candidate_is_adjusted_for_the_blocks_it_lacks() -> None:
+def test_level_is_adjusted_for_blocks_that_a_candidate_missed() -> None:
     found = judged(UNPAIRED)
     (base, slower, alike) = (t.metrics["time"] for t in found.treatments)
     assert base.level == base.summary.geometric_mean > 3.3

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import io
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from importlib import resources
 from typing import Literal
 
 import pytest
-from rich.console import Console
 
+from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.explain.explanation import explain
 from millrace.analysis.explain.model import Explanation, SideExplanation, is_observed
-from millrace.report.explanation import terminal as explain_terminal
-from millrace.report.explanation.caveats import caveat_sentences
-from millrace.report.explanation.html import FLAME_GRAPHS, as_html
-from millrace.report.explanation.json import ExplanationDocument, as_json
+from millrace.model.observations import Observations
+from millrace.report.explanation.caveats import ONE_BLOCK
+from millrace.report.explanation.html import as_html
+from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import (
     answer,
     breakdown_notes,
     command,
+    coverage_text,
     headings,
     missing_rows,
 )
-from tests.unit.analysis.observations import A, B
-from tests.unit.report.explanation.explained import (
+from millrace.report.explanation.tables import breakdown_table
+from millrace.report.run import html
+from millrace.store.records import StoredAttempt, StoredRun
+from tests.support.explained import (
+    explained_page,
     explained_text,
+    first_blocks,
     of_levels,
     study_run,
     unobserved,
     unprofiled,
 )
-from tests.unit.report.json_schema import json_schema
-from tests.unit.report.run.test_formats import Page
-
-SECTIONS = [
-    "answer", "causes", "breakdown", "efficiency", "waits", "plans", "groups", "functions",
-    "flame", "flat", "settings", "disturbances", "missing",
-]  # fmt: skip
-
-
-def page(*explanations: Explanation) -> str:
-    return as_html(explanations, explanations[0].run)
-
-
-def text_of(html: str) -> str:
-    """Return the text of a page, with single spaces."""
-    without = re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
-    return " ".join(re.sub(r"<[^>]+>", "", without).replace("\u00a0", " ").split())
+from tests.support.reports import Page, one_line, page_text
+from tests.unit.analysis.observations import A, B
 
 
 def test_the_answer_adds_up(study: Explanation) -> None:
@@ -63,17 +50,6 @@ def test_the_answer_adds_up(study: Explanation) -> None:
         total = sum(float(size) * (1 if sign == "+" else -1) for sign, size in parts)
         # Each figure is rounded to a tenth.
         assert total == pytest.approx(whole, abs=0.06 * len(parts))
-
-
-def test_the_answer_says_what_is_left(study: Explanation) -> None:
-    cpu, functions, latency = answer(study)
-    assert functions.startswith("Most of it is in Sql_cmd_insert_values::execute_inner (+8.53 µs")
-    assert cpu.startswith(f"{B} needs ")
-    assert cpu.endswith(" unexplained.")
-    assert "more of server CPU per transaction than mysql-5.6.24" in cpu
-    assert latency.startswith("A transaction takes ")
-    assert latency.endswith(" unaccounted.")
-    assert "waiting for the log to be flushed" in latency
 
 
 def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> None:
@@ -124,7 +100,7 @@ def test_the_number_of_appliers_stands_beside_the_time_of_one(study: Explanation
     assert not any("of one thread" in text for text in answer(same))
 
 
-def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
+def test_uncertain_server_cpu_follows_the_latency(
     study: Explanation,
 ) -> None:
     """A difference that could not be shown is not shown to be zero."""
@@ -157,14 +133,14 @@ def test_server_cpu_that_is_not_sure_is_told_as_found_and_after_the_latency(
     assert cpu.endswith(": 95 % interval −1.2 to +2.0 µs.")
 
 
-def test_without_profiles_the_answer_says_so(little: Explanation) -> None:
+def test_answer_names_missing_profiles(little: Explanation) -> None:
     assert any("without profiles of both" in sentence for sentence in answer(little))
 
 
-def test_parts_that_were_never_seen_are_told_once(study: Explanation) -> None:
+def test_parts_never_seen_are_noted_once(study: Explanation) -> None:
     (note,) = breakdown_notes(study)
     assert "in neither: writing the log, flushing other files" in note
-    assert "flushing other files" not in text_of(page(study)).replace(note[1:], "")
+    assert "flushing other files" not in page_text(explained_page(study)).replace(note[1:], "")
 
 
 def test_what_both_lack_has_one_row(study: Explanation) -> None:
@@ -195,7 +171,7 @@ def test_what_trials_lack_of_other_shares_of_their_samples_has_one_row(study: Ex
     assert second[0] == "threads: names of f of n, in 35 % of samples"
 
 
-def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
+def test_shared_cpu_is_noted_at_the_breakdown(study: Explanation) -> None:
     def sharing(side: SideExplanation) -> SideExplanation:
         trials = []
         for trial in side.trials:
@@ -218,7 +194,7 @@ def test_a_shared_cpu_is_told_beside_the_account(study: Explanation) -> None:
     assert one.startswith(f"in {B} the client and")
     assert one.endswith("up to 9 µs of it are the client’s own CPU time")
     assert one in explained_text([alone]).replace("\n", " ").replace("  ", " ")
-    assert one[3:] in text_of(page(alone))
+    assert one[3:] in page_text(explained_page(alone))
 
 
 def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation) -> None:
@@ -240,27 +216,6 @@ def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation
     assert result(-0.7, 0.1) == []
 
 
-def test_values_of_an_option_are_named_and_short_in_tables() -> None:
-    option = "options.innodb_flush_log_at_trx_commit"
-    name = "innodb_flush_log_at_trx_commit"
-    (found,) = explain(of_levels(study_run(), option, "0", "1"), factor=option, base="0",
-                       candidate="1")  # fmt: skip
-    cpu, _functions, latency = answer(found)
-    assert cpu.startswith(f"With {name} = 1 the server needs ")
-    assert f"than with {name} = 0: " in cpu
-    assert f" µs with {name} = 1, " in latency
-    assert f"longer than with {name} = 0: " in latency
-    assert f"1 of 5 blocks of {name} = 1 was disturbed" in " ".join(caveat_sentences(found))
-    assert headings(found) == ("A: 0", "B: 1")
-    text = explained_text([found])
-    assert f"A is {name} = 0, B is {name} = 1" in " ".join(text.split())
-    assert all(len(line) <= 120 for line in text.splitlines())
-    html = page(found)
-    assert '<th scope="col" class="number">B: 1</th>' in html
-    assert not re.search(r"[\d,.−+]<span class=\"name\">|\d</span>\d", html)
-    assert "--base 0 --candidate 1" in command(found)
-
-
 def test_switches_are_on_and_off() -> None:
     stored = of_levels(study_run(profiled=0), "tls", False, True)
     (found,) = explain(stored, factor="tls", base=False, candidate=True)
@@ -269,132 +224,142 @@ def test_switches_are_on_and_off() -> None:
     assert command(found).endswith("--base off --candidate on")
 
 
-def test_half_widths_are_no_halves_of_blocks(study: Explanation) -> None:
-    assert "± is half the width of a side’s own interval" in text_of(page(study))
-
-
 def test_a_run_without_observers_is_known() -> None:
     (found,) = explain(unobserved(), factor="server", base=A, candidate=B)
     assert not is_observed(found)
     assert is_observed(unprofiled())
 
 
-def test_the_page_is_well_formed_in_order_and_loads_nothing(study: Explanation) -> None:
-    found = Page(page(study))
-    assert found.open == []
-    assert found.sections == [f"explanation-1-{name}" for name in SECTIONS]
-    assert found.loads == ["script"], "our own, inside"
+def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanation) -> None:
+    assert study.differences is not None
+    table = breakdown_table(study.differences, (A, B), "transaction")
+    assert [column.title for column in table.columns[1:5]] == [A, "±", B, "±"]
+    *_, left, latency = table.sections[0].rows
+    assert re.fullmatch(r"unaccounted \(−?\d+ % and −?\d+ %\)", left.cells[0])
+    assert float(latency.cells[2]) > 0
+    assert latency.verdict == "more"
 
 
-def test_only_our_script_may_run(study: Explanation) -> None:
-    text = page(study)
-    (script,) = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in text
-    assert "default-src 'none'" in text
+def test_answer_doubts_a_single_block() -> None:
+    (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
+    assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
+    assert found.differences is not None
+    rows = breakdown_table(found.differences, (A, B), "transaction").sections[0].rows
+    assert {row.verdict for row in rows[:-2]} == {"?"}
+    assert ONE_BLOCK in explained_text([found])
+    assert Page(explained_page(found)).open == []
 
 
-def test_a_page_without_graphs_has_no_script(little: Explanation) -> None:
-    text = page(little)
-    assert "<script" not in text
-    assert "script-src" not in text
-    assert Page(text).sections == [
-        f"explanation-1-{name}"
-        for name in ("answer", "causes", "breakdown", "efficiency", "settings")
-    ]
+def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:
+    assert study.b.coverage is not None
+    more = replace(study.b.coverage, waits_us=190.0, blocked_us=40.0, spinning_us=None)
+    said = coverage_text(more)
+    assert "more than all of 40 µs blocked" in said
+    assert "%" not in said
 
 
-def test_every_section_says_how_to_read_it(study: Explanation) -> None:
-    text = page(study)
-    sections = re.findall(r'<section id="explanation-1-(\w+)">\n<h3>.*?</h3>\n(.*?)\n', text)
-    assert [name for name, _ in sections] == SECTIONS[1:]
-    assert all(line.startswith('<p class="how">') for _, line in sections)
-
-
-def test_several_explanations_share_a_page(study: Explanation, little: Explanation) -> None:
-    text = page(study, little)
-    found = Page(text)
-    assert found.open == []
-    assert len(set(found.sections)) == len(found.sections)
-    links = re.findall(r'href="#([^"]+)"', text)
-    assert set(links) <= set(found.sections)
-
-
-def test_a_page_of_many_leaves_graphs_out(study: Explanation) -> None:
-    text = page(*[study] * (FLAME_GRAPHS + 1))
-    assert 'class="flame-graph"' not in text
-    assert "--flame-graph FILE" in text
-
-
-def test_names_are_text(study: Explanation) -> None:
-    nasty = "<script>alert(1)</script>"
-    named = replace(study, b=replace(study.b, label=nasty))
-    assert nasty not in page(named)
-
-
-def test_the_page_shows_what_there_is(study: Explanation) -> None:
-    text = text_of(page(study))
-    for said in (
-        "the binary log is on in mysql-9.7.4 alone",
-        "parsing takes longer shown by an experiment",
-        "sync_binlog: 0 and 1",
-        "wait/io/file/innodb/innodb_log_file",
-        "reads sbtest1 by index k_1 in A, by a full scan in B",
-        "instrumented waits",
-        "redo logging",
-        "What it was blocked in",
-        "Sql_cmd_insert_values::execute_inner",
-        "a backup used 0.4 of a CPU",
-        "/proc/PID/io of the server may not be read",
-    ):
-        assert said in text
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_terminal_cuts_nothing(study: Explanation, width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    explain_terminal.show([study], console)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
-    assert max(len(line) for line in text.splitlines()) <= width
-    for said in ("waiting for a lock", "redo logging", "unaccounted", "not seen:", "disturbed:"):
-        assert said in " ".join(text.split())
-
-
-def test_of_many_the_terminal_shows_the_answers(study: Explanation) -> None:
-    text = explained_text([study] * 5)
-    assert text.count("mysql-9.7.4 needs") == 5
-    assert "client and wire" not in text
-    assert "--candidate LEVEL" in text
-
-
-def test_json_is_what_its_schema_says(study: Explanation, little: Explanation) -> None:
-    text = as_json([study, little], study.run)
-    document = ExplanationDocument.model_validate_json(text, strict=True)
-    assert json.loads(text)["schema"] == "millrace.explanation/2"
-    first, second = document.explanations
-    assert first.breakdown is not None
-    lines = [*first.breakdown.lines, first.breakdown.unaccounted]
-    assert sum(line.difference.mean for line in lines) == pytest.approx(
-        first.breakdown.latency.mean
+def test_clients_are_counted() -> None:
+    (found, *_) = explain(
+        study_run(profiled=0, clients=(1, 16)), factor="clients", base=1, candidate=16
     )
-    assert first.profile is not None
-    assert sum(group.a_us for group in first.profile.groups) == pytest.approx(
-        first.profile.a_cpu_us
+    said = " ".join(answer(found))
+    assert "µs with 16 clients" in said
+    assert "with 1 client" in said
+    assert "in clients" not in said
+
+
+GOES_ON = "; `millrace run` with the same file goes on."
+
+
+def changed(change: Callable[[str, int, StoredAttempt], StoredAttempt | None]) -> StoredRun:
+    """Return the study with ``change`` applied to each attempt.
+
+    ``change`` takes server, block and attempt, and returns None for an attempt not made yet.
+    """
+    stored = study_run()
+    servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
+    of_trial = {each.id: (servers[each.treatment_id], each.block) for each in stored.trials}
+    attempts = (change(*of_trial[each.trial_id], each) for each in stored.attempts)
+    return replace(stored, attempts=tuple(each for each in attempts if each is not None))
+
+
+def explained(stored: StoredRun) -> Explanation:
+    (found,) = explain(stored, factor="server", base=A, candidate=B)
+    return found
+
+
+def failed(attempt: StoredAttempt) -> StoredAttempt:
+    return replace(
+        attempt,
+        outcome="failed",
+        failed_step="start",
+        reason="unknown option\nand more",
+        measurements=(),
+        histograms=(),
+        observations=Observations(),
     )
-    assert second.profile is None
 
 
-def test_where_nobody_is_suspected_it_says_why(study: Explanation) -> None:
-    why = "No cause follows from the times: latencies do not differ by more than chance."
-    alike = replace(study, likely_causes=(), why_no_likely_causes=why)
-    for found, times in ((alike, 1), (study, 0)):
-        assert " ".join(explained_text([found]).split()).count(why) == times
-        assert text_of(page(found)).count(why) == times
-        (result,) = json.loads(as_json([found], found.run))["explanations"]
-        assert result["why_no_likely_causes"] == (why if times else None)
+def test_answer_states_that_parts_were_not_measured(study: Explanation) -> None:
+    assert study.differences is not None
+    unknown = replace(study, differences=replace(study.differences, lines=()))
+    assert "longer than" in answer(unknown)[0]
+    assert answer(unknown)[0].endswith("; the parts of its time were not measured.")
 
 
-def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "explanation-2.schema.json"
-    assert json.loads(file.read_text("utf-8")) == json_schema(ExplanationDocument)
+def only_base() -> StoredRun:
+    return changed(lambda server, _block, each: each if server == A else None)
+
+
+def failing_candidate() -> StoredRun:
+    return changed(lambda server, _block, each: each if server == A else failed(each))
+
+
+def test_blocks_of_each_side_are_named_where_none_has_both() -> None:
+    here = {A: (0, 1), B: (2,)}
+    apart = changed(lambda server, block, each: each if block in here[server] else None)
+    (sentence,) = answer(explained(apart))
+    assert f"({A}: blocks 1, 2; {B}: block 3)" in sentence
+    assert sentence.endswith(GOES_ON)
+
+
+def test_nothing_is_finished_yet() -> None:
+    (sentence,) = answer(explained(changed(lambda _server, _block, _each: None)))
+    assert f"({A}: no block; {B}: no block)" in sentence
+    assert sentence.endswith(GOES_ON)
+
+
+def test_a_side_that_failed_is_not_to_be_had_by_going_on() -> None:
+    (sentence,) = answer(explained(failing_candidate()))
+    trials = sum(each.outcome == "failed" for each in failing_candidate().attempts)
+    assert f"{B}: no block, {trials} trials failed, the first at step start: unknown option)" in (
+        sentence
+    )
+    assert "with the same file and `--retry-failed`" in sentence
+    assert "goes on" not in sentence
+
+
+def test_trials_that_wait_come_before_those_that_failed() -> None:
+    partly = changed(
+        lambda server, block, each: each if server == A else failed(each) if block < 2 else None
+    )
+    (sentence,) = answer(explained(partly))
+    assert "trials failed, the first at step start" in sentence
+    assert sentence.endswith(GOES_ON)
+
+
+@pytest.mark.parametrize("stored", [only_base(), failing_candidate()], ids=["open", "failed"])
+def test_every_format_has_no_table_when_nothing_is_compared(stored: StoredRun) -> None:
+    found = explained(stored)
+    (said,) = answer(found)
+    text, page = explained_text([found]), as_html([found], found.run)
+    assert said.replace("`", "") in one_line(text.replace("`", ""))
+    assert "Not compared" in page
+    for shown in (text, page):
+        assert "Largest waits" not in shown
+        assert "What one" not in shown
+    assert "<table" not in page
+    document = json.loads(as_json([found], found.run))
+    assert document["explanations"][0]["answer"] == [said]
+    report = html.as_html(compare_run(stored), [found])
+    assert "Not compared: no block has a finished trial of both" in report.replace("\u00a0", " ")

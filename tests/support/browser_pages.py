@@ -36,6 +36,25 @@ def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[st
     return said, others
 
 
+def assert_nothing_clipped(page: Page, selector: str, *, scrolls: bool = False) -> None:
+    """Check that the page, with all details open, and what matches lie within its width.
+
+    With ``scrolls``, no matching element may be wider inside than it is shown.
+    """
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    outside = page.eval_on_selector_all(
+        selector,
+        """(all, scrolls) => all.filter(e => {
+            const box = e.getBoundingClientRect();
+            return box.left < -1 || box.right > innerWidth + 1
+                || scrolls && e.scrollWidth > e.clientWidth + 1;
+        }).map(e => e.textContent)""",
+        scrolls,
+    )
+    assert outside == []
+
+
 def contrast(page: Page, selector: str, ink: str, paper: float) -> float:
     """Return the ratio (WCAG 2.2) of an ink, a computed colour, to a paper of that luminance."""
     of_ink = luminance(page, selector, ink)

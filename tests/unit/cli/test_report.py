@@ -75,7 +75,7 @@ def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
         (("--format", "csv", "--output", "/dev/full"), HostError, "/dev/full"),
     ],
 )
-def test_mistakes_are_told(
+def test_report_refuses_wrong_arguments(
     store: Path, arguments: tuple[str, ...], error: type[Exception], said: str
 ) -> None:
     result = report(store, *arguments)
