@@ -1,7 +1,5 @@
 """Test the page of an explanation in a real browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from millrace.output_files import PAGE, write_text
 from millrace.report.explanation import html as explain_html
 from tests.support.browser_pages import (
     assert_nothing_clipped,
+    box,
     contrast,
     luminance,
     open_page,
@@ -41,9 +40,7 @@ def test_nothing_is_loaded_and_nothing_complains(browser: Browser, several: Path
 
 def test_the_answer_is_seen_first(browser: Browser, page_file: Path) -> None:
     page = open_page(browser, page_file)
-    box = page.locator("p.answer").first.bounding_box()
-    assert box is not None
-    assert box["y"] < 200
+    assert box(page.locator("p.answer").first)["y"] < 200
     tops = page.eval_on_selector_all(
         "section", "all => all.map(s => s.getBoundingClientRect().top)"
     )

@@ -1,7 +1,5 @@
 """Test the page of histories in a real browser."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

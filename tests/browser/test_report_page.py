@@ -1,7 +1,5 @@
 """Test the HTML report in a real browser: it renders, loads nothing, clips nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import html
 from tests.support.browser_pages import (
     assert_nothing_clipped,
+    box,
     contrast,
     luminance,
     open_page,
@@ -70,7 +69,7 @@ def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Pa
     page = open_page(browser, report)
     bars = page.locator("#bars rect.bar")
     assert bars.count() == 5
-    widths = [(bars.nth(n).bounding_box() or {"width": 0})["width"] for n in range(5)]
+    widths = [box(bars.nth(n))["width"] for n in range(5)]
     assert min(widths) > 100
     values = page.locator("#bars .row .value").all_inner_texts()
     rates = [float(v.split("\u00a0")[0].replace(",", "")) for v in values if v != "failed"]
@@ -107,9 +106,7 @@ def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
     assert cells.first.is_visible()
     assert page.locator("#relative figure.plot").count() == 5
     assert page.locator("#relative .sign").count() == 5 * 3 * 7
-    overview = page.locator("#overview").bounding_box()
-    assert overview is not None
-    assert overview["height"] < 1300, "it is seen at a glance"
+    assert box(page.locator("#overview"))["height"] < 1300, "it is seen at a glance"
     assert page.locator("#results table").is_hidden()
     assert page.locator("#latencies figure.plot").count() == 15
     # The page is a few screens long, although it shows all measurements.
@@ -120,9 +117,7 @@ def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
     page = open_page(browser, large, width=680)
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
-    table = page.locator("#overview table").bounding_box()
-    assert table is not None
-    assert table["width"] <= 680
+    assert box(page.locator("#overview table"))["width"] <= 680
 
 
 def test_closed_sections_are_printed_open(browser: Browser, large: Path) -> None:

@@ -1,10 +1,8 @@
 """Open pages and read what they show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, FloatRect, Locator, Page
 
 
 def open_page(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Page:
@@ -34,6 +32,13 @@ def said_and_requested(browser: Browser, path: Path) -> tuple[list[str], list[st
     page.close()
     others = [url for url in requested if not url.startswith("data:") and url != path.as_uri()]
     return said, others
+
+
+def box(locator: Locator) -> FloatRect:
+    """Return the place and size of a visible element, in pixels."""
+    found = locator.bounding_box()
+    assert found is not None
+    return found
 
 
 def assert_nothing_clipped(page: Page, selector: str, *, scrolls: bool = False) -> None:

@@ -1,7 +1,5 @@
 """Build small runs of driven clients."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

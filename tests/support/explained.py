@@ -1,7 +1,5 @@
 """Build explanations from observations: complete ones, and nearly empty ones."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

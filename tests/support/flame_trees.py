@@ -1,7 +1,5 @@
 """Build call trees: one by hand, one from folded stacks, random ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Read reports as people do: terminals and pages as plain text, pages also by their elements."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable

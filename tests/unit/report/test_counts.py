@@ -1,7 +1,5 @@
 """Test the words, tables and documents of instruction counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -7,8 +7,6 @@ Other tests assert fields; sentences are read here, as a whole. After a change o
 writes the files anew; `git diff tests/unit/report/golden` then shows what readers will see.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Test histories as tables, sentences, JSON and a page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

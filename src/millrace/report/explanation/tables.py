@@ -1,4 +1,4 @@
-"""The tables of an explanation as plain text cells: breakdown, efficiency, statements."""
+"""The tables of an explanation as plain text cells: times, costs, waits, plans, and profiles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

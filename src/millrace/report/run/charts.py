@@ -1,4 +1,7 @@
-"""The positions of the charts' marks, in percent of the width, so that text never scales."""
+"""The charts of a run: bars, ratios, and lines by percentile, level, time and loop.
+
+Positions are in percent of the width, so that text never scales.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Test that the published schemas are those of the documents."""
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """Test text on HTML pages."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Test tables on a terminal."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from millrace.report.common.tables import Column, Row, Section, Table

@@ -1,7 +1,5 @@
 """Provide explanations for the tests of their formats."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.analysis.explain.model import Explanation

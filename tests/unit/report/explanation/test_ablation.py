@@ -1,7 +1,5 @@
 """Test the report on the share of settings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the words of likely causes: their headings, and what would confirm each."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

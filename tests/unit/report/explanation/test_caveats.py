@@ -1,7 +1,5 @@
 """Test the caveats of an explanation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,10 +9,6 @@ import pytest
 
 from millrace.analysis.explain.breakdown_model import TrialBreakdown
 from millrace.analysis.explain.model import Explanation, SideExplanation
-from millrace.analysis.explain.statement_breakdown import (
-    statement_breakdown_differences,
-    statement_breakdowns,
-)
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
@@ -118,12 +112,8 @@ def test_more_clients_may_leave_more(study: Explanation) -> None:
     account = changed.b.breakdown
     assert account is not None
     assert caveat_sentences(changed)
-    assert (
-        caveat_sentences(
-            replace(changed, b=replace(changed.b, breakdown=replace(account, clients=16)))
-        )
-        == []
-    )
+    many = replace(changed.b, breakdown=replace(account, clients=16))
+    assert caveat_sentences(replace(changed, b=many)) == []
 
 
 def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int) -> Explanation:
@@ -179,13 +169,8 @@ def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation
     for seed in range(40):
         source = np.random.default_rng(seed)
         sides = [[Seen(TRANSACTION, 300, source).trial(b) for b in range(3)] for _ in range(2)]
-        explained = replace(
-            study,
-            a=replace(study.a, statement_breakdowns=statement_breakdowns(sides[0])),
-            b=replace(study.b, statement_breakdowns=statement_breakdowns(sides[1])),
-            statement_breakdown_differences=statement_breakdown_differences(*sides),
-        )
-        found += sum(text.count("%") for text in caveat_sentences(explained))
+        sentences = caveat_sentences(with_statements(study, *sides))
+        found += sum(text.count("%") for text in sentences)
     assert found <= 12  # a twentieth of 240
 
 

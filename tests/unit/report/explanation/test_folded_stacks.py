@@ -1,7 +1,5 @@
 """Test the export against the rules of speedscope's own format."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -56,14 +54,8 @@ def document(root: CallNode) -> dict[str, Any]:
 
 def check(loaded: dict[str, Any]) -> None:
     """Check the format's rules: required keys and their types, nothing else, valid indices."""
-    assert set(loaded) <= {
-        "$schema",
-        "shared",
-        "profiles",
-        "name",
-        "activeProfileIndex",
-        "exporter",
-    }
+    keys = {"$schema", "shared", "profiles", "name", "activeProfileIndex", "exporter"}
+    assert set(loaded) <= keys
     assert loaded["$schema"] == "https://www.speedscope.app/file-format-schema.json"
     frames = loaded["shared"]["frames"]
     for frame in frames:

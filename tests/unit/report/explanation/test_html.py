@@ -1,7 +1,5 @@
 """Test the page of explanations, and its stacked bars."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

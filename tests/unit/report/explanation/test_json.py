@@ -1,7 +1,5 @@
 """Test the JSON document of explanations."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

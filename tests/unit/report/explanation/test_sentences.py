@@ -1,6 +1,4 @@
-"""Test explanations as a page, in a terminal and as JSON."""
-
-from __future__ import annotations
+"""Test the sentences of explanations, also of unfinished runs."""
 
 import json
 import re

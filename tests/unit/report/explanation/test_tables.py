@@ -1,14 +1,14 @@
-"""Test the tables of statements' time breakdowns."""
-
-from __future__ import annotations
+"""Test the tables of statements' time breakdowns, and the notes on profiles."""
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.profiles import FlatLine, FlatProfile
 from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
 from millrace.report.explanation.html import as_html
@@ -35,6 +35,14 @@ def explained() -> Explanation:
     a = [Seen(TRANSACTION, 20_000, source).trial(block) for block in range(5)]
     b = [Seen(SLOW, 20_000, source).trial(block) for block in range(5)]
     return with_statements(explained_study(), a, b)
+
+
+def sentence_between(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> str:
+    return statement_sentence(statement_breakdown_differences(a, b), "transaction")
+
+
+def three_trials(asked: Mapping[str, Asked]) -> list[ObservedTrial]:
+    return [Seen(asked).trial(block) for block in range(3)]
 
 
 def test_a_section_for_each_statement_that_differs_most_first(explained: Explanation) -> None:
@@ -75,39 +83,28 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
     # The part that another one offsets is not the largest share of the difference.
     spent = {"running": 60.0, "lock": 70.0, "data_read": 0.0, "network": 9.0}
     given_back = {"running": 5.0, "lock": 95.0, "data_read": 50.0, "network": 9.0}
-    a, b = (
-        [Seen({**TRANSACTION, "update": Asked(1, each)}).trial(block) for block in range(3)]
-        for each in (spent, given_back)
-    )
-    sentence = statement_sentence(statement_breakdown_differences(a, b), "transaction")
+    a, b = (three_trials({**TRANSACTION, "update": Asked(1, each)}) for each in (spent, given_back))
+    sentence = sentence_between(a, b)
     assert "update differs most: +20.0 µs" in sentence
     assert "the largest part of that is reading data, +50.0 µs" in sentence
-    alike = [Seen(TRANSACTION).trial(block) for block in range(3)]
-    assert statement_sentence(statement_breakdown_differences(alike, alike), "transaction") == ""
+    alike = three_trials(TRANSACTION)
+    assert sentence_between(alike, alike) == ""
 
 
 def test_no_part_is_named_that_goes_another_way() -> None:
     """The increase is in no observed part, and the observed parts decreased."""
     before, after = (
-        [
-            Seen({**TRANSACTION, "update": Asked(1, {"running": ran}, unseen)}).trial(block)
-            for block in range(3)
-        ]
+        three_trials({**TRANSACTION, "update": Asked(1, {"running": ran}, unseen)})
         for ran, unseen in ((30.0, 0.0), (10.0, 200.0))
     )
-    sentence = statement_sentence(statement_breakdown_differences(before, after), "transaction")
+    sentence = sentence_between(before, after)
     assert sentence.endswith("update differs most: +180.0 µs of a transaction.")
     # Sent more often, an execution may be shorter in each part, and all of them longer.
     once, thrice = (
-        [
-            Seen({**TRANSACTION, "update": Asked(times, {"running": ran, "lock": 5.0})}).trial(
-                block
-            )
-            for block in range(3)
-        ]
+        three_trials({**TRANSACTION, "update": Asked(times, {"running": ran, "lock": 5.0})})
         for times, ran in ((1, 90.0), (3, 80.0))
     )
-    sentence = statement_sentence(statement_breakdown_differences(once, thrice), "transaction")
+    sentence = sentence_between(once, thrice)
     assert "update, sent 1 and 3 times, differs most: +160" in sentence
     assert sentence.endswith("on CPU, or ready without one, +150.0 µs (not sure).")
 
@@ -115,7 +112,7 @@ def test_no_part_is_named_that_goes_another_way() -> None:
 def test_what_was_not_tested_is_not_sure() -> None:
     """Use a single block."""
     a, b = ([Seen(asked).trial()] for asked in (TRANSACTION, SLOW))
-    sentence = statement_sentence(statement_breakdown_differences(a, b), "transaction")
+    sentence = sentence_between(a, b)
     assert sentence.endswith(" µs (not sure).")
 
 

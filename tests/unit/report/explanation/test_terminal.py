@@ -1,7 +1,5 @@
 """Test explanations in a terminal."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

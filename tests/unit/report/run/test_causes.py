@@ -1,7 +1,5 @@
 """Test the first likely cause of a comparison in the summary of a run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -116,23 +114,22 @@ def test_cause_has_only_the_switches_that_differ() -> None:
     assert text.endswith("(optimizer_switch is mrr=off, in mysql-5.6.24 mrr=on)")
 
 
-def test_settings_have_the_names_of_each_server() -> None:
-    isolation = {"transaction_isolation": ("READ-COMMITTED", "REPEATABLE-READ")}
-    own: dict[str, tuple[str | None, str | None]] = {}
-    own["transaction_isolation"] = ("tx_isolation", "transaction_isolation")
-    assert text_of(settings=isolation, names=own).endswith(
-        "(transaction_isolation is REPEATABLE-READ, in mysql-5.6.24 tx_isolation READ-COMMITTED)"
-    )
-    engine = {"internal_tmp_mem_storage_engine": ("MEMORY", "TempTable")}
-    own = {"internal_tmp_mem_storage_engine": (None, "internal_tmp_mem_storage_engine")}
-    assert text_of(settings=engine, names=own).endswith(
-        "(internal_tmp_mem_storage_engine is TempTable, mysql-5.6.24 has none)"
-    )
-    cache = {"query_cache_type": ("ON", "OFF")}
-    own = {"query_cache_type": ("query_cache_type", None)}
-    assert text_of(settings=cache, names=own).endswith(
-        "(mysql-5.6.24 has query_cache_type ON, the other has none)"
-    )
+@pytest.mark.parametrize(
+    ("names", "values", "text"),
+    [
+        (
+            ("tx_isolation", "transaction_isolation"),
+            ("READ-COMMITTED", "REPEATABLE-READ"),
+            "transaction_isolation is REPEATABLE-READ, in mysql-5.6.24 tx_isolation READ-COMMITTED",
+        ),
+        ((None, "engine"), ("MEMORY", "TempTable"), "engine is TempTable, mysql-5.6.24 has none"),
+        (("cache", None), ("ON", "OFF"), "mysql-5.6.24 has cache ON, the other has none"),
+    ],
+)
+def test_settings_have_the_names_of_each_server(
+    names: tuple[str | None, str | None], values: tuple[str, str], text: str
+) -> None:
+    assert text_of(settings={"x": values}, names={"x": names}).endswith(f"({text})")
 
 
 def test_cause_has_its_measured_share() -> None:

@@ -1,6 +1,4 @@
-"""Test charts of relative throughput by server, and of latency by percentile."""
-
-from __future__ import annotations
+"""Test the charts of a run: bars, ratios, and lines."""
 
 import functools
 from dataclasses import replace

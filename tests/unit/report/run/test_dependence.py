@@ -1,7 +1,5 @@
 """Test the words on the factors on which differences depend, in each format."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Test the report on a run's design, its end, and its A/A trials."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -139,12 +137,6 @@ def test_hint_of_a_run_in_slices_calibrates_slices(clients: dict[str, Level], hi
     line = head_line(replace(found, groups=groups, calibrations=()))
     assert line is not None
     assert line.startswith(f"this host was not calibrated in slices; {hint}")
-
-
-@pytest.mark.parametrize("output_format", TOLD)
-def test_each_report_has_the_design_in_its_head(output_format: str) -> None:
-    text = one_line(render(compare_run(DECIDED), output_format))
-    assert "at most 20 blocks: decided after 6" in text
 
 
 def test_method_names_the_interval() -> None:

@@ -1,6 +1,4 @@
-"""Test the table of background clients, from measurements to every format."""
-
-from __future__ import annotations
+"""Test the tables of driven clients, from measurements to every format."""
 
 import json
 import re
@@ -208,6 +206,13 @@ def test_costs_are_a_transaction_s() -> None:
     assert cells[0] == ("mysql-5.6.24", "50 µs", "9 µs", "1.01", "26.4 %", "0 %")
 
 
+MAINTENANCE: Values = {
+    "maintenance_s": 3.0, "maintenance_statements": 1.0, "maintenance_longest_s": 3.0,
+    **{f"{part}_{what}": 1.0 for part in ("before", "during", "after")
+       for what in ("s", "transactions")},
+}  # fmt: skip
+
+
 def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
     figures: Values = {
         "maintenance_s": 3.0, "maintenance_statements": 10.0, "maintenance_longest_s": 0.7,
@@ -239,27 +244,17 @@ def test_maintenance_that_is_only_partly_stored_is_none() -> None:
 
 def test_tables_that_maintenance_may_have_dropped_have_no_sizes() -> None:
     sizes: Values = {"table_allocated_bytes": 4096.0, "table_rows": 50.0}
-    dropped: Values = {
-        "maintenance_s": 3.0, "maintenance_statements": 1.0, "maintenance_longest_s": 3.0,
-        **{f"{part}_{what}": 1.0 for part in ("before", "during", "after")
-           for what in ("s", "transactions")},
-    }  # fmt: skip
     table = sizes_table(few(also=lambda _levels, _block: sizes))
     assert table is not None
     assert rows(table)[0][1:4] == ("50", "4.1 kB", "81.9 bytes")
-    analysis = few(also=lambda _levels, _block: {**sizes, **dropped})
+    analysis = few(also=lambda _levels, _block: {**sizes, **MAINTENANCE})
     assert sizes_table(analysis) is None
     assert {treatment.table_rows for treatment in analysis.treatments} == {None}
 
 
 def test_missing_removal_times_have_their_reason() -> None:
-    figures: Values = {
-        "maintenance_s": 3.0, "maintenance_statements": 1.0, "maintenance_longest_s": 3.0,
-        **{f"{part}_{what}": 1.0 for part in ("before", "during", "after")
-           for what in ("s", "transactions")},
-    }  # fmt: skip
     analysis = few(
-        also=lambda _levels, _block: figures,
+        also=lambda _levels, _block: MAINTENANCE,
         facts=lambda _levels: {"file_removal_unknown": "this kernel traces no events"},
     )
     assert rows(maintenance_tables(analysis)[0])[0][2:5] == ("–", "–", "–")

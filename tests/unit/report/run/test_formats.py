@@ -1,7 +1,5 @@
 """Test each format of the report, on a run that has a bit of everything."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

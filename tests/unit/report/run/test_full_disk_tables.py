@@ -1,7 +1,5 @@
 """Test the tables of trials that filled their disk."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

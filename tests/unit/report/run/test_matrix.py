@@ -1,7 +1,5 @@
 """Test the overview of a large run: every comparison once, in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

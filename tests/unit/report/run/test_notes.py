@@ -1,7 +1,5 @@
 """Test the notes that qualify a report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,4 @@
-"""Test what an answer says of comparisons without a verdict: each reason once, and no hint."""
-
-from __future__ import annotations
+"""Test the answer, the summary, and the sentence of a comparison."""
 
 import html
 import json

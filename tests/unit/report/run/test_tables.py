@@ -1,7 +1,5 @@
 """Test that the values of a row match its ratio, in every format, whichever trials are missing."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

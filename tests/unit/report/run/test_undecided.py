@@ -1,7 +1,5 @@
 """Test the words for comparisons that are not beyond doubt, and the command that adds blocks."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Test latencies in units that fit them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
