@@ -1,4 +1,4 @@
-"""A search for a change among servers in words: the answer, how far it has come, notes."""
+"""A search for a change among servers as sentences, a table, JSON and a page with a chart."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A calibration of a host in words: what it found, and the line that reports have of it."""
+"""A calibration of a host as sentences, a table and JSON, and the line that reports quote."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Counts of instructions in words, which never call a count speed."""
+"""Counts of instructions as sentences, tables, a flame graph and JSON; none calls them speed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any

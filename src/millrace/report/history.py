@@ -45,6 +45,8 @@ SPARKS = "▁▂▃▄▅▆▇█"
 _SPARKLINE = 24  # characters
 _WITHDRAWN = "✕"
 _NEEDED = f"{FEWEST_TO_TELL} of one state of host and configuration are needed"
+_MOST_LABELS = 8
+_LONGEST_LABEL = 16  # characters of a label below the axis
 
 
 def sparkline(values: Sequence[float], margin: float) -> str:
@@ -417,10 +419,6 @@ def _section(seen: SeriesView) -> dict[str, Any]:
         "environment_changes": tuple(break_lines(seen.environment_changes)),
         "changes": tuple("; ".join(change_lines(change)) for change in seen.changes),
     }
-
-
-_MOST_LABELS = 8
-_LONGEST_LABEL = 16  # characters of a label below the axis
 
 
 @dataclass(frozen=True)

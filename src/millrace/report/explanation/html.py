@@ -28,6 +28,8 @@ EXCESS = "counted twice"
 
 _LABELLED = 9.0  # percent of the width that has room for a title
 _VISIBLE = 0.3  # percent of the width
+_OPEN = 4  # comparisons; of more, each is closed until it is asked for
+FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,6 @@ def _excess(total_us: float, parts_us: float, percent: float) -> Segment | None:
 def _link(a: Segment, b: Segment) -> Link:
     corners = ((a.at, 0), (a.at + a.width, 0), (b.at + b.width, 100), (b.at, 100))
     return Link(a.key, " ".join(f"{x:.2f},{y}" for x, y in corners))
-
-
-_OPEN = 4  # comparisons; of more, each is closed until it is asked for
-FLAME_GRAPHS = 8  # in a page: each is some hundred kilobytes
 
 
 def as_html(explanations: Sequence[Explanation], run: RunRecord) -> str:

@@ -62,6 +62,11 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
     "Work": ("rows_examined", "pool_requests", "pool_misses"),
 }
+FUNCTIONS = 25  # in the table; more of them hardly differ
+FLAT_LINES = 40
+PATHS = 20
+FEW_SAMPLES = 1_000
+_INNERMOST = 6  # functions of a call path that are shown
 
 
 def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
@@ -455,13 +460,6 @@ def _amounts(amount: Amount | None) -> tuple[str, str, str]:
     if amount is None:
         return MISSING, MISSING, MISSING
     return figure_text(amount.us), figure_text(amount.seconds), figure_text(amount.count)
-
-
-FUNCTIONS = 25  # in the table; more of them hardly differ
-FLAT_LINES = 40
-PATHS = 20
-FEW_SAMPLES = 1_000
-_INNERMOST = 6  # functions of a call path that are shown
 
 
 def groups_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:

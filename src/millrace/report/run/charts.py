@@ -38,6 +38,13 @@ from millrace.report.run.matrix import is_large, row_label, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.stats.ratio import RatioEstimate
 
+_PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
+_MOST_MARKS = 24  # of a line of lags, so that they are distinct
+_MOST_POINTS = 2000  # of a line of lags: more than a screen has, and a page has several
+_MOST_LOOPS = 500  # of a line, apart from loops with marks
+_SHORTEST_S = 1e-6
+_DODGE = 1.1  # percent of the width between lines at one place, so that intervals do not hide
+
 
 @dataclass(frozen=True)
 class Point:
@@ -218,15 +225,6 @@ def _ratio(comparison: Comparison, axis: LogAxis, factor: str) -> Ratio:
     )
 
 
-_PERCENTS = (10, 50, 75, 90, 95, 99, 99.9, 99.99, 99.999)
-
-
-_MOST_MARKS = 24  # of a line of lags, so that they are distinct
-_MOST_POINTS = 2000  # of a line of lags: more than a screen has, and a page has several
-_MOST_LOOPS = 500  # of a line, apart from loops with marks
-_SHORTEST_S = 1e-6
-
-
 def _group_charts(
     groups: Sequence[Group],
     factor: str,
@@ -309,9 +307,6 @@ class _LatencyAxis:
         if not inside:
             inside = [math.exp((self.low + self.high) / 2)]
         return tuple(Tick(self.at(value), latency_text(value)) for value in inside)
-
-
-_DODGE = 1.1  # percent of the width between lines at one place, so that intervals do not hide
 
 
 def relative_charts(analysis: RunAnalysis, metric: Metric) -> tuple[LineChart, ...]:

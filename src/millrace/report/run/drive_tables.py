@@ -42,6 +42,8 @@ _CPU_TIMES = {
     "server_s": ("server_user_s", "server_system_s"),
     "client_s": ("load_generator_user_s", "load_generator_system_s"),
 }
+LOOPS_TITLE = "Throughput by loop, transactions/s"
+COLD_SIGN = "*"
 
 
 def driven_tables(analysis: RunAnalysis) -> list[Table]:
@@ -260,10 +262,6 @@ def _part_latency(treatment: TreatmentAnalysis, figures: PartFigures) -> Latency
     """Return the response times of a part, in a closed loop the service times."""
     found = {each.time: each for each in treatment.latencies if each.of == figures.part}
     return found.get("response") or found.get("service")
-
-
-LOOPS_TITLE = "Throughput by loop, transactions/s"
-COLD_SIGN = "*"
 
 
 def loop_tables(analysis: RunAnalysis) -> list[Table]:

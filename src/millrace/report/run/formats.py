@@ -1,4 +1,4 @@
-"""Every format of the report, by name."""
+"""Every format of the report, by name, and the comparisons as CSV."""
 
 import csv
 import io
