@@ -245,8 +245,3 @@ def test_subtitle_has_constants_in_words() -> None:
     assert " · sync_binlog = 1 · log_bin on · " in notes.subtitle(option)
     theirs = few(factors={"rate": ["fast"]})
     assert " · rate fast · " in notes.subtitle(theirs), "the factor of a workload of the user's own"
-
-
-def test_variables_that_differ_alike_everywhere_are_shown_once() -> None:
-    text = render(compare_run(QueryRun().build()), "html")
-    assert text.count("<summary>mysql-9.7.4 against mysql-5.6.24") == 1

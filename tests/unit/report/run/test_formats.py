@@ -253,3 +253,8 @@ def test_a_flame_graph_has_the_elements_that_it_has_with_harmless_names(name: st
     hostile, harmless = drawn(name, name), drawn("x" * len(shown(name)), "a")
     assert elements(hostile) == elements(harmless)
     assert shown(name) in "".join(hostile.itertext())
+
+
+def test_variables_that_differ_alike_everywhere_are_shown_once() -> None:
+    text = render(compare_run(QueryRun().build()), "html")
+    assert text.count("<summary>mysql-9.7.4 against mysql-5.6.24") == 1
