@@ -55,7 +55,7 @@ from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
 from millrace.loadgen import datasets
 from millrace.model.events import Emitted
-from millrace.report.calibration.json import as_json
+from millrace.report.calibration import as_json
 from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.store.store import Store
 

@@ -20,9 +20,9 @@ from millrace.stats.histogram import Layout
 from millrace.store import checked, histograms, loops, series
 from millrace.store.checked import NotARecord
 from millrace.store.records import MeasurementRecord, StoredRun
+from tests.support.explained import study_run
 from tests.unit.analysis.observations import A, B
 from tests.unit.analysis.query_runs import QueryRun
-from tests.unit.report.explanation.explained import study_run
 from tests.unit.stats.hdr import FINE, encoded, varint, wrapped
 
 _SMALL = QueryRun(("mysql-5.6.24", "mysql-5.7.22"), ("point-query",), (1,))

@@ -23,7 +23,7 @@ from millrace.experiment.validation import ValidationContext, check
 from millrace.importers import paired, series
 from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator
-from millrace.report.run.schema import ComparisonPart
+from millrace.report.run.json import ComparisonPart
 from millrace.servers import catalogue
 from millrace.workloads import builtin, completed, parse_workload
 from tests import examples

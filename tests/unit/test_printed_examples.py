@@ -19,11 +19,11 @@ from millrace.model.events import BlockEnded, InterimRatio, VisibleChanges
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
-from millrace.report.bisection.sentences import answer as bisection_answer
-from millrace.report.calibration.sentences import head_line
-from millrace.report.counts.sentences import sentence as counts_sentence
+from millrace.report.bisection import answer as bisection_answer
+from millrace.report.calibration import head_line
+from millrace.report.counts import sentence as counts_sentence
 from millrace.report.external.paired import sentence as external_sentence
-from millrace.report.history.tables import group_text
+from millrace.report.history import group_text
 from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
@@ -38,7 +38,7 @@ from tests.unit.analysis.counts.counted import start, treatment
 from tests.unit.analysis.history_points import change
 from tests.unit.analysis.steady.test_policy import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
-from tests.unit.report.history.test_formats import shown
+from tests.unit.report.test_history import shown
 
 EXAMPLES = [each for each in examples.every() if each.language == "text"]
 SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")

@@ -18,7 +18,7 @@ from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.cli.progress import Listener
 from millrace.model.events import Emitted, RunOpened
 from millrace.quantities import counted, duration_in_words
-from millrace.report.bisection.sentences import likeliest
+from millrace.report.bisection import likeliest
 from millrace.stats.bisection_model import Next
 
 

@@ -19,10 +19,10 @@ from millrace.experiment.model import Plan
 from millrace.model.events import Emitted
 from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, StoredRun
 from millrace.store.store import Store
+from tests.support.explained import SUSPECTS, explained_study, study_run
 from tests.unit.analysis.builders import OWNER
 from tests.unit.analysis.observations import A, B
 from tests.unit.campaign.measured import alone
-from tests.unit.report.explanation.explained import SUSPECTS, explained_study, study_run
 
 BLOCKS = 3
 WITH_BINARY_LOG = "with binary log as in the base"

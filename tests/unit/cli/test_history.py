@@ -20,7 +20,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run
 from millrace.cli.main import main
 from millrace.errors import Interrupted
-from millrace.report.history.json import HistoryDocument
+from millrace.report.history import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store

@@ -13,7 +13,7 @@ from millrace.model.servers import IN_ITS_PLACE
 from millrace.quantities import counted
 from millrace.report.common.formatting import count_text, percent_text
 from millrace.report.common.wording import ORIGIN_TEXT, first_line, imported_notes, listed
-from millrace.report.counts.sentences import sentence
+from millrace.report.counts import sentence
 from millrace.report.run import drive_notes
 from millrace.report.run.design import design_text
 from millrace.report.run.doubts import aa_text, is_base_doubtful

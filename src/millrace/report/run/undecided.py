@@ -88,7 +88,7 @@ def _settled(steps: Sequence[int], n_undecided: int) -> str:
 
 
 def _first_verdicts(analysis: RunAnalysis) -> str:
-    """Return the command that adds the blocks without which there are no verdicts."""
+    """Return the command that adds the blocks that verdicts need; empty where none is missing."""
     lacking = [
         each
         for each in analysis.comparisons()

@@ -19,9 +19,7 @@ from millrace.analysis.compare.bisection import (
 )
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.model.run_spec import Bisects
-from millrace.report.bisection.html import as_html
-from millrace.report.bisection.json import as_json
-from millrace.report.bisection.sentences import answer, notes
+from millrace.report.bisection import answer, as_html, as_json, notes
 from millrace.stats.bisection_model import Found, Measured, Next, NoChange, Skipped
 from millrace.store.records import (
     MeasurementRecord,

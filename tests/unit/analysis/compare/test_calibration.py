@@ -22,9 +22,9 @@ from millrace.analysis.compare.calibration_model import Calibration, Pair
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.model import DIFFERENCES
 from millrace.model.run_spec import Calibrates
-from millrace.report.calibration.json import as_json
-from millrace.report.calibration.sentences import (
+from millrace.report.calibration import (
     age_text,
+    as_json,
     sentences,
     smallest_text,
     verdicts_text,

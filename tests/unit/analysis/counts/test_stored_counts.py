@@ -11,9 +11,9 @@ from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.explain.explanation import explain
 from millrace.model.observations import Observations
 from millrace.store.records import StoredRun
+from tests.support.explained import first_blocks, study_run
 from tests.unit.analysis.counts.counted import BASE, MORE, with_counts
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explanation.explained import first_blocks, study_run
 
 
 def compared(stored: StoredRun, factor: str = "server", clients: int = 1) -> CountComparison | None:

@@ -11,10 +11,10 @@ from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
 from millrace.model.instruction_counts import CountedStart
 from millrace.store.records import StoredRun
+from tests.support.explained import study_run
 from tests.unit.analysis.counts.counted import BASE, MORE, start, with_counts
 from tests.unit.analysis.history_points import NOW
 from tests.unit.analysis.observations import A, B
-from tests.unit.report.explanation.explained import study_run
 
 COUNTS = {A: BASE.starts, B: MORE.starts}
 
