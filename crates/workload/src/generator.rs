@@ -1,24 +1,18 @@
 //! Generators, compiled: they make the values that statements take as parameters.
 
-use super::definition::{AnswerValue, Generator, Lifetime, Repetition};
+use super::definition::{AnswerValue, Lifetime};
 use super::generated::GeneratedValues;
 use super::tails::TailPart;
-use super::values::Values;
-use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
 use datagen::column::Words;
 use datagen::distribution::{Integers, Shape};
-use datagen::expression::{Expression, Operation, Operator};
+use datagen::expression::Expression;
 use datagen::link_degrees::LinkDegrees;
 use datagen::motifs::Motifs;
 use datagen::random::Random;
 use datagen::{Stream, put_decimal, put_groups, put_letters};
 
-mod reader;
-
-pub use reader::is_plain;
-
-use reader::Reader;
+pub mod reader;
 
 /// The servers' limit of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
@@ -186,38 +180,6 @@ pub enum ValueSource {
 }
 
 impl CompiledGenerator {
-    /// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
-    pub fn compile(
-        name: &str,
-        generator: &Generator,
-        values: &Values,
-        seed: u64,
-        tables: u32,
-    ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: format!("generators.{name}"), values };
-        let repetition = generator.repetition();
-        let (count, more) = reader.count(&repetition)?;
-        let source = reader.value_source(generator, name, seed, tables)?;
-        if matches!(source, ValueSource::Parent | ValueSource::Child | ValueSource::Children) {
-            return Err(ValidationError::new(reader.at("kind"), "is one of columns alone"));
-        }
-        let compiled = Self {
-            name: name.to_owned(),
-            count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
-            more,
-            is_list: count.is_some(),
-            source,
-        };
-        let Some(lifetime) = repetition.per else {
-            return Ok(compiled);
-        };
-        if matches!(compiled.source, ValueSource::Segment { .. }) {
-            return Err(ValidationError::new(reader.at("per"), "has no meaning with a segment"));
-        }
-        let lasting = ValueSource::Lasting { source: Box::new(compiled.clone()), lifetime };
-        Ok(Self { source: lasting, ..compiled })
-    }
-
     /// Return the most values it makes.
     pub fn most(&self) -> u32 {
         self.more.map_or(self.count, |more| more.most)
@@ -248,6 +210,11 @@ impl CompiledGenerator {
             ValueSource::Motifs(_) => Form::Bytes,
             _ => Form::Integer,
         }
+    }
+
+    /// Return true where it makes one whole number.
+    pub fn is_integer(&self) -> bool {
+        !self.is_list && self.form() == Form::Integer
     }
 
     /// Return the number of values of a permutation.
@@ -300,44 +267,6 @@ impl CompiledGenerator {
     }
 }
 
-impl ValueSource {
-    /// Check the generator of the column at `key`.
-    pub fn of_column(
-        generator: &Generator,
-        values: &Values,
-        key: &str,
-        seed: u64,
-    ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: key.to_owned(), values };
-        let Repetition { count, max_count, stop, per } = generator.repetition();
-        let of_parameters = [
-            ("count", count.is_some()),
-            ("max_count", max_count.is_some()),
-            ("stop", stop.is_some()),
-            ("per", per.is_some()),
-        ];
-        reader.refuse(&of_parameters, "is of parameters; a column holds one value a row")?;
-        reader.value_source(generator, key, seed, 1)
-    }
-
-    /// Return another value times `times`, plus `plus`.
-    fn derived(from: &str, times: i64, plus: i64) -> Self {
-        let operations = vec![
-            Operation::Input(0),
-            Operation::Number(times),
-            Operation::Apply(Operator::Multiply),
-            Operation::Number(plus),
-            Operation::Apply(Operator::Add),
-        ];
-        Self::Computed {
-            expression: Expression::new(operations).expect("its stack is shallow"),
-            from: [from.to_owned()].into(),
-            named_in: "from",
-            scale: None,
-        }
-    }
-}
-
 fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut GeneratedValues) {
     match source {
         ValueSource::Decimal { units, scale } => {
@@ -361,10 +290,12 @@ fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut Generate
                 length
             });
         }
-        ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
-            out.copy_from_slice(text);
-            text.len()
-        }),
+        ValueSource::ConstantText { text, .. } => generated.push_bytes(text),
         other => unreachable!("{other:?} is not drawn here"),
     }
+}
+
+/// Return true for a byte that needs no escape in quotes, whatever the `sql_mode`.
+pub fn is_plain(byte: u8) -> bool {
+    (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\'
 }

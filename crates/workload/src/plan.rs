@@ -3,11 +3,9 @@
 use super::answers::Condition;
 use super::definition::Value;
 use super::generated::GeneratedValues;
-use super::generation::{GenerationStep, GeneratorState};
+use super::generation::{Answered, GenerationStep, GeneratorState};
 use super::generator::CompiledGenerator;
-use super::lasting::Answered;
 use super::statement::Statement;
-use super::steps::MAX_TIMES;
 use super::tails::Tails;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
@@ -15,6 +13,9 @@ use datagen::Stream;
 use datagen::distribution::{Integers, Shape};
 use datagen::random::Random;
 use protocol::script::Names;
+
+/// Repetitions of a step or a loop, and a weight, at most.
+pub const MAX_TIMES: i64 = 1_000_000;
 
 /// The part of a program that all its clients share.
 #[derive(Debug)]
@@ -111,9 +112,8 @@ impl Plan {
     pub fn state(&self, client: u32) -> GeneratorState {
         let parts = self.segments.iter();
         let (turn, turns) = if self.by_client {
-            let sharing =
-                (self.clients.max(client + 1) - 1 - client % self.tables) / self.tables + 1;
-            (client / self.tables, sharing)
+            let others = self.clients.max(client + 1) - 1 - client % self.tables;
+            (client / self.tables, others / self.tables + 1)
         } else {
             (client, self.clients)
         };
@@ -148,12 +148,9 @@ impl Plan {
                 filled.push(values.fill(text, &key)?);
                 continue;
             }
-            for (index, name) in self.table_names.iter().enumerate() {
+            for (index, (n, name)) in (1..).zip(&self.table_names).enumerate() {
                 if index == own || !self.by_client {
-                    let n = i64::try_from(index + 1).expect("tables are counted in i64");
-                    let values = values.with("n", Value::Integer(n));
-                    let values = values.with("table", Value::Text(name.clone()));
-                    filled.push(values.fill(text, &key)?);
+                    filled.push(values.of_table(n, name).fill(text, &key)?);
                 }
             }
         }

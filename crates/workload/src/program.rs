@@ -12,9 +12,9 @@ use super::plan::Plan;
 use super::script::Script;
 use super::statement::Statement;
 use super::steps::Compiler;
-use super::table_names;
+use super::tables;
 use super::values::Values;
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find};
 use datagen::Stream;
 use protocol::script::Names;
 
@@ -25,26 +25,23 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compile the test `test` of a workload. Explicit `values` win over the test's own, and these
+    /// Compile the test `name` of a workload. Explicit `values` win over the test's own, and these
     /// over `defaults`.
     #[allow(clippy::too_many_arguments)] // what a test depends on is so much
     pub fn compile(
         definition: &Definition,
         defaults: &BTreeMap<String, Value>,
         values: &BTreeMap<String, Value>,
-        test: &str,
+        name: &str,
         clients: u32,
         protocol: Protocol,
         seed: u64,
     ) -> Result<Self, ValidationError> {
-        let (name, test) = definition.tests.get_key_value(test).ok_or_else(|| {
-            let known = definition.tests.keys();
-            ValidationError::unknown("tests", "test", test, known.map(String::as_str))
-        })?;
+        let test = find(&definition.tests, "test", name, "tests")?;
         let key = format!("tests.{name}");
         let values = Values::new(defaults, &test.values, values)
             .with("clients", Value::Integer(i64::from(clients)));
-        let tables = table_names::of_test(definition, test, &values, &key)?;
+        let tables = tables::of_test(definition, test, &values, &key)?;
         let by_client = tables.by_client;
         let covered = if by_client { 1 } else { tables.count() };
         let mut compiler = Compiler {
@@ -68,11 +65,7 @@ impl Program {
             weights: transactions.last().map_or(0, |(_, last)| last.weights),
             transactions: transactions.into_iter().map(|(_, transaction)| transaction).collect(),
             slots: generators.slots,
-            segments: generators
-                .segments
-                .iter()
-                .map(|&generator| generators.segment(generator))
-                .collect(),
+            segments: generators.segments.iter().map(|&index| generators.segment(index)).collect(),
             keeps_values: remembers
                 || !(generators.answers.is_empty() && generators.lasting.is_empty()),
             answers: generators.answers.len(),

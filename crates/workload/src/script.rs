@@ -70,14 +70,8 @@ impl script::Script for Script {
                 self.next = self.after(self.position);
                 self.next(out)
             }
-            NextRequest::Commit => {
-                let commit = self.current().commit.expect("a transaction that commits");
-                Some(self.end(commit, out))
-            }
-            NextRequest::Rollback => {
-                let rollback = self.current().rollback.expect("a transaction that rolls back");
-                Some(self.end(rollback, out))
-            }
+            NextRequest::Commit => Some(self.end(self.current().commit, out)),
+            NextRequest::Rollback => Some(self.end(self.current().rollback, out)),
             NextRequest::Another => {
                 self.finish();
                 self.begin(out)
@@ -169,14 +163,14 @@ impl Script {
             return Some(self.statement(FIRST, true, out));
         };
         self.write(begin, out);
-        Some(Request {
-            statement: begin,
-            transaction: self.transaction,
-            untimed: !self.current().timed,
-            first: true,
-            last: false,
-            observe: Observe::Nothing,
-        })
+        Some(Request { first: true, ..self.request(begin) })
+    }
+
+    /// Return a request of the current transaction.
+    #[inline]
+    fn request(&self, statement: u16) -> Request {
+        let untimed = !self.current().timed;
+        Request { statement, transaction: self.transaction, untimed, ..Request::default() }
     }
 
     /// Return true where a permutation has not enough values left for the whole transaction.
@@ -207,21 +201,14 @@ impl Script {
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
-        let untimed = !transaction.timed;
         self.write(index, out);
         self.position = position;
         self.next = match observe {
             Observe::Nothing => self.after(position),
             _ => NextRequest::Answer,
         };
-        Request {
-            statement: index,
-            transaction: self.transaction,
-            untimed,
-            first,
-            last: self.next == NextRequest::Another,
-            observe,
-        }
+        let last = self.next == NextRequest::Another;
+        Request { first, last, observe, ..self.request(index) }
     }
 
     /// Return what follows a statement, at the answers that have come so far.
@@ -231,17 +218,12 @@ impl Script {
         let transaction = &plan.transactions[usize::from(self.transaction)];
         let step = &transaction.steps[usize::from(position.step)];
         if usize::from(position.statement) + 1 < step.statements.len() {
-            return NextRequest::Statement(Position {
-                statement: position.statement + 1,
-                ..position
-            });
+            let statement = position.statement + 1;
+            return NextRequest::Statement(Position { statement, ..position });
         }
         if position.repetition + 1 < step.times {
-            return NextRequest::Statement(Position {
-                repetition: position.repetition + 1,
-                statement: 0,
-                ..position
-            });
+            let repetition = position.repetition + 1;
+            return NextRequest::Statement(Position { repetition, statement: 0, ..position });
         }
         self.after_step(Some(position.step))
     }
@@ -305,18 +287,12 @@ impl Script {
         }
     }
 
-    /// Write the statement that ends the transaction.
-    fn end(&mut self, statement: u16, out: &mut Vec<u8>) -> Request {
+    /// Write the statement that ends the transaction, which has it.
+    fn end(&mut self, statement: Option<u16>, out: &mut Vec<u8>) -> Request {
+        let statement = statement.expect("the transaction ends with it");
         self.next = NextRequest::Another;
         self.write(statement, out);
-        Request {
-            statement,
-            transaction: self.transaction,
-            untimed: !self.current().timed,
-            first: false,
-            last: true,
-            observe: Observe::Nothing,
-        }
+        Request { last: true, ..self.request(statement) }
     }
 
     /// Append the packet of a statement.
@@ -324,17 +300,11 @@ impl Script {
     fn write(&mut self, index: u16, out: &mut Vec<u8>) {
         let plan = &self.plan;
         let statement = &plan.statements[usize::from(index)];
-        let table = self.state.table;
+        let (generators, state, generated) =
+            (&plan.generators, &mut self.state, &mut self.generated);
+        let table = state.table;
         if !statement.is_prepared() {
-            put_query(out, |out| {
-                statement.write_text(
-                    table,
-                    &plan.generators,
-                    &mut self.state,
-                    &mut self.generated,
-                    out,
-                );
-            });
+            put_query(out, |out| statement.write_text(table, generators, state, generated, out));
             return;
         }
         let reachable = if plan.by_client || !statement.per_table { 0 } else { table as usize };
@@ -342,12 +312,7 @@ impl Script {
         let is_declared = std::mem::replace(&mut self.declared[id], true);
         let declared = if is_declared { &[][..] } else { &statement.kinds };
         let mut execute = Execute::begin(out, self.ids[id], statement.parameter_count(), declared);
-        statement.write_values(
-            &plan.generators,
-            &mut self.state,
-            &mut self.generated,
-            &mut execute,
-        );
+        statement.write_values(generators, state, generated, &mut execute);
         execute.end();
     }
 }

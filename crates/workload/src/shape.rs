@@ -1,7 +1,7 @@
 //! The distribution that a generator names, checked.
 
 use super::definition::{Number, RandomNumber};
-use super::validation::ValidationError;
+use super::validation::{ValidationError, refused};
 use super::values::Values;
 use datagen::distribution::Shape;
 
@@ -15,16 +15,10 @@ pub fn compile(
     key: &str,
 ) -> Result<Shape, ValidationError> {
     let name_key = format!("{key}.distribution");
-    let name = match &random.distribution {
-        Some(name) => values.fill(name, &name_key)?,
-        None => "uniform".to_owned(),
-    };
+    let name = values.fill(random.distribution.as_deref().unwrap_or("uniform"), &name_key)?;
     let real = |number: &Option<Number>, part: &str, default: f64, range: Limits| {
         let key = format!("{key}.{part}");
-        let value = match number {
-            Some(number) => values.real(number, &key)?,
-            None => default,
-        };
+        let value = number.as_ref().map_or(Ok(default), |number| values.real(number, &key))?;
         range.check(value, &key)
     };
     let exponent = || real(&random.exponent, "exponent", 0.8, Limits::closed(0.0, 100.0));
@@ -52,9 +46,7 @@ pub fn compile(
             // A wider bell is cut off so much that it would rather be uniform.
             deviation: real(&random.deviation, "deviation", 0.125, Limits::open(0.0, 2.0))?,
         },
-        other => {
-            return Err(ValidationError::unknown(name_key, "distribution", other, NAMES));
-        }
+        other => return Err(ValidationError::unknown(name_key, "distribution", other, NAMES)),
     })
 }
 
@@ -85,7 +77,7 @@ impl Limits {
         } else {
             format!("between {least} and {greatest}")
         };
-        Err(ValidationError::new(key, format!("{value} is not {wanted}")))
+        refused(key, format!("{value} is not {wanted}"))
     }
 }
 

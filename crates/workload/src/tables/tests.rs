@@ -204,11 +204,11 @@ fn mistakes_name_their_key() {
         ),
         (
             json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "text", "length": 1}]),
-            "tables.set.columns.b.kind: is no kind of a column that holds or gives whole numbers",
+            "tables.set.columns.b.kind: is not a kind of column that holds or gives whole numbers",
         ),
         (
             json!([{"name": "a", "kind": "permutation", "low": 1, "high": 9}]),
-            "tables.set.columns.a.kind: is no kind",
+            "tables.set.columns.a.kind: is not a kind",
         ),
         (
             json!([{"name": "a", "kind": "integer", "low": 1, "high": 9, "count": 3}]),
@@ -238,7 +238,7 @@ fn mistakes_name_their_key() {
             json!([{"name": "a", "kind": "integer", "low": 1, "high": 2, "per": "transaction"}]),
             "tables.set.columns.a.per: is of parameters",
         ),
-        (json!([{"name": "a", "kind": "iteration"}]), "tables.set.columns.a.kind: is no kind"),
+        (json!([{"name": "a", "kind": "iteration"}]), "tables.set.columns.a.kind: is not a kind"),
         (
             json!([{"name": "a", "kind": "sequence", "hidden": true}]),
             "tables.set.columns: there are none",

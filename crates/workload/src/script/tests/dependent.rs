@@ -241,5 +241,5 @@ fn an_end_that_is_no_number_is_shown_in_part() {
     script.next(&mut Vec::new()).unwrap();
     let row = Some(vec![None, Some("x".repeat(60_000))]);
     let said = script.answered(&Answer { rows: 3, row, ..Answer::default() }).unwrap_err();
-    assert!(said.contains("no whole number of 64 bits") && said.len() < 200, "{said}");
+    assert!(said.contains("not a whole number of 64 bits") && said.len() < 200, "{said}");
 }
