@@ -34,10 +34,16 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Something that was not due, in words that may quote a server and so be long.
+    /// Return the error of something that was not due, in words that may quote a server and so be long.
     pub fn unexpected(what: &str) -> Self {
         Self::Unexpected(excerpt(what))
     }
+}
+
+/// Refuse something that was not due, in words of a limited length.
+#[cold]
+pub fn refused<T>(what: impl Into<String>) -> Result<T, ProtocolError> {
+    Err(ProtocolError::Unexpected(what.into()))
 }
 
 /// Everything that can end the work on a connection.
@@ -66,7 +72,7 @@ pub enum ClientError {
     Workload(String),
     #[error("interrupted")]
     Interrupted,
-    /// The server's error about a statement, of which the beginning is kept.
+    /// The server's error about a statement, and the beginning of that.
     #[error("{source}; the statement: {statement}")]
     InStatement { statement: String, source: Box<ClientError> },
     /// An error of one of several servers that are driven together.

@@ -35,7 +35,7 @@ pub trait AnswerReader: Default + Send {
     /// Return the row that was kept of the answer that has just ended; None where it has no row.
     fn take_row(&mut self) -> Result<Option<Row>, ProtocolError>;
 
-    /// Return all rows of that answer, of which the first was kept; too long ones are an error.
+    /// Return all rows of that answer, where its first row was kept; too long ones are an error.
     fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError>;
 
     /// Forget the row that was kept, without reading it.

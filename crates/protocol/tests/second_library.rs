@@ -108,7 +108,7 @@ fn changes() {
             (ours.affected_rows, ours.last_insert_id, ours.warnings),
             (theirs.affected_rows(), theirs.last_insert_id().unwrap_or(0), theirs.warnings())
         );
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!((end.affected_rows, end.warnings), (theirs.affected_rows(), theirs.warnings()));
         assert_eq!(end.affected_rows, 1, "{name}");
     }
@@ -121,7 +121,7 @@ fn errors() {
             let message = &messages(&bytes)[0];
             let theirs = their_error(message);
             assert_eq!(reply::parse_error(message).unwrap(), theirs, "{name}");
-            let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+            let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
             assert_eq!(end.error.as_deref(), Some(&theirs), "{name}");
             let expected = if target == "answer" { (1146, "42S02") } else { (1064, "42000") };
             assert_eq!((theirs.code, theirs.sqlstate.as_str()), expected, "{name}");
@@ -156,7 +156,7 @@ fn text_rows() {
             assert_eq!(reply::parse_text_row(row, columns.len()).unwrap(), theirs, "{name}");
         }
         assert_eq!(rows.len(), 3, "{name}");
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!((end.rows, end.bytes), (3, bytes.len() as u64), "{name}");
     }
 }
@@ -181,7 +181,7 @@ fn binary_rows() {
                 assert!(alike(our, &their), "{name} {column:?}: {our:?}, {their:?}");
             }
         }
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!(end.rows, 3, "{name}");
     }
 }

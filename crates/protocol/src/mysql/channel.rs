@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use nix::sys::stat::fstat;
 use rustls::client::ClientConnection;
 
-use super::Mysql;
+use super::answer::Mysql;
 use crate::{PeerAddress, Session};
 
 /// A session with a server, over a plain socket or TLS. A plain socket gets exactly one system call for

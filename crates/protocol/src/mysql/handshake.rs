@@ -3,6 +3,7 @@
 use super::account::Login;
 use super::wire::{Reader, put_string, put_string_and_zero};
 use crate::ProtocolError;
+use crate::error::refused;
 
 /// Things a client and a server can agree on, by the names of the protocol's documentation.
 pub mod capability {
@@ -55,9 +56,9 @@ impl Greeting {
         let mut reader = Reader::new(message);
         let protocol = reader.byte("protocol version")?;
         if protocol != 10 {
-            return Err(ProtocolError::Unexpected(format!(
-                "protocol version {protocol} was greeted with, 10 is understood"
-            )));
+            return refused(format!(
+                "the server greeted with protocol version {protocol} instead of 10"
+            ));
         }
         let version = String::from_utf8_lossy(reader.string_to_zero()).into_owned();
         reader.bytes(4, "connection id")?;
@@ -67,9 +68,9 @@ impl Greeting {
         reader.bytes(3, "character set and status")?;
         let capabilities = low | u32::from(reader.short("capabilities")?) << 16;
         if capabilities & NEEDED != NEEDED {
-            return Err(ProtocolError::Unexpected(format!(
-                "the server {version} is too old: MySQL 5.5 or MariaDB 10 is needed"
-            )));
+            let message =
+                format!("the server {version} is too old: MySQL 5.5 or MariaDB 10 is needed");
+            return refused(message);
         }
         let nonce_length = usize::from(reader.byte("length of the nonce")?);
         reader.bytes(10, "reserved bytes")?;

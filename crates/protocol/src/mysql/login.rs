@@ -3,13 +3,13 @@
 use super::account::Login;
 use super::auth::{self, Plugin};
 use super::channel::Channel;
-use super::connection::Connection;
+use super::connection::{Connection, unexpected};
 use super::deadline::Deadline;
 use super::handshake::Greeting;
 use super::reply::{self, ERROR, OK};
 use super::transport::Transport;
 use super::wire::Reader;
-use crate::{ClientError, ProtocolError};
+use crate::ClientError;
 
 /// A server's first byte while a login goes on.
 const AUTH_MORE_DATA: u8 = 0x01;
@@ -58,7 +58,7 @@ fn log_in(
     if login.tls.is_on() {
         if !greeting.offers_tls() {
             return Err(ClientError::Tls(format!(
-                "the server ({}) offers none: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
+                "the server ({}) does not support it: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
                 greeting.server_version
             )));
         }
@@ -152,10 +152,6 @@ fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
         unexpected(&format!("a nonce of {sent} bytes for {name}, where {due} are due"))
     })?;
     Ok((plugin, nonce.to_vec()))
-}
-
-fn unexpected(what: &str) -> ClientError {
-    ProtocolError::unexpected(what).into()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::connection::{Connection, Outcome, Rows};
 use super::deadline::Deadline;
 use super::reply::{self, ERROR, OK};
 use super::wire::Reader;
+use crate::error::refused;
 use crate::{ClientError, ProtocolError, ServerError};
 
 const COM_STMT_PREPARE: u8 = 22;
@@ -36,9 +37,9 @@ impl Prepared {
             OK => {}
             ERROR => return Ok(Err(reply::parse_error(message)?)),
             first => {
-                return Err(ProtocolError::Unexpected(format!(
+                return refused(format!(
                     "the answer to a statement to prepare starts with {first}"
-                )));
+                ));
             }
         }
         let [a, b, c, d, ..] = reader.number(4, "statement's id")?.to_le_bytes();

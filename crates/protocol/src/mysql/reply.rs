@@ -3,6 +3,8 @@
 use std::num::NonZeroU16;
 
 use super::wire::Reader;
+use crate::error::refused;
+use crate::script::Row;
 use crate::shown::excerpt;
 use crate::{ProtocolError, ServerError};
 
@@ -30,6 +32,15 @@ pub struct Done {
     pub in_transaction: bool,
 }
 
+impl Done {
+    #[inline]
+    fn of(status: u16, warnings: u16) -> Self {
+        let [more_results, in_transaction] =
+            [MORE_RESULTS, IN_TRANSACTION].map(|bit| status & bit != 0);
+        Self { warnings, more_results, in_transaction, ..Self::default() }
+    }
+}
+
 /// The first message of an answer to a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -55,12 +66,10 @@ pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, Protoco
 #[inline]
 pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     let columns = Reader::new(message).length("number of columns")?;
-    let fitting = u16::try_from(columns).ok().and_then(NonZeroU16::new);
-    fitting.ok_or_else(|| {
-        ProtocolError::Unexpected(format!(
-            "{columns} columns were announced; a result has 1 to 65535"
-        ))
-    })
+    match u16::try_from(columns).ok().and_then(NonZeroU16::new) {
+        Some(fitting) => Ok(fitting),
+        None => refused(format!("{columns} columns were announced; a result has 1 to 65535")),
+    }
 }
 
 /// Read what ends column definitions or rows; None for one of those. The outer error is the
@@ -74,17 +83,13 @@ pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, Pr
 }
 
 /// Read a row of the text protocol: the text of each column, None for NULL.
-pub fn parse_text_row(
-    message: &[u8],
-    columns: usize,
-) -> Result<Vec<Option<String>>, ProtocolError> {
+pub fn parse_text_row(message: &[u8], columns: usize) -> Result<Row, ProtocolError> {
     let mut reader = Reader::new(message);
-    (0..columns)
-        .map(|_| {
-            let value = reader.string_or_null("column of a row")?;
-            Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
-        })
-        .collect()
+    let values = (0..columns).map(|_| {
+        let value = reader.string_or_null("column of a row")?;
+        Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    });
+    values.collect()
 }
 
 /// True for the message that ends column definitions or rows, by its first byte and its length.
@@ -102,13 +107,7 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let last_insert_id = reader.length("last inserted id")?;
     let status = reader.short("status")?;
     let warnings = reader.short("number of warnings")?;
-    Ok(Done {
-        affected_rows,
-        last_insert_id,
-        warnings,
-        more_results: status & MORE_RESULTS != 0,
-        in_transaction: status & IN_TRANSACTION != 0,
-    })
+    Ok(Done { affected_rows, last_insert_id, ..Done::of(status, warnings) })
 }
 
 /// Read the message that ends rows.
@@ -118,13 +117,7 @@ pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     reader.byte("EOF message")?;
     let warnings = reader.short("number of warnings")?;
     let status = reader.short("status")?;
-    Ok(Done {
-        affected_rows: 0,
-        last_insert_id: 0,
-        warnings,
-        more_results: status & MORE_RESULTS != 0,
-        in_transaction: status & IN_TRANSACTION != 0,
-    })
+    Ok(Done::of(status, warnings))
 }
 
 /// Read an error message; before a login has begun it has no SQLSTATE.

@@ -1,6 +1,7 @@
 //! The basic types of the protocol: little-endian numbers, and strings with a length or an end.
 
 use crate::ProtocolError;
+use crate::error::refused;
 
 /// Reads a message from front to back; each method names what it reads for the error.
 #[derive(Clone, Copy)]
@@ -56,11 +57,7 @@ impl<'a> Reader<'a> {
             0xfc => 2,
             0xfd => 3,
             0xfe => 8,
-            0xff => {
-                return Err(ProtocolError::Unexpected(format!(
-                    "the {what} starts with 0xff, which is no number"
-                )));
-            }
+            0xff => return refused(format!("the {what} starts with 0xff, which is not a number")),
         };
         self.number(width, what).map(Some)
     }
@@ -111,21 +108,14 @@ pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, length: u64) {
     let bytes = length.to_le_bytes();
-    match length {
-        0..=0xfa => out.push(bytes[0]),
-        0xfb..=0xffff => {
-            out.push(0xfc);
-            out.extend_from_slice(&bytes[..2]);
-        }
-        0x1_0000..=0xff_ffff => {
-            out.push(0xfd);
-            out.extend_from_slice(&bytes[..3]);
-        }
-        _ => {
-            out.push(0xfe);
-            out.extend_from_slice(&bytes);
-        }
-    }
+    let (mark, width) = match length {
+        0..=0xfa => return out.push(bytes[0]),
+        0xfb..=0xffff => (0xfc, 2),
+        0x1_0000..=0xff_ffff => (0xfd, 3),
+        _ => (0xfe, 8),
+    };
+    out.push(mark);
+    out.extend_from_slice(&bytes[..width]);
 }
 
 #[cfg(test)]
