@@ -36,17 +36,14 @@ pub fn checksum(rows: &impl Rows, slice: &Range<u64>, threads: usize) -> Checksu
     let count = slice.end.saturating_sub(slice.start);
     let share = count.div_ceil(threads as u64).max(1);
     thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads as u64)
-            .map(|part| {
-                let from = slice.end.min(slice.start + part * share);
-                let to = slice.end.min(from + share);
-                scope.spawn(move || checksum_of_part(rows, from, to))
-            })
-            .collect();
-        parts
-            .into_iter()
-            .map(|part| part.join().expect("a checksum thread does not panic"))
-            .fold(Checksum::default(), Checksum::plus)
+        let start = |part| {
+            let from = slice.end.min(slice.start + part * share);
+            let to = slice.end.min(from + share);
+            scope.spawn(move || checksum_of_part(rows, from, to))
+        };
+        let parts: Vec<_> = (0..threads as u64).map(start).collect();
+        let sums = parts.into_iter().map(|part| part.join().expect("a thread does not panic"));
+        sums.fold(Checksum::default(), Checksum::plus)
     })
 }
 

@@ -184,12 +184,9 @@ impl Value {
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
-            Self::Digits { .. }
-            | Self::Letters { .. }
-            | Self::Motifs { .. }
-            | Self::Words { .. } => false,
             Self::Constant { is_number, .. } => *is_number,
             Self::Nullable { value, .. } => value.is_number(),
+            _ => false,
         }
     }
 
@@ -198,7 +195,7 @@ impl Value {
         matches!(self, Self::Integer(Integer::Row { step, .. }) if *step != 0)
     }
 
-    /// Return true where it is made of any bytes, of which a file of rows must escape none.
+    /// Return true where it is made of any bytes; a file of rows must escape none of them.
     pub fn is_bytes(&self) -> bool {
         matches!(self, Self::Motifs { .. })
     }

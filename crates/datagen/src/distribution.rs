@@ -57,7 +57,7 @@ enum PreparedShape {
 }
 
 impl Integers {
-    /// `shape` over the numbers from `low` to `high`, of which there must be one at least.
+    /// Spread the numbers from `low` to `high`, at least one, by `shape`.
     pub fn new(shape: &Shape, low: i64, high: i64) -> Self {
         // The whole of i64 is one number too many for the count of it; nobody misses that one.
         let span = high.abs_diff(low).saturating_add(1);

@@ -12,7 +12,6 @@ mod counter;
 mod digits;
 pub mod distribution;
 pub mod expression;
-mod families;
 #[cfg(any(test, feature = "goodness"))]
 pub mod goodness;
 mod history;

@@ -80,7 +80,7 @@ impl Motifs {
 /// Fill with bytes of the range, all equally likely: each is the whole part of what is left of a random
 /// fraction times the length of the range.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the two halves of the product
+#[allow(clippy::cast_possible_truncation)] // the two words of the product
 fn fill(out: &mut [u8], options: MotifOptions, random: &mut Random) {
     let range = u128::from(options.high - options.low) + 1;
     for bytes in out.chunks_mut(BYTES_AT_ONCE) {

@@ -69,14 +69,10 @@ impl Producer {
         chunk_rows: usize,
         threads: usize,
     ) -> Self {
-        Self {
-            workers: (0..threads)
-                .map(|turn| start_worker(rows, slice, chunk_rows, turn, threads))
-                .collect(),
-            turn: 0,
-            rows_left: slice.end.saturating_sub(slice.start),
-            waited: Duration::ZERO,
-        }
+        let start = |turn| start_worker(rows, slice, chunk_rows, turn, threads);
+        let rows_left = slice.end.saturating_sub(slice.start);
+        let workers = (0..threads).map(start).collect();
+        Self { workers, turn: 0, rows_left, waited: Duration::ZERO }
     }
 
     /// Return the next chunk, or None after the last.
@@ -120,7 +116,7 @@ pub fn write_all<R: Rows + 'static>(
     threads: usize,
     mut out: File,
 ) -> io::Result<()> {
-    // A larger pipe saves switches between us and the reader; files and refusals are no matter.
+    // A larger pipe saves switches between us and the reader; files and refusals do not matter.
     let _ = fcntl(&out, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     let mut producer = Producer::start(rows, slice, CHUNK_ROWS, threads);
     while let Some(chunk) = producer.next_chunk() {

@@ -38,7 +38,7 @@ impl Random {
         debug_assert!(bound > 0);
         loop {
             let product = u128::from(self.number()) * u128::from(bound);
-            #[allow(clippy::cast_possible_truncation)] // the two halves of the product
+            #[allow(clippy::cast_possible_truncation)] // the two words of the product
             let (high, low) = ((product >> 64) as u64, product as u64);
             // Only the lowest 2^64 mod bound remainders are in excess; they are below bound.
             if low >= bound || low >= bound.wrapping_neg() % bound {

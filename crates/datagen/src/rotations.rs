@@ -1,7 +1,7 @@
 //! LinkBench's order of a range: the numbers of each residue class are rotated by a random distance.
 //!
-//! Neighbours of one class stay neighbours, so that this is no random order as [`crate::bijection`]
-//! has, but it is the one that LinkBench accesses ids by, and its inverse costs as little.
+//! Neighbours of one class stay neighbours, so that this order is not random as that of
+//! [`crate::bijection`] is, but LinkBench accesses ids by it, and its inverse costs as little.
 
 use std::sync::Arc;
 

@@ -5,8 +5,7 @@
 use super::counter::{Stream, high_product};
 use super::digits::{put_digits, put_number};
 
-/// Digits taken from one random number: so few that all values are equally likely but for 1 in
-/// 10^7.
+/// Digits taken from one random number: so few that probabilities differ by 1 in 10^7 at most.
 const DIGITS_AT_ONCE: usize = 12;
 
 /// The powers of ten.
@@ -28,14 +27,19 @@ const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 /// Write a whole number at the start of `out`, which has room for 25 bytes; return its length.
 #[inline]
 pub fn put_integer(out: &mut [u8], value: i64) -> usize {
-    out[0] = b'-';
-    let sign = usize::from(value < 0);
-    let room: &mut [u8; 24] =
-        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
-    sign + put_number(room, 0, value.unsigned_abs())
+    put_signed(out, value < 0, value.unsigned_abs())
 }
 
-/// `units` of 10^-scale (up to 15) at the start of `out`, which has room for 48 bytes.
+#[inline]
+fn put_signed(out: &mut [u8], is_negative: bool, magnitude: u64) -> usize {
+    out[0] = b'-';
+    let sign = usize::from(is_negative);
+    let room: &mut [u8; 24] =
+        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
+    sign + put_number(room, 0, magnitude)
+}
+
+/// Write `units` of 10^-scale (up to 15) at the start of `out`, which has room for 48 bytes.
 #[inline]
 pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     if scale == 0 {
@@ -43,11 +47,7 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     }
     let one = POWERS[scale as usize];
     let magnitude = units.unsigned_abs();
-    out[0] = b'-';
-    let sign = usize::from(units < 0);
-    let room: &mut [u8; 24] =
-        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
-    let point = sign + put_number(room, 0, magnitude / one);
+    let point = put_signed(out, units < 0, magnitude / one);
     out[point] = b'.';
     let scale = scale as usize;
     let mut fraction = [0; 16];

@@ -49,7 +49,7 @@ impl ConnectionMap {
         Ok(Self { activity, slots })
     }
 
-    /// Return the slot of a server's socket; None where it is no client's.
+    /// Return the slot of a server's socket; None where it is not a client's.
     pub fn slot(&self, inode: u64) -> Option<Slot> {
         self.slots.get(&inode).copied().map(Slot)
     }

@@ -64,9 +64,7 @@ impl Targets {
         #[allow(clippy::cast_possible_truncation)]
         // an int, whatever the register's upper half holds
         let descriptor = argument as i32;
-        if let Some(known) = self.behind.get(&descriptor)
-            && known.is_fresh(now)
-        {
+        if let Some(known) = fresh(self.behind.get(&descriptor), now) {
             return known.what;
         }
         let what = self.resolve(descriptor);
@@ -87,9 +85,7 @@ impl Targets {
     }
 
     fn only_polled(&mut self, list: u64, now: Instant) -> Option<i32> {
-        if let Some(known) = self.polled.get(&list)
-            && known.is_fresh(now)
-        {
+        if let Some(known) = fresh(self.polled.get(&list), now) {
             return known.what;
         }
         let what = self.read_number(list);
@@ -125,10 +121,9 @@ impl Targets {
     }
 }
 
-impl<T> Cached<T> {
-    fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < FRESH_FOR
-    }
+/// Return a finding while it is believed.
+fn fresh<T>(found: Option<&Cached<T>>, now: Instant) -> Option<&Cached<T>> {
+    found.filter(|found| now.saturating_duration_since(found.at) < FRESH_FOR)
 }
 
 /// Return the inode of a socket by the link of its descriptor, `socket:[4711]`.
@@ -237,7 +232,7 @@ mod tests {
         assert!(name.starts_with("socket:["), "{name}");
         assert_eq!(kind, TargetKind::Channel);
         assert_eq!(found(0xffff_ffff), None);
-        // What stands in a register's upper half is no part of an int.
+        // The upper half of a register does not belong to an int.
         assert!(found(argument(&socket) | 1 << 40).is_some());
     }
 

@@ -11,7 +11,7 @@ pub enum Activity {
     Running,
     /// It is blocked outside of system calls, in a page fault for example.
     Blocked,
-    /// It is blocked in a system call, of which these are the first arguments.
+    /// It is blocked in a system call, with these first arguments.
     Calling { number: c_long, arguments: [u64; 2] },
 }
 

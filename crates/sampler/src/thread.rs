@@ -16,7 +16,7 @@ use super::text::{self, Activity};
 /// More than the kernel says about a call, or about a state up to what is wanted.
 const TEXT_BYTES: usize = 512;
 
-/// More than a stack of the kernel's takes: it has 64 functions at most, of which few are on it.
+/// More than a stack of the kernel's takes: it has 64 functions at most, and mostly few.
 const STACK_BYTES: usize = 4096;
 
 /// A thread, by the kernel's files about it, which are opened once and read for each sample.
@@ -132,60 +132,41 @@ impl Thread {
         targets: &mut Targets,
         now: Instant,
     ) -> Option<ThreadSample> {
-        match text::parse_syscall(&texts.text[..texts.length])? {
-            Activity::Running => Some(ThreadSample {
-                state: State::RUNNING,
-                syncs_log: false,
-                socket: None,
-                shown: texts.shown,
-            }),
+        let idle =
+            |state| ThreadSample { state, syncs_log: false, socket: None, shown: texts.shown };
+        let (number, [first, second]) = match text::parse_syscall(&texts.text[..texts.length])? {
+            Activity::Running => return Some(idle(State::RUNNING)),
             Activity::Blocked => {
                 let letter = blocked(self.letter()?);
                 let (wchan, stack) = self.place(&mut targets.names);
-                Some(ThreadSample {
-                    state: State { letter, syscall: Some(-1), target: None, wchan, stack },
-                    syncs_log: false,
-                    socket: None,
-                    shown: texts.shown,
-                })
+                return Some(idle(State { letter, syscall: Some(-1), target: None, wchan, stack }));
             }
-            Activity::Calling { number, arguments: [first, second] } => {
-                let kind = calls::kind(number);
-                let target = match kind {
-                    Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => {
-                        targets.behind(first, now)
-                    }
-                    Kind::Poll => targets.polled(first, second, now),
-                    Kind::Select if first == 0 => Some(targets.nothing()),
-                    Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
-                };
-                let found = target.map(|target| target.kind);
-                let letter = match kind {
-                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => 'S',
-                    _ if found == Some(TargetKind::Channel) => 'S',
-                    Kind::Use | Kind::Write | Kind::Sync => 'D',
-                    Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
-                };
-                // Where a thread waits for others, or for data, the call says it all.
-                let (wchan, stack) = match kind {
-                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => (None, None),
-                    _ if found == Some(TargetKind::Channel) => (None, None),
-                    _ => self.place(&mut targets.names),
-                };
-                Some(ThreadSample {
-                    state: State {
-                        letter,
-                        syscall: Some(number),
-                        target: target.map(|target| target.name),
-                        wchan,
-                        stack,
-                    },
-                    syncs_log: syncs_log(kind, found),
-                    socket: target.and_then(|target| target.socket),
-                    shown: texts.shown,
-                })
-            }
-        }
+            Activity::Calling { number, arguments } => (number, arguments),
+        };
+        let kind = calls::kind(number);
+        let target = match kind {
+            Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => targets.behind(first, now),
+            Kind::Poll => targets.polled(first, second, now),
+            Kind::Select if first == 0 => Some(targets.nothing()),
+            Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
+        };
+        let found = target.map(|target| target.kind);
+        let waits = matches!(kind, Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select)
+            || found == Some(TargetKind::Channel);
+        let letter = match kind {
+            _ if waits => 'S',
+            Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
+            _ => 'D',
+        };
+        // Where a thread waits for others, or for data, the call says it all.
+        let (wchan, stack) = if waits { (None, None) } else { self.place(&mut targets.names) };
+        let name = target.map(|target| target.name);
+        Some(ThreadSample {
+            state: State { letter, syscall: Some(number), target: name, wchan, stack },
+            syncs_log: syncs_log(kind, found),
+            socket: target.and_then(|target| target.socket),
+            shown: texts.shown,
+        })
     }
 
     /// Count from nothing on.
