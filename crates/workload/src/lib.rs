@@ -19,6 +19,8 @@ mod statement;
 mod steps;
 pub mod tables;
 mod tails;
+#[cfg(test)]
+mod testing;
 pub mod validation;
 pub mod values;
 
