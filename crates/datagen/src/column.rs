@@ -15,42 +15,22 @@ const NUMBER_LENGTH: usize = 22;
 
 /// The generator of the values of one column.
 pub enum Value {
+    /// An integer.
     Integer(Integer),
     /// An integer in units of 10^-scale.
-    Decimal {
-        units: Integer,
-        scale: u32,
-    },
+    Decimal { units: Integer, scale: u32 },
     /// Groups of digits, joined by `-`.
-    Digits {
-        stream: Stream,
-        groups: usize,
-        length: usize,
-    },
+    Digits { stream: Stream, groups: usize, length: usize },
     /// Letters and digits, of a length drawn from `shortest` to `longest`.
-    Letters {
-        stream: Stream,
-        shortest: usize,
-        longest: usize,
-    },
-    Motifs {
-        motifs: Motifs,
-        stream: Stream,
-    },
+    Letters { stream: Stream, shortest: usize, longest: usize },
+    /// Bytes of LinkBench.
+    Motifs { motifs: Motifs, stream: Stream },
     /// The last `digits` digits of a number, each a word; the base is the number of words.
-    Words {
-        number: Integer,
-        words: Words,
-    },
-    Constant {
-        text: Vec<u8>,
-        is_number: bool,
-    },
+    Words { number: Integer, words: Words },
+    /// Always the same text.
+    Constant { text: Vec<u8>, is_number: bool },
     /// NULL where a number is not 0.
-    Nullable {
-        is_null: Integer,
-        value: Box<Value>,
-    },
+    Nullable { is_null: Integer, value: Box<Value> },
 }
 
 /// NULL in the rows of a file.
@@ -64,7 +44,6 @@ pub struct Words {
 }
 
 impl Words {
-    /// Return the longest text of a number.
     pub fn longest(&self) -> usize {
         let longest = self.words.iter().map(|word| word.len()).max().unwrap_or(0);
         longest * self.digits as usize
@@ -99,22 +78,15 @@ pub struct Place {
     pub children: u64,
 }
 
-/// A whole number.
+/// A whole number. `Row` is that of the row, from 0, times `step`, plus `first`.
 #[derive(Clone)]
 pub enum Integer {
-    /// That of the row, from 0, times `step`, plus `first`.
-    Row {
-        first: i64,
-        step: i64,
-    },
+    Row { first: i64, step: i64 },
     Parent,
     Child,
     Children,
     Random(RandomInteger),
-    Computed {
-        expression: Expression,
-        inputs: Box<[Integer]>,
-    },
+    Computed { expression: Expression, inputs: Box<[Integer]> },
 }
 
 /// A number drawn for each row.

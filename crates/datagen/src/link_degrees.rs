@@ -9,7 +9,6 @@ use crate::rotations::Rotations;
 /// The rotations that give ids their ranks by degree.
 pub const RANK_SEED: u64 = 20_343_988_438_726_021;
 
-/// A distribution of degrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Population {
     /// That of the graph of 2011.

@@ -36,7 +36,6 @@ pub struct Motifs {
 }
 
 impl Motifs {
-    /// Make the motif of a stream.
     pub fn new(options: MotifOptions, stream: Stream) -> Self {
         let mut motif = vec![0; options.motif_length];
         fill(&mut motif, options, &mut Random::member(stream, 0));
@@ -61,7 +60,6 @@ impl Motifs {
         (length.round() as usize).min(longest)
     }
 
-    /// Fill a payload.
     #[inline]
     pub fn fill(&self, random: &mut Random, out: &mut [u8]) {
         for chunk in out.chunks_mut(CHUNK.min(self.motif.len())) {

@@ -41,7 +41,6 @@ impl Chunk {
         &self.buffer[..self.length]
     }
 
-    /// Return the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }

@@ -27,13 +27,11 @@ impl Rotations {
         Self { span, distances: (0..classes).map(distance).collect() }
     }
 
-    /// Return the number at a position.
     #[inline]
     pub fn at(&self, position: u64) -> u64 {
         self.rotated(position, |place, distance, length| (place + distance) % length)
     }
 
-    /// Return the position of a number.
     #[inline]
     pub fn position_of(&self, number: u64) -> u64 {
         self.rotated(number, |place, distance, length| (place + length - distance) % length)

@@ -7,7 +7,6 @@ use super::rows::Rows;
 /// most this many parents.
 const STRIDE: u64 = 256;
 
-/// The rows of one table.
 pub struct TableRows {
     count: u64,
     /// None where each row is its own parent.
@@ -101,7 +100,6 @@ impl Families {
         families
     }
 
-    /// Return the number of rows.
     fn rows(&self) -> u64 {
         *self.firsts.last().expect("it has the number of all rows")
     }

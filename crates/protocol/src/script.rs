@@ -3,7 +3,6 @@
 //! A [`Script`] writes one request after the other. Where a request depends on an earlier answer, the
 //! earlier one says in [`Request::observe`] which part of its answer the script has to see.
 
-/// One request of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Index into the statements' names.

@@ -30,7 +30,6 @@ pub struct Report {
     threads: Vec<ThreadReport>,
 }
 
-/// The circumstances of a sampling.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct SamplingFacts {
     /// CPU time that counting took.

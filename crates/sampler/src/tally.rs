@@ -28,7 +28,6 @@ impl State {
     }
 }
 
-/// The number of samples of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StateCount {
     pub state: State,

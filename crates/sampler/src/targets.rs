@@ -31,11 +31,10 @@ pub struct Target {
 pub enum TargetKind {
     /// A socket, a pipe, or something of the kernel: no file.
     Channel,
+    /// Any other file.
     File,
     /// A log of transactions; written through, if what is written to it is durable at once.
-    Log {
-        written_through: bool,
-    },
+    Log { written_through: bool },
 }
 
 /// The descriptors of a process, as far as they were asked for.

@@ -4,7 +4,6 @@ use std::str;
 
 use libc::c_long;
 
-/// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// It is on a CPU or waits for one.

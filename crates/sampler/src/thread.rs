@@ -53,7 +53,6 @@ pub struct KernelTexts {
     shown: Option<u32>,
 }
 
-/// A sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadSample {
     pub state: State,

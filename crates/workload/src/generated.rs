@@ -28,7 +28,6 @@ impl GeneratedValues {
         Self { slots: vec![Slot::default(); slots], ..Self::default() }
     }
 
-    /// Forget all values.
     #[inline]
     pub fn clear(&mut self) {
         self.values.clear();
@@ -82,7 +81,6 @@ impl GeneratedValues {
         &self.values[self.values.len() - count..]
     }
 
-    /// Return the number of values of a slot.
     #[inline]
     pub fn count(&self, slot: u16) -> u32 {
         self.slots[usize::from(slot)].count
@@ -103,14 +101,12 @@ impl GeneratedValues {
         self.values[self.slots[usize::from(slot)].first as usize]
     }
 
-    /// Return the integers of a slot.
     #[inline]
     pub fn integers(&self, slot: u16) -> &[i64] {
         let Slot { first, count } = self.slots[usize::from(slot)];
         &self.values[first as usize..][..count as usize]
     }
 
-    /// Return the texts of a slot.
     #[inline]
     pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
         self.integers(slot).iter().map(|&ends| {

@@ -43,7 +43,6 @@ impl Answered {
     }
 }
 
-/// The state of the generators of one client.
 #[derive(Debug)]
 pub struct GeneratorState {
     pub random: Random,
@@ -327,7 +326,7 @@ impl<'a> GeneratorCompiler<'a> {
             ValueSource::Links { from: Some(from), .. } | ValueSource::Words { from, .. } => {
                 slot_of(from, "from")?
             }
-            ValueSource::Computed { from, named_in, .. } => {
+            ValueSource::Computed { from, key: named_in, .. } => {
                 for from in from {
                     inputs.push(slot_of(from, named_in)?);
                 }
@@ -371,7 +370,6 @@ impl<'a> GeneratorCompiler<'a> {
         self.generator(step.expect("the scope made the slot"))
     }
 
-    /// Return the generator of a step.
     pub fn generator(&self, step: &GenerationStep) -> &CompiledGenerator {
         &self.compiled[usize::from(step.generator)]
     }

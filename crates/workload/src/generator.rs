@@ -70,113 +70,59 @@ pub enum AnswerPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
     /// A number with at most `scale` digits after the point, in units of the last of them.
-    Number {
-        scale: u32,
-    },
+    Number { scale: u32 },
+    /// Text as it came.
     Text,
 }
 
-/// The source of the values.
 #[derive(Clone, Debug)]
 pub enum ValueSource {
+    /// An integer of a distribution.
     Integer(Integers),
     /// An integer of the client's own part of the range.
-    Segment {
-        shape: Shape,
-        low: i64,
-        high: i64,
-    },
+    Segment { shape: Shape, low: i64, high: i64 },
     /// An integer in units of 10^-scale.
-    Decimal {
-        units: Integers,
-        scale: u32,
-    },
-    Digits {
-        groups: usize,
-        length: usize,
-    },
-    Letters {
-        shortest: usize,
-        longest: usize,
-    },
+    Decimal { units: Integers, scale: u32 },
+    /// Groups of digits.
+    Digits { groups: usize, length: usize },
+    /// Letters and digits.
+    Letters { shortest: usize, longest: usize },
+    /// Always this integer.
     ConstantInteger(i64),
-    ConstantText {
-        text: Box<[u8]>,
-        form: Form,
-    },
+    /// Always this text.
+    ConstantText { text: Box<[u8]>, form: Form },
     /// An integer from `low` on, of as many as `from` gives, plus what `add` gives.
-    Below {
-        from: String,
-        low: i64,
-        add: Option<String>,
-        distinct: bool,
-    },
+    Below { from: String, low: i64, add: Option<String>, distinct: bool },
     /// A value of `from` with the probability `share`.
-    Either {
-        from: String,
-        otherwise: String,
-        share: f64,
-    },
+    Either { from: String, otherwise: String, share: f64 },
+    /// Bytes of LinkBench.
     Motifs(Motifs),
     /// The links of a parent: a node and a type.
-    Links {
-        degrees: LinkDegrees,
-        from: Option<String>,
-    },
+    Links { degrees: LinkDegrees, from: Option<String> },
     /// Of the end of a long answer that the client has remembered.
-    Tail {
-        part: TailPart,
-        otherwise: Option<String>,
-    },
-    /// Of columns alone: numbers of a row's parent, of the row in it, of its rows.
+    Tail { part: TailPart, otherwise: Option<String> },
+    /// Of columns alone: the number of a row's parent.
     Parent,
+    /// Of columns alone: the number of the row among those of its parent.
     Child,
+    /// Of columns alone: the number of the parent's rows.
     Children,
-    /// A value of the last answer to a statement of the transaction.
-    Answer {
-        from: String,
-        part: AnswerPart,
-        form: AnswerForm,
-        default: i64,
-        /// The generator of the row's number.
-        row: Option<String>,
-    },
-    /// Arithmetic over other generators, of these names.
-    Computed {
-        expression: Expression,
-        from: Box<[String]>,
-        /// The key that names them.
-        named_in: &'static str,
-        /// Digits after the point; None for a whole number.
-        scale: Option<u32>,
-    },
-    Words {
-        from: String,
-        words: Words,
-    },
+    /// A value of the last answer to a statement of the transaction; `row` makes the row's number.
+    Answer { from: String, part: AnswerPart, form: AnswerForm, default: i64, row: Option<String> },
+    /// Arithmetic over generators, which `key` names; with `scale`, of digits after the point.
+    Computed { expression: Expression, from: Box<[String]>, key: &'static str, scale: Option<u32> },
+    /// Digits as words.
+    Words { from: String, words: Words },
     /// The number of the iteration of the loop, from 1.
     Iteration,
     /// A value that lasts longer than a repetition of a step.
-    Lasting {
-        source: Box<CompiledGenerator>,
-        lifetime: Lifetime,
-    },
+    Lasting { source: Box<CompiledGenerator>, lifetime: Lifetime },
     /// first, first + step, ... over all clients.
-    Sequence {
-        first: i64,
-        step: i64,
-    },
+    Sequence { first: i64, step: i64 },
     /// The same list each time.
-    Series {
-        first: i64,
-        step: i64,
-    },
+    Series { first: i64, step: i64 },
     /// Each value of a range once; where it covers several tables, once for each of them.
-    Permutation {
-        low: i64,
-        order: Bijection,
-        tables: u64,
-    },
+    Permutation { low: i64, order: Bijection, tables: u64 },
 }
 
 impl CompiledGenerator {

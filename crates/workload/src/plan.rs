@@ -51,7 +51,6 @@ pub struct Plan {
     pub stream: Stream,
 }
 
-/// One kind of transaction.
 #[derive(Debug)]
 pub struct Transaction {
     /// Its weight and those of the transactions before it.
@@ -80,15 +79,12 @@ pub struct Loop {
     pub condition: Option<Condition>,
 }
 
-/// The number of iterations of a loop.
 #[derive(Debug)]
 pub enum Times {
+    /// The same each time.
     Always(u32),
     /// The value of a generator, in a slot.
-    Made {
-        generation: Vec<GenerationStep>,
-        slot: u16,
-    },
+    Made { generation: Vec<GenerationStep>, slot: u16 },
 }
 
 /// Statements that share their values; without any, the transaction is rolled back.

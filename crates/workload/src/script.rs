@@ -35,7 +35,6 @@ pub struct Script {
     next: NextRequest,
 }
 
-/// The next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextRequest {
     /// The first transaction, or the current one again.

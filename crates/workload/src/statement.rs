@@ -27,7 +27,6 @@ const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 /// The same for bytes.
 const BYTES: &[u8] = b"x'";
 
-/// A statement of a program.
 #[derive(Debug)]
 pub struct Statement {
     pub name: String,
@@ -114,7 +113,6 @@ impl Parameter {
         }
     }
 
-    /// Append its values as literals.
     #[inline]
     fn write_literals(self, made: &GeneratedValues, out: &mut Vec<u8>) {
         if self.form == Form::Integer {

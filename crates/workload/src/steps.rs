@@ -379,7 +379,6 @@ impl FlatSteps {
         Ok(())
     }
 
-    /// Begin a loop, and return its number.
     fn begin_loop(&mut self, times: Times, condition: Option<Condition>) -> usize {
         self.maker = None;
         let begin = self.steps.len();
@@ -387,7 +386,6 @@ impl FlatSteps {
         self.loops.len() - 1
     }
 
-    /// End the loop of this number.
     fn end_loop(&mut self, number: usize, key: &str) -> Result<(), ValidationError> {
         self.maker = None;
         let entered = &mut self.loops[number];

@@ -29,7 +29,6 @@ pub struct Table {
     pub rows: Arc<TableRows>,
 }
 
-/// A loaded column.
 pub struct ColumnName {
     pub name: String,
     /// Compared byte for byte, whatever its character set.
@@ -80,7 +79,6 @@ impl Tables {
     }
 }
 
-/// Return the tables of one test.
 pub fn of_test(
     definition: &Definition,
     test: &Test,
@@ -118,7 +116,6 @@ pub fn of_test(
     Ok(Tables { names, by_client })
 }
 
-/// Return the number of tables of the set that lies at `key`.
 fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, ValidationError> {
     values.integer_in_or(set.count.as_ref(), 1, 1..=MAX_TABLES, &format!("{key}.count"))
 }
@@ -278,7 +275,7 @@ impl Columns<'_> {
         let key = self.key_of(column);
         Ok(match source {
             ValueSource::Sequence { first, step } => Integer::Row { first, step },
-            ValueSource::Computed { expression, from, named_in, .. } => {
+            ValueSource::Computed { expression, from, key: named_in, .. } => {
                 let key = format!("{key}.{named_in}");
                 let inputs = from.iter().map(|name| self.other(name, &key, depth));
                 Integer::Computed { expression, inputs: inputs.collect::<Result<_, _>>()? }

@@ -18,7 +18,6 @@ pub struct Remembered {
     pub rows: u32,
     /// The column, from 0.
     pub column: usize,
-    /// The slots of the values.
     pub slots: Vec<u16>,
     pub at_most: usize,
     /// The statement goes on from an end: that one is replaced, or forgotten where the answer is short.

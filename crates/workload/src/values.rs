@@ -154,7 +154,6 @@ impl Values {
             })
     }
 
-    /// Return the value of that name.
     pub fn get(&self, name: &str, key: &str) -> Result<&Value, ValidationError> {
         find(&self.values, "value", name, key)
     }

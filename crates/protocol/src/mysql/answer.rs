@@ -27,7 +27,6 @@ const MAX_KEPT: usize = 64 << 10;
 /// The number of the packet that follows a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
 
-/// The protocol of MySQL and MariaDB.
 #[derive(Debug)]
 pub struct Mysql;
 

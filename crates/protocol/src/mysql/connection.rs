@@ -51,7 +51,6 @@ const LAST_PACKET: usize = 1 << 10;
 /// Handing a connection over consumes it.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
-/// The format of rows.
 #[derive(Clone, Copy)]
 pub(super) enum Rows {
     Text,

@@ -69,7 +69,6 @@ impl Decoder {
         self.sequence = sequence;
     }
 
-    /// Take bytes that arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.consumed);
         self.consumed = 0;

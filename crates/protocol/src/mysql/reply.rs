@@ -98,7 +98,6 @@ pub fn is_eof_packet(first: u8, length: usize) -> bool {
     first == EOF && length < EOF_LIMIT
 }
 
-/// Read an OK message.
 #[inline]
 pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);

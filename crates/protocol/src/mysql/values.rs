@@ -32,7 +32,6 @@ const MAX_DECIMALS: u8 = 6;
 /// Bits before those of the columns in the NULL bitmap of a binary row.
 const NULLS_OFFSET: usize = 2;
 
-/// One column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,

@@ -98,7 +98,6 @@ pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     out.extend_from_slice(string);
 }
 
-/// Append a string and a zero byte.
 pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
     out.extend_from_slice(string);
     out.push(0);

@@ -100,7 +100,7 @@ fn derived(from: &str, times: i64, plus: i64) -> ValueSource {
     ValueSource::Computed {
         expression: Expression::new(operations).expect("its stack is shallow"),
         from: [from.to_owned()].into(),
-        named_in: "from",
+        key: "from",
         scale: None,
     }
 }
@@ -315,7 +315,6 @@ impl Reader<'_> {
         number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
 
-    /// Compile a value of an answer.
     fn answer(&self, answer: &Answer) -> Result<ValueSource, ValidationError> {
         let part = match (&answer.column, answer.value) {
             (Some(column), None) => AnswerPart::Column(self.column(column)?),
@@ -379,7 +378,7 @@ impl Reader<'_> {
             expression: Expression::new(operations)
                 .ok_or_else(|| wrong("it has too many parts within parts".into()))?,
             from: from.into(),
-            named_in: "value",
+            key: "value",
             scale: self.scale(scale)?,
         })
     }
