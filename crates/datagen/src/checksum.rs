@@ -14,8 +14,7 @@ pub struct Checksum {
     pub rows: u64,
     /// Length of the rows as text, newlines included.
     pub bytes: u64,
-    /// The sum over the rows of the CRC-32 (ISO-HDLC, as zlib's and as the SQL function `CRC32`)
-    /// of a row's text without its newline.
+    /// The sum over the rows of the CRC-32 (ISO-HDLC, as SQL's `CRC32`) of a row's text without its newline.
     pub sum: u128,
 }
 

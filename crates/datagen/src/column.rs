@@ -70,8 +70,7 @@ impl Words {
 pub struct Place {
     /// The number of the row, from 0.
     pub row: u64,
-    /// The number of its parent, from 0, and which row of it this is. Where rows have no parents, each
-    /// is its own.
+    /// The numbers of its parent, and of it in the parent, from 0; without parents, each row is its own.
     pub parent: u64,
     pub child: u64,
     /// The number that the fan-out gives to the parent: that of its rows, or more.
@@ -145,7 +144,7 @@ impl Value {
             Self::Integer(_) | Self::Decimal { .. } => NUMBER_LENGTH,
             Self::Digits { groups, length, .. } => groups * (length + 1) - 1,
             Self::Letters { longest, .. } => *longest,
-            Self::Motifs { motifs, .. } => motifs.longest(),
+            Self::Motifs { motifs, .. } => motifs.options.longest,
             Self::Words { words, .. } => words.longest(),
             Self::Constant { text, .. } => text.len(),
             Self::Nullable { value, .. } => value.longest().max(NULL.len()),

@@ -117,8 +117,7 @@ impl LinkDegrees {
         knots.degree(share).min(self.at_most)
     }
 
-    /// Return the number of links of a node and a type: the parent is `node * types + type`. One that is
-    /// beyond the nodes has none.
+    /// Return the number of links of parent `node * types + type`; one beyond the nodes has none.
     #[inline]
     pub fn of_parent(&self, parent: u64) -> u64 {
         let (node, kind) = (parent / self.types, parent % self.types);

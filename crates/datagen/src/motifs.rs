@@ -31,7 +31,7 @@ pub struct MotifOptions {
 /// A generator of payloads.
 #[derive(Clone, Debug)]
 pub struct Motifs {
-    options: MotifOptions,
+    pub options: MotifOptions,
     motif: Arc<[u8]>,
 }
 
@@ -40,15 +40,6 @@ impl Motifs {
         let mut motif = vec![0; options.motif_length];
         fill(&mut motif, options, &mut Random::member(stream, 0));
         Self { options, motif: motif.into() }
-    }
-
-    pub fn longest(&self) -> usize {
-        self.options.longest
-    }
-
-    /// Return the least byte.
-    pub fn low(&self) -> u8 {
-        self.options.low
     }
 
     /// Draw the length of a payload.

@@ -20,8 +20,7 @@ use super::rows::Rows;
 /// Buffers a thread has: one is filled while the others wait for the consumer or are with it.
 const BUFFERS: usize = 4;
 
-/// About 320 kB: large enough that system calls are few, small enough to be still in a core's
-/// cache when it is copied out.
+/// About 320 kB: few system calls, and the chunk is still in a core's cache when it is copied out.
 const CHUNK_ROWS: usize = 4096;
 
 /// The default limit of the kernel for the size of an unprivileged process's pipe.

@@ -3,8 +3,7 @@
 use super::column::{FanOut, PADDING, Place, Value};
 use super::rows::Rows;
 
-/// The distance between two parents whose first rows are kept: finding a row counts the rows of at
-/// most this many parents.
+/// The distance between two parents whose first rows are kept; finding a row counts the rows of this many.
 const STRIDE: u64 = 256;
 
 pub struct TableRows {

@@ -83,12 +83,10 @@ pub trait Script {
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request>;
 
     /// Take the answer to the last request and return true where the transaction ends with it. Called
-    /// for requests that observe their answers, after a success only. An error is in words for the
-    /// author of the workload.
+    /// for requests that observe their answers, after a success only. An error is for the workload's author.
     fn answered(&mut self, answer: &Answer) -> Result<bool, String>;
 
-    /// Return true where the server may hold a transaction open: asked after an error, before `again`
-    /// or `abandon`.
+    /// Return true where the server may have an open transaction; called between an error and the next begin.
     fn rollback_needed(&self) -> bool;
 
     /// Begin the current transaction again, with the same values.

@@ -42,8 +42,7 @@ pub trait AnswerReader: Default + Send {
     fn forget_row(&mut self);
 }
 
-/// A connection to a server that was logged in. Neither `read` nor `write` ever waits: both fail with
-/// `WouldBlock` instead.
+/// A logged-in connection. Neither `read` nor `write` waits: both fail with `WouldBlock` instead.
 pub trait Session: AsFd + Send {
     type Protocol: Protocol;
 
@@ -51,8 +50,7 @@ pub trait Session: AsFd + Send {
     /// does not fill the buffer has taken everything that was there.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Send as much as can be sent now and return the number of bytes taken. The session may keep
-    /// some of them: see [`Self::wants_write`].
+    /// Send what can be sent now, and return the bytes taken; some may be kept: see [`Self::wants_write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Return true where bytes that `write` has taken are not sent yet: call it again, with nothing
@@ -63,8 +61,7 @@ pub trait Session: AsFd + Send {
     fn peer_address(&self) -> io::Result<PeerAddress>;
 }
 
-/// The client's end of a connection, by which the server's end is found: the inode of a UNIX socket,
-/// or a port.
+/// The client's end of a connection, which identifies the server's: the inode of a UNIX socket, or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     Unix { inode: u64 },

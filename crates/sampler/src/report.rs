@@ -75,8 +75,9 @@ impl Report {
     #[allow(clippy::cast_precision_loss)] // ticks are few
     pub fn new(sampler: &mut Sampler, facts: SamplingFacts) -> Self {
         sampler.rename();
-        let (ticks, window_s) = (sampler.ticks(), facts.window_s);
-        let report = |thread| ThreadReport::new(thread, sampler.names(), sampler.connections());
+        let (ticks, window_s) = (sampler.ticks, facts.window_s);
+        let report =
+            |thread| ThreadReport::new(thread, sampler.names(), sampler.connections.as_ref());
         let mut threads: Vec<ThreadReport> = sampler.threads().map(report).collect();
         threads.sort_by_key(|thread| thread.tid);
         let rate_hz = if window_s > 0.0 { ticks as f64 / window_s } else { 0.0 };
@@ -93,7 +94,7 @@ impl ThreadReport {
         });
         Self {
             tid: thread.tid,
-            name: thread.name().to_owned(),
+            name: thread.name.clone(),
             ticks: thread.tally.ticks(),
             states: states(&thread.tally, names),
             statements: statements.collect(),

@@ -27,7 +27,7 @@ pub struct Sampler {
     pid: u32,
     targets: Targets,
     /// The statements of the clients; None where they publish none.
-    connections: Option<ConnectionMap>,
+    pub connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
     /// Threads with samples that have ended.
@@ -38,7 +38,7 @@ pub struct Sampler {
     texts: Vec<(usize, KernelTexts)>,
     /// The same at this tick, and what they do; None where they have ended.
     samples: Vec<(usize, Option<ThreadSample>)>,
-    ticks: u64,
+    pub ticks: u64,
     /// Whose turn it is next.
     next_busy: usize,
     next_other: usize,
@@ -78,8 +78,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Look at what clients show from now on. Threads that wait for their clients now are known to
-    /// serve them.
+    /// Read what clients show from now on. Threads that wait for their clients now are known to serve them.
     pub fn watch_connections(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
         self.list()?;
         let now = Instant::now();
@@ -205,10 +204,6 @@ impl Sampler {
         self.ended.extend(gone.filter(|thread| thread.tally.ticks() > 0));
     }
 
-    pub fn ticks(&self) -> u64 {
-        self.ticks
-    }
-
     /// Take the names that the threads have now.
     pub fn rename(&mut self) {
         self.threads.iter_mut().for_each(Thread::rename);
@@ -222,10 +217,6 @@ impl Sampler {
 
     pub fn names(&self) -> &Names {
         &self.targets.names
-    }
-
-    pub fn connections(&self) -> Option<&ConnectionMap> {
-        self.connections.as_ref()
     }
 }
 

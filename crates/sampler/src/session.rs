@@ -31,8 +31,7 @@ pub struct Settings {
 }
 
 /// Sample from the command to begin until the command to end, and write what was counted; it is
-/// written at once when the process ends before. Returns without a result where nobody is left to
-/// give the command.
+/// written at once when the process ends before. Without anybody left to give the command, write nothing.
 pub fn run(
     settings: Settings,
     input: impl AsFd,

@@ -32,8 +32,7 @@ pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     }
 }
 
-/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`. Its name stands before it,
-/// in parentheses, and may hold anything.
+/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`, after a name that may hold anything.
 pub fn state(text: &[u8]) -> Option<char> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     match text.get(end + 1..end + 3)? {
@@ -62,8 +61,7 @@ pub fn stack(text: &str, wchan: &str) -> Option<String> {
     Some(functions.join(";"))
 }
 
-/// Return true where a write to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
-/// `/proc/PID/fdinfo/N`.
+/// Return true where writes to a file are durable at once (`O_DSYNC`, `O_SYNC`), by `/proc/PID/fdinfo/N`.
 pub fn writes_through(text: &str) -> bool {
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|octal| libc::c_int::from_str_radix(octal.trim(), 8).ok());

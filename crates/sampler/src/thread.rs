@@ -23,7 +23,7 @@ const STACK_BYTES: usize = 4096;
 pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
-    name: String,
+    pub name: String,
     syscall: File,
     /// These once they are needed.
     state: Option<File>,
@@ -94,10 +94,6 @@ impl Thread {
         Ok(thread.letter().map(|_| thread))
     }
 
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Take the name that the thread has now; servers give it after it has begun.
     pub fn rename(&mut self) {
         if let Ok(name) = fs::read(self.directory.join("comm")) {
@@ -115,8 +111,7 @@ impl Thread {
         }
     }
 
-    /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
-    /// where it has ended.
+    /// Read its client's statement and the kernel's words about it, to decode later; empty where it has ended.
     pub fn read_texts(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
         let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
@@ -206,8 +201,7 @@ impl Thread {
         self.ran_ns.saturating_sub(before)
     }
 
-    /// Return the letter of its state; None where it has ended, waited for by another process or
-    /// not.
+    /// Return the letter of its state; None where it has ended, waited for by another process or not.
     fn letter(&mut self) -> Option<char> {
         let text = read(&mut self.state, TEXT_BYTES, || self.directory.join("stat"))?;
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
@@ -240,8 +234,7 @@ fn syncs_log(kind: Kind, target: Option<TargetKind>) -> bool {
     }
 }
 
-/// Return the letter of a thread that was blocked a moment ago: it may have gone on since, and what
-/// blocks so shortly cannot be interrupted.
+/// Return the letter of a thread that was just blocked: one that has gone on could not be interrupted.
 fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }

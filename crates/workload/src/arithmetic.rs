@@ -59,8 +59,7 @@ pub fn evaluate(
     i64::try_from(pop(&mut stack)).map_err(|_| "the result is too large".to_owned())
 }
 
-/// Return the parts of an expression, or what is wrong with it. Those `of_generators` have more
-/// operators, and bare names.
+/// Return the parts of an expression, or its error. Those `of_generators` have more operators, bare names.
 pub fn parse(expression: &str, of_generators: bool) -> Result<Vec<Part>, String> {
     let characters = expression.chars().peekable();
     let mut reader = Reader { characters, of_generators, parts: Vec::new(), depth: 0 };

@@ -172,8 +172,7 @@ impl SplitText {
     }
 }
 
-/// Check a statement that no test uses, so that values of no test are at hand: its question marks
-/// and the names of its generators.
+/// Check a statement that no test uses: its question marks, and the names of its generators.
 pub fn statement_alone(definition: &Definition, name: &str) -> Result<(), ValidationError> {
     let written = &definition.statements[name];
     let key = format!("statements.{name}");

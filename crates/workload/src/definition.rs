@@ -40,8 +40,7 @@ pub enum Number {
     },
 }
 
-/// One thing, or several of which a value chooses: `{ by = "method", HANDLER = "...", default = "..." }`.
-/// The case of levels does not matter.
+/// One thing, or one for each level: `{ by = "method", HANDLER = "...", default = "..." }` of any case.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum FixedOrByLevel<T> {
@@ -111,8 +110,7 @@ pub struct Statement {
     pub remember: Option<Remember>,
 }
 
-/// The ends of long answers, from which other statements go on: generators of kind `tail` take from
-/// them. A client keeps some of them.
+/// The ends of long answers that a client keeps: generators of kind `tail` take from them.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Remember {
@@ -189,8 +187,7 @@ fn no() -> FixedOrByLevel<bool> {
     FixedOrByLevel::Always(false)
 }
 
-/// Statements that share their values; each repetition generates new ones, all on one table. Or
-/// a loop over steps. Or a rollback.
+/// Statements that share their values, new ones for each repetition; or a loop over steps; or a rollback.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -378,8 +375,7 @@ pub enum TailValue {
 }
 
 impl<'de> Deserialize<'de> for Generator {
-    /// The kind may stand behind its keys. So all are read before it is known, as plain values: read from
-    /// those, a mistake still names its key.
+    /// The kind may follow its keys, so all are read as plain values first; mistakes still name their key.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut keys = Map::deserialize(deserializer)?;
         let kind = match keys.remove("kind") {

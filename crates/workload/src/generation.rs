@@ -22,8 +22,7 @@ pub struct GenerationStep {
     /// below, either, links, words: the slot it is made from; sequence, permutation: its
     /// counter; segment: its part; answer, lasting: its number among those.
     pub other: u16,
-    /// below: the slot of what is added; either, tail: that of the other generator; answer:
-    /// that of the row's number.
+    /// below: the slot of the summand; either, tail: of the other generator; answer: of the row's number.
     pub second: Option<u16>,
     /// computed, derived: the slots it is made from.
     pub inputs: Box<[u16]>,
@@ -208,8 +207,7 @@ impl GeneratorState {
 }
 
 /// Put `count` numbers of the `span` numbers from `low` on. Where distinct ones are wanted and there are no
-/// more than that, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits: at a
-/// limit, no number would be distinct.
+/// more, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits to stay distinct.
 #[inline]
 fn put_below(
     low: i64,
@@ -293,8 +291,7 @@ impl<'a> GeneratorCompiler<'a> {
         }
     }
 
-    /// Return the slot of the generator `name`, which is named at `key`, after seeing to it that
-    /// the scope makes it.
+    /// Have the scope make the generator `name`, which is named at `key`, and return its slot.
     pub fn slot(
         &mut self,
         name: &str,

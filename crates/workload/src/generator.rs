@@ -167,7 +167,7 @@ impl CompiledGenerator {
     #[inline]
     pub fn values(&self) -> Option<u64> {
         match &self.source {
-            ValueSource::Permutation { order, .. } => Some(order.span()),
+            ValueSource::Permutation { order, .. } => Some(order.span),
             _ => None,
         }
     }
@@ -178,7 +178,7 @@ impl CompiledGenerator {
             ValueSource::Digits { groups, length } => groups * (length + 1),
             ValueSource::Letters { longest, .. } => *longest,
             ValueSource::ConstantText { text, .. } => text.len(),
-            ValueSource::Motifs(motifs) => motifs.longest(),
+            ValueSource::Motifs(motifs) => motifs.options.longest,
             ValueSource::Words { words, .. } => words.longest(),
             ValueSource::Answer { form: AnswerForm::Text, .. } => LONGEST_ANSWER,
             ValueSource::Lasting { source, .. } => source.longest(),
@@ -186,8 +186,7 @@ impl CompiledGenerator {
         }
     }
 
-    /// Put its values into `slot`. Values that depend on others, on the client or on answers are the
-    /// script's.
+    /// Put its values into `slot`. Those that depend on others, the client or answers are the script's.
     #[inline]
     pub fn generate(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
         let count = self.draw_count(random);

@@ -188,8 +188,7 @@ pub fn holds(
     condition.is_none_or(|condition| condition.holds(&plan.generators, state, generated))
 }
 
-/// Return the client's own part of a range; where there are more clients than numbers, some share
-/// one.
+/// Return the client's own part of a range; more clients than numbers share parts.
 fn part_of((shape, low, high): &(Shape, i64, i64), client: u32, clients: u32) -> Integers {
     let span = i128::from(*high) - i128::from(*low) + 1;
     let start = |client: u32| span * i128::from(client) / i128::from(clients.max(1));

@@ -25,8 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compile the test `name` of a workload. Explicit `values` win over the test's own, and these
-    /// over `defaults`.
+    /// Compile the test `name`. Explicit `values` win over the test's own, and these over `defaults`.
     #[allow(clippy::too_many_arguments)] // what a test depends on is so much
     pub fn compile(
         definition: &Definition,
@@ -97,8 +96,7 @@ impl Program {
         &self.plan.names.transactions
     }
 
-    /// Return the statements that a client prepares; their ids, in this order, go to
-    /// [`Self::client`].
+    /// Return the statements that a client prepares; their ids, in this order, go to [`Self::client`].
     pub fn texts_to_prepare(&self, client: u32) -> Vec<&str> {
         let texts = self.plan.statements.iter().flat_map(|statement| {
             let texts = &statement.to_prepare;

@@ -32,8 +32,7 @@ pub struct Statement {
     pub name: String,
     pub head: TextPieces,
     pub terms: Option<Terms>,
-    /// The texts to prepare: for each table, or one where the table makes no difference. None where
-    /// it is sent as text.
+    /// The texts to prepare: for each table, or one for all. None where it is sent as text.
     pub to_prepare: Vec<String>,
     /// The types of its parameters, where it is prepared.
     pub kinds: Vec<Kind>,

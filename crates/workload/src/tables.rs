@@ -37,8 +37,7 @@ pub struct ColumnName {
     pub nullable: bool,
 }
 
-/// Return the tables of a workload, each of its sets in turn. `seed` is what their values are drawn
-/// from.
+/// Return the tables of a workload, each of its sets in turn, with values drawn from `seed`.
 pub fn plan(
     definition: &Definition,
     values: &Values,
@@ -245,7 +244,7 @@ impl Columns<'_> {
             ValueSource::ConstantInteger(value) => {
                 Value::Constant { text: value.to_string().into_bytes(), is_number: true }
             }
-            ValueSource::Motifs(motifs) if motifs.low() < b' ' => {
+            ValueSource::Motifs(motifs) if motifs.options.low < b' ' => {
                 let message = "a column's bytes are 32 at least: tabs and newlines end its values";
                 return refused(format!("{key}.low"), message);
             }

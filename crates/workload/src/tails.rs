@@ -71,8 +71,7 @@ impl Tails {
         }
     }
 
-    /// Remember an end, unless one of the same values is remembered; where there are `at_most`, in the
-    /// place of any.
+    /// Remember an end, unless one has the same values; beyond `at_most`, in the place of any.
     fn remember(&mut self, tail: Tail, at_most: usize, mut random: Random) {
         if self.tails.iter().any(|other| other.values == tail.values) {
             return;

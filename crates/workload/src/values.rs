@@ -104,8 +104,7 @@ impl Values {
         self.integer_in(number.unwrap_or(&Number::Integer(default)), range, key)
     }
 
-    /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
-    /// arithmetic.
+    /// Read a number with a fraction: as it is, one value alone (`"{h}"`), or integer arithmetic.
     pub fn real(&self, number: &Number, key: &str) -> Result<f64, ValidationError> {
         let real = match number {
             Number::Float(float) => Some(*float),

@@ -33,8 +33,7 @@ pub struct Login {
     pub password: String,
     pub database: Option<String>,
     pub tls: Tls,
-    /// Gives the password to a server that nothing verifies: with the key that it sends, or inside
-    /// TLS with whatever certificate it has.
+    /// Send the password to an unverified server: with its key, or over TLS with any certificate.
     pub allow_unverified: bool,
 }
 
@@ -69,8 +68,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// Return why another than the right server may listen at the other end of `socket`, which is
-/// connected to `path`; None where none can.
+/// Return why another server may listen at `socket`, which is connected to `path`; None where none can.
 fn reason_to_distrust(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
     judge(path, socket).unwrap_or_else(|error| {
         Some(format!("{} cannot be looked at: {}", path.display(), error.kind()))

@@ -20,8 +20,7 @@ const MAX_MESSAGE: usize = 1 << 30;
 /// Far above the longest error message of any server.
 const MAX_ERROR: usize = 64 << 10;
 
-/// The longest beginning of an answer that is kept: column definitions and one row of short values; and
-/// the longest last row.
+/// The longest beginning of an answer that is kept (column definitions, short values), and the longest row.
 const MAX_KEPT: usize = 64 << 10;
 
 /// The number of the packet that follows a command of one packet.
@@ -180,8 +179,7 @@ impl MysqlAnswerReader {
     }
 
     /// The hot path: counts ordinary rows that lie whole in `bytes`, and gives the rest. Whatever
-    /// is special (an end, an error, a cut or a continued packet, a wrong number) is left to
-    /// `begin_packet`.
+    /// is special (an end, an error, a cut or continued packet, a wrong number) is for `begin_packet`.
     #[inline]
     fn whole_rows<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
@@ -209,8 +207,7 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// Take the header and the first bytes of a packet; what is too short to be understood is held
-    /// until more comes.
+    /// Take the header and the first bytes of a packet; hold them while they are too few to understand it.
     #[inline]
     fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
         if self.held_bytes == 0

@@ -34,8 +34,7 @@ impl Plugin {
     }
 
     /// Return the bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end
-    /// the nonces of the older two with a zero, and that of Ed25519, of which any byte may be zero,
-    /// with nothing.
+    /// the nonces of the older two with a zero; that of Ed25519 may contain zeros, and nothing follows it.
     pub fn nonce_bytes(self) -> usize {
         match self {
             Self::Native | Self::CachingSha2 => 20,
@@ -43,8 +42,7 @@ impl Plugin {
         }
     }
 
-    /// Return the answer to the server's nonce; nothing for an empty password, except that
-    /// `MariaDB`'s Ed25519 signs with that too.
+    /// Return the answer to the server's nonce; nothing for an empty password, except with Ed25519.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
         match self {
             Self::Ed25519 => signature(password, nonce).to_vec(),
@@ -68,8 +66,7 @@ impl Plugin {
 }
 
 /// Return the Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret
-/// key (RFC 8032, 5.1.6, but for the seed: `MariaDB` takes the password itself, of any length, for
-/// it).
+/// key (RFC 8032, 5.1.6, except the seed: `MariaDB` takes the password itself, of any length).
 fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     let expanded: [u8; 64] = Sha512::digest(password).into();
     let (lower, prefix) = expanded.split_at(32);

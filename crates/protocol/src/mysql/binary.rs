@@ -6,8 +6,7 @@ use super::wire::put_string;
 pub const COM_QUERY: u8 = 3;
 const COM_STMT_EXECUTE: u8 = 23;
 
-/// The type a parameter is declared with. The server keeps it, so that only the first execution of
-/// a statement has to declare types.
+/// The type of a parameter. The server keeps it: only the first execution of a statement declares types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

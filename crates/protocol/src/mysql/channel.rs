@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::sys::stat::fstat;
@@ -11,8 +11,7 @@ use rustls::client::ClientConnection;
 use super::answer::Mysql;
 use crate::{PeerAddress, Session};
 
-/// A session with a server, over a plain socket or TLS. A plain socket gets exactly one system call for
-/// each read and each write.
+/// A session over a plain socket, with exactly one system call for each read and each write, or over TLS.
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
@@ -38,10 +37,6 @@ impl Channel {
         Ok(Self { socket: Socket::Tcp(stream), tls: None })
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-
     /// True where nobody else can read what is sent.
     pub fn is_private(&self) -> bool {
         self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
@@ -60,8 +55,7 @@ impl Channel {
         self.tls = Some(Box::new(session));
     }
 
-    /// Take the handshake as far as it goes without waiting; true when it is over. An inner error
-    /// is that of TLS itself.
+    /// Continue the handshake without waiting; true when it is over. The inner error is that of TLS.
     pub(super) fn handshake(&mut self) -> io::Result<Result<bool, rustls::Error>> {
         let Some(session) = &mut self.tls else {
             return Ok(Ok(true));

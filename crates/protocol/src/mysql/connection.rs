@@ -1,7 +1,6 @@
 //! One connection: log in, ask, send a local file.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::address::Address;
@@ -33,8 +32,7 @@ struct Limits {
     answer: u64,
 }
 
-/// Far above what a server of good will sends: 4096 columns of some hundred bytes, two of the longest
-/// rows.
+/// Far above what an honest server sends: 4096 columns of some hundred bytes, two of the longest rows.
 const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, answer: 16 << 30 };
 
 /// Bytes asked of the socket at once.
@@ -44,8 +42,7 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// on the oldest); sizes from 16 kB to 256 kB did not differ measurably.
 const FILE_PACKET: usize = 64 << 10;
 
-/// The last packet of a part that is waited for: a server reads a packet before it works on its rows,
-/// and that work is not seen from here.
+/// The last packet of a part to wait for: servers read it before they work on its rows, invisibly.
 const LAST_PACKET: usize = 1 << 10;
 
 /// Handing a connection over consumes it.
@@ -117,12 +114,12 @@ impl Connection {
             return Err(unexpected("bytes that belong to no answer follow the last one"));
         }
         let transport = self.transport.take();
-        Ok(transport.expect(HANDED_OVER).into_channel())
+        Ok(transport.expect(HANDED_OVER).channel)
     }
 
     /// Give the server up when it is silent for so long; None for never.
     pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
-        self.transport_mut().set_idle_timeout(idle_timeout);
+        self.transport_mut().idle_timeout = idle_timeout;
     }
 
     pub fn server_version(&self) -> &str {
@@ -130,11 +127,11 @@ impl Connection {
     }
 
     pub fn bytes_sent(&self) -> u64 {
-        self.transport().bytes_sent()
+        self.transport().bytes_sent
     }
 
     pub fn bytes_received(&self) -> u64 {
-        self.transport().bytes_received()
+        self.transport().bytes_received
     }
 
     /// Run a statement.
@@ -184,13 +181,8 @@ impl Connection {
         self.transport_mut().start_tls(tls, address, deadline)
     }
 
-    /// True where nobody else can read what is sent.
-    pub(super) fn is_private(&self) -> bool {
-        self.transport().is_private()
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.transport().as_fd()
+    pub(super) fn channel(&self) -> &Channel {
+        &self.transport().channel
     }
 
     pub(super) fn send(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
@@ -430,10 +422,10 @@ impl Drop for Connection {
     /// Say goodbye, else the server would count an aborted connection. It is not waited for: a
     /// server that does not listen need not hear it.
     fn drop(&mut self) {
-        if let Some(transport) = self.transport.take()
+        if let Some(mut transport) = self.transport.take()
             && self.takes_commands
         {
-            let _ = transport.into_channel().write(Mysql::QUIT);
+            let _ = transport.channel.write(Mysql::QUIT);
         }
     }
 }

@@ -41,8 +41,7 @@ const MAX_PACKET: u32 = 1 << 30;
 /// The first message of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// As the server's own `VERSION()`, without the `5.5.5-` that MariaDB puts in front for
-    /// ancient replicas.
+    /// The server's own `VERSION()`, without MariaDB's prefix `5.5.5-` for old replicas.
     pub server_version: String,
     pub capabilities: u32,
     /// Random bytes that a password is mixed with, 20 of them.

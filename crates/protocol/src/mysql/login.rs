@@ -1,5 +1,7 @@
 //! Logging in: greeting, TLS, and proving the password by the account's plugin.
 
+use std::os::fd::AsFd;
+
 use super::account::Login;
 use super::auth::{self, Plugin};
 use super::channel::Channel;
@@ -15,8 +17,7 @@ use crate::ClientError;
 const AUTH_MORE_DATA: u8 = 0x01;
 const AUTH_SWITCH: u8 = 0xfe;
 
-/// `caching_sha2_password`: the proof was enough, the password itself is wanted, and our request
-/// for the key to encrypt it with.
+/// `caching_sha2_password`: the proof was enough; the password itself is needed; our request for the key.
 const PROOF_ACCEPTED: &[u8] = &[3];
 const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
@@ -110,12 +111,12 @@ fn send_password(
     nonce: &[u8],
     deadline: &Deadline,
 ) -> Result<(), ClientError> {
-    if let Some(reason) = login.reason_to_distrust(connection.as_fd()) {
+    if let Some(reason) = login.reason_to_distrust(connection.channel().as_fd()) {
         let message = format!("the server wants the password itself, and {reason}");
         return Err(ClientError::Authentication(message));
     }
     let password = login.password.as_bytes();
-    if connection.is_private() {
+    if connection.channel().is_private() {
         return connection.send(&auth::with_zero(password), deadline);
     }
     connection.send(REQUEST_PUBLIC_KEY, deadline)?;

@@ -29,8 +29,7 @@ pub enum Parameter<'a> {
 }
 
 impl Prepared {
-    /// Read the first message of the answer. The outer error is the protocol's, the inner the
-    /// server's.
+    /// Read the first message of the answer. The outer error is the protocol's, the inner one the server's.
     pub fn parse(message: &[u8]) -> Result<Result<Self, ServerError>, ProtocolError> {
         let mut reader = Reader::new(message);
         match reader.byte("answer")? {
@@ -42,9 +41,8 @@ impl Prepared {
                 ));
             }
         }
-        let [a, b, c, d, ..] = reader.number(4, "statement's id")?.to_le_bytes();
         Ok(Ok(Self {
-            id: u32::from_le_bytes([a, b, c, d]),
+            id: reader.long("statement's id")?,
             columns: reader.short("number of columns")?,
             parameters: reader.short("number of parameters")?,
         }))

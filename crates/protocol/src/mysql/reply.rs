@@ -72,8 +72,7 @@ pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     }
 }
 
-/// Read what ends column definitions or rows; None for one of those. The outer error is the
-/// protocol's, the inner the server's.
+/// Read the end of column definitions or rows; None for one of them. The inner error is the server's.
 pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
     Ok(match message.first() {
         Some(&ERROR) => Err(parse_error(message)?),

@@ -37,11 +37,11 @@ type Connected<T> = Result<io::Result<T>, ClientError>;
 /// A connected socket, and the bytes that went through it.
 #[derive(Debug)]
 pub struct Transport {
-    channel: Channel,
-    bytes_sent: u64,
-    bytes_received: u64,
+    pub channel: Channel,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
     /// The longest silence of the server; None: as long as the deadline allows.
-    idle_timeout: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
 }
 
 impl Transport {
@@ -61,20 +61,6 @@ impl Transport {
 
     pub fn over(channel: Channel) -> Self {
         Self { channel, bytes_sent: 0, bytes_received: 0, idle_timeout: None }
-    }
-
-    /// Give a server up that neither takes nor sends anything for so long; None for never.
-    pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
-        self.idle_timeout = idle_timeout;
-    }
-
-    /// True where nobody else can read what is sent.
-    pub fn is_private(&self) -> bool {
-        self.channel.is_private()
-    }
-
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
     }
 
     /// Go over to TLS, if that is on.
@@ -103,18 +89,6 @@ impl Transport {
                 }
             }
         }
-    }
-
-    pub fn into_channel(self) -> Channel {
-        self.channel
-    }
-
-    pub fn bytes_sent(&self) -> u64 {
-        self.bytes_sent
-    }
-
-    pub fn bytes_received(&self) -> u64 {
-        self.bytes_received
     }
 
     /// Send all of the pieces, one after the other.
@@ -186,8 +160,7 @@ impl Transport {
         }
     }
 
-    /// Return the longest time to wait for a server that has been silent `since`, or the reason to
-    /// end.
+    /// Return the longest time to wait for a server that is silent `since`, or the reason to end.
     fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
         let wait = deadline.time_left()?;
         let Some(limit) = self.idle_timeout else {

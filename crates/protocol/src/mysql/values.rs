@@ -40,8 +40,7 @@ pub struct Column {
     pub decimals: u8,
 }
 
-/// A value of a binary row. Its text is what the text protocol gives, but for the digits of floating
-/// point numbers.
+/// A value of a binary row. Its text is that of the text protocol, except digits of floating point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -199,11 +198,7 @@ fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<Value, ProtocolEr
 }
 
 fn microsecond(reader: &mut Reader<'_>, is_there: bool) -> Result<u32, ProtocolError> {
-    if !is_there {
-        return Ok(0);
-    }
-    let [a, b, c, d, ..] = reader.number(4, "microseconds")?.to_le_bytes();
-    Ok(u32::from_le_bytes([a, b, c, d]))
+    if is_there { reader.long("microseconds") } else { Ok(0) }
 }
 
 /// Return the parts of a date or a time, and their length, which is one of `lengths`.

@@ -42,6 +42,11 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(bytes))
     }
 
+    pub fn long(&mut self, what: &'static str) -> Result<u32, ProtocolError> {
+        let bytes = self.bytes(4, what)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
     #[inline]
     pub fn short(&mut self, what: &'static str) -> Result<u16, ProtocolError> {
         let bytes = self.bytes(2, what)?;
@@ -81,8 +86,7 @@ impl<'a> Reader<'a> {
         self.bytes(length, what).map(Some)
     }
 
-    /// Return a string up to a zero byte, which is skipped; or to the end where there is none,
-    /// because MySQL before 5.5.10 forgot one.
+    /// Return a string up to a zero byte, which is skipped, or to the end: MySQL before 5.5.10 forgot one.
     pub fn string_to_zero(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|&byte| byte == 0);
         let string = &self.rest[..end.unwrap_or(self.rest.len())];
