@@ -64,10 +64,6 @@ fn their_columns(columns: &[Vec<u8>]) -> Arc<[TheirColumn]> {
     columns.iter().map(|column| ParseBuf(column).parse(()).unwrap()).collect()
 }
 
-fn their_values(row: Row) -> Vec<TheirValue> {
-    row.unwrap()
-}
-
 fn their_error(message: &[u8]) -> ServerError {
     let packet: ErrPacket<'_> = ParseBuf(message).parse(CAPABILITIES).unwrap();
     let error = packet.server_error();
@@ -152,7 +148,7 @@ fn text_rows() {
         for row in &rows {
             let theirs: RowDeserializer<ServerSide, Text> =
                 ParseBuf(row).parse(Arc::clone(&columns)).unwrap();
-            let theirs: Vec<_> = their_values(theirs.into()).into_iter().map(text_of).collect();
+            let theirs: Vec<_> = Row::from(theirs).unwrap().into_iter().map(text_of).collect();
             assert_eq!(reply::parse_text_row(row, columns.len()).unwrap(), theirs, "{name}");
         }
         assert_eq!(rows.len(), 3, "{name}");
@@ -175,8 +171,7 @@ fn binary_rows() {
             let expected: RowDeserializer<ServerSide, Binary> =
                 ParseBuf(row).parse(Arc::clone(&theirs)).unwrap();
             let values = parse_binary_row(row, &ours).unwrap();
-            for ((our, their), column) in
-                values.iter().zip(their_values(expected.into())).zip(&ours)
+            for ((our, their), column) in values.iter().zip(Row::from(expected).unwrap()).zip(&ours)
             {
                 assert!(alike(our, &their), "{name} {column:?}: {our:?}, {their:?}");
             }
@@ -263,13 +258,9 @@ proptest! {
             }
         }
         prop_assert_eq!(&packet[4..], theirs);
-        prop_assert_eq!(messages_of_command(&packet), 1);
+        let mut decoder = Decoder::default();
+        decoder.feed(&packet);
+        let messages = std::iter::from_fn(|| decoder.next_message().unwrap());
+        prop_assert_eq!(messages.count(), 1);
     }
-}
-
-/// The number of messages in a command.
-fn messages_of_command(packet: &[u8]) -> usize {
-    let mut decoder = Decoder::default();
-    decoder.feed(packet);
-    std::iter::from_fn(|| decoder.next_message().unwrap()).count()
 }

@@ -161,40 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_told_from_data() {
-        let logs = [
-            "ib_logfile0",
-            "ib_logfile101",
-            "#innodb_redo/#ib_redo12",
-            "#innodb_redo/#ib_redo13_tmp",
-            "#innodb_redo/#ib_redo4 (deleted)",
-            "binlog.000001",
-            "host-bin.123456",
-            "aria_log.00000001",
-            ".rocksdb/000009.log",
-            "tc.log",
-        ];
-        for name in logs {
+    fn logs_differ_from_data() {
+        let logs = "ib_logfile0 ib_logfile101 #innodb_redo/#ib_redo12 #innodb_redo/#ib_redo13_tmp \
+                    binlog.000001 host-bin.123456 aria_log.00000001 .rocksdb/000009.log tc.log";
+        for name in logs.split_whitespace().chain(["#innodb_redo/#ib_redo4 (deleted)"]) {
             assert!(is_log(Path::new(&format!("/data/{name}"))), "{name}");
         }
-        let others = [
-            "ibdata1",
-            "test/t.ibd",
-            "test/t.MYD",
-            "undo_001",
-            "#ib_16384_0.dblwr",
-            "host.err",
-            "slow.log",
-            "binlog.index",
-            "ib_logfile0/t.ibd",
-        ];
-        for name in others {
+        let others = "ibdata1 test/t.ibd test/t.MYD undo_001 #ib_16384_0.dblwr host.err slow.log \
+                      binlog.index ib_logfile0/t.ibd";
+        for name in others.split_whitespace() {
             assert!(!is_log(Path::new(&format!("/data/{name}"))), "{name}");
         }
     }
 
     #[test]
-    fn sockets_are_told_by_their_inodes() {
+    fn sockets_have_inodes() {
         assert_eq!(socket("socket:[4711]"), Some(4711));
         for other in ["pipe:[4711]", "/socket:[4711]", "socket:[]", "socket:[1"] {
             assert_eq!(socket(other), None, "{other}");

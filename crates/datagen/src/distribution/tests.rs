@@ -34,24 +34,19 @@ fn uniform() {
 }
 
 #[test]
-fn zipf_from_the_low_and_from_the_high_end() {
+fn zipf_from_each_end_and_elsewhere() {
     let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let zipf = Shape::Zipf { exponent: 0.8, scrambled: false };
-    assert_distribution(&zipf, 500, |n| (n as f64 + 1.0).powf(-0.8) / all);
-    let latest = Shape::Latest { exponent: 0.8 };
-    assert_distribution(&latest, 500, |n| (500.0 - n as f64).powf(-0.8) / all);
-}
-
-#[test]
-fn scrambled_zipf_has_the_same_frequencies_elsewhere() {
-    let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let scrambled = Shape::Zipf { exponent: 0.8, scrambled: true };
+    let assert_ranks = |shape: &Shape, rank: &dyn Fn(usize) -> f64| {
+        assert_distribution(shape, 500, |n| rank(n).powf(-0.8) / all);
+    };
+    assert_ranks(&Shape::Zipf { exponent: 0.8, scrambled: false }, &|n| n as f64 + 1.0);
+    assert_ranks(&Shape::Latest { exponent: 0.8 }, &|n| 500.0 - n as f64);
     let order = Bijection::new(500, Stream::named(0, "scrambled"));
-    let mut rank_of = [0; 500];
-    for rank in 0..500 {
-        rank_of[usize::try_from(order.at(rank)).unwrap()] = rank + 1;
+    let mut rank_of = [0_u32; 500];
+    for rank in 0..500_u32 {
+        rank_of[usize::try_from(order.at(rank.into())).unwrap()] = rank + 1;
     }
-    assert_distribution(&scrambled, 500, |n| (rank_of[n] as f64).powf(-0.8) / all);
+    assert_ranks(&Shape::Zipf { exponent: 0.8, scrambled: true }, &|n| f64::from(rank_of[n]));
     let popular: Vec<u64> = (0..3).map(|rank| order.at(rank)).collect();
     assert!(popular.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1), "{popular:?}");
 }

@@ -140,24 +140,20 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_of_mysql_5_6() {
-        let parsed = Greeting::parse(&greeting(b"5.6.24-log", b"\0")).unwrap();
-        assert_eq!(parsed.server_version, "5.6.24-log");
-        assert_eq!(parsed.capabilities, 0x800f_f7ff);
-        assert_eq!(parsed.nonce, b"abcdefghijklmnopqrst");
-        assert_eq!(parsed.plugin, "mysql_native_password");
-    }
-
-    #[test]
-    fn mysql_5_5_9_forgets_the_last_zero() {
-        let parsed = Greeting::parse(&greeting(b"5.5.9", b"")).unwrap();
-        assert_eq!(parsed.plugin, "mysql_native_password");
-    }
-
-    #[test]
-    fn mariadb_hides_its_version() {
-        let parsed = Greeting::parse(&greeting(b"5.5.5-10.2.11-MariaDB", b"\0")).unwrap();
-        assert_eq!(parsed.server_version, "10.2.11-MariaDB");
+    fn greetings_of_servers() {
+        for (version, end, expected) in [
+            (&b"5.6.24-log"[..], &b"\0"[..], "5.6.24-log"),
+            (b"5.5.9", b"", "5.5.9"), // which forgets the last zero
+            (b"5.5.5-10.2.11-MariaDB", b"\0", "10.2.11-MariaDB"),
+        ] {
+            let parsed = Greeting::parse(&greeting(version, end)).unwrap();
+            assert_eq!(
+                (parsed.server_version.as_str(), parsed.capabilities),
+                (expected, 0x800f_f7ff)
+            );
+            assert_eq!(parsed.nonce, b"abcdefghijklmnopqrst");
+            assert_eq!(parsed.plugin, "mysql_native_password");
+        }
     }
 
     #[test]
@@ -189,18 +185,16 @@ mod tests {
             tls: Tls::default(),
             allow_unverified: false,
         };
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
+        let answer = |login: &Login| parsed.answer(login, "mysql_native_password", &[1, 2, 3]);
         let mut expected = vec![0x8d, 0xa2, 0x0a, 0x00, 0, 0, 0, 0x40, 45];
         expected.extend_from_slice(&[0; 23]);
         expected.extend_from_slice(b"me\0\x03\x01\x02\x03test\0mysql_native_password\0");
-        assert_eq!(answer, expected);
+        assert_eq!(answer(&login), expected);
         login.tls = Tls::new(TlsMode::Required, None).unwrap();
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
         expected[1] |= 0x08;
-        assert_eq!(answer, expected);
-        assert_eq!(parsed.tls_request(&login), answer[..32]);
+        assert_eq!(answer(&login), expected);
+        assert_eq!(parsed.tls_request(&login), expected[..32]);
         login.database = None;
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
-        assert_eq!(parsed.tls_request(&login), answer[..32]);
+        assert_eq!(parsed.tls_request(&login), answer(&login)[..32]);
     }
 }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_greets_with_much_is_no_server() {
+    fn a_long_greeting_is_refused() {
         let mut decoder = Decoder::default();
         decoder.feed(b"SSH-2.0");
         let limit = MAX_GREETING;
@@ -180,20 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_is_noticed_before_its_packet_is_there() {
+    fn a_cut_packet_is_incomplete_and_a_wrong_number_noticed() {
+        let mut decoder = ready();
+        decoder.feed(&[5, 0, 0, 0, 1, 2]);
+        assert_eq!(decoder.next_message(), Ok(None));
+        assert!(decoder.is_incomplete());
         let mut decoder = ready();
         decoder.feed(&[9, 0, 0, 5]);
         assert_eq!(decoder.next_message(), Ok(None));
         decoder.feed(&[0]);
         assert!(decoder.next_message().is_err());
-    }
-
-    #[test]
-    fn a_cut_packet_is_incomplete() {
-        let mut decoder = ready();
-        decoder.feed(&[5, 0, 0, 0, 1, 2]);
-        assert_eq!(decoder.next_message(), Ok(None));
-        assert!(decoder.is_incomplete());
     }
 
     proptest! {

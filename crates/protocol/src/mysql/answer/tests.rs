@@ -120,20 +120,10 @@ fn text_rows_and_binary_rows_are_counted_alike() {
 #[test]
 fn several_results_are_one_answer() {
     let more = [0xfe, 1, 0, 10, 0];
-    let bytes = framed(&[
-        b"\x01",
-        b"\x03def",
-        EOF_MESSAGE,
-        b"\x01a",
-        &more,
-        b"\x01",
-        b"\x03def",
-        EOF_MESSAGE,
-        b"\x01b",
-        b"\x01c",
-        &more,
-        &[0, 4, 0, 2, 0, 3, 0],
-    ]);
+    let head: [&[u8]; 3] = [b"\x01", b"\x03def", EOF_MESSAGE];
+    let (one, two): ([&[u8]; 2], [&[u8]; 3]) = ([b"\x01a", &more], [b"\x01b", b"\x01c", &more]);
+    let messages = [&head[..], &one, &head, &two, &[&[0, 4, 0, 2, 0, 3, 0]]].concat();
+    let bytes = framed(&messages);
     let end = read_whole(&bytes).unwrap();
     assert_eq!((end.rows, end.affected_rows, end.warnings), (3, 4, 3));
 }
@@ -255,10 +245,8 @@ fn message_of_an_end(more: bool) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn messages_of_a_result_set(more: bool) -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let row = proptest::collection::vec(
-        proptest::option::of(proptest::collection::vec(any::<u8>(), 0..300)),
-        3,
-    );
+    let value = proptest::collection::vec(any::<u8>(), 0..300);
+    let row = proptest::collection::vec(proptest::option::of(value), 3);
     (proptest::collection::vec(row, 0..20), any::<[u8; 4]>()).prop_map(
         move |(rows, [w1, w2, mut status, high])| {
             status = if more { status | 8 } else { status & !8 };
