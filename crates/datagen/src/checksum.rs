@@ -19,7 +19,6 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// That of both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

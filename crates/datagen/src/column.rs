@@ -13,7 +13,6 @@ pub const PADDING: usize = 48;
 /// The longest text of an `i64` with its sign, a point, and a zero before it.
 const NUMBER_LENGTH: usize = 22;
 
-/// The generator of the values of one column.
 pub enum Value {
     /// An integer.
     Integer(Integer),
@@ -65,7 +64,6 @@ impl Words {
     }
 }
 
-/// The place of a row in its table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The number of the row, from 0.
@@ -120,7 +118,6 @@ impl Integer {
     }
 }
 
-/// The number of rows of each parent.
 #[derive(Clone)]
 pub enum FanOut {
     Links(LinkDegrees),

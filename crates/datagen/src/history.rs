@@ -16,7 +16,6 @@ const LAST_DAY: u32 = 3_592;
 /// No timestamp is later.
 pub const END: Seconds = LAST_DAY * DAY;
 
-/// Length of a timestamp's text.
 pub const TIMESTAMP_LENGTH: usize = 19;
 
 /// A day, how far the map had come through the ids (of 2^32), and the changesets opened up to it.

@@ -25,7 +25,6 @@ mod rows;
 mod table_rows;
 mod text;
 mod users;
-mod zipf;
 
 pub use checksum::{Checksum, ChecksummedRows, checksum};
 pub use counter::{Stream, high_product, mix};

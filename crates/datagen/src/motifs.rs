@@ -13,7 +13,6 @@ const CHUNK: usize = 128;
 /// Bytes taken from one random number: 256^6 is 2^48.
 const BYTES_AT_ONCE: usize = 6;
 
-/// The parameters of payloads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MotifOptions {
     /// The least and the greatest byte.
@@ -42,7 +41,6 @@ impl Motifs {
         Self { options, motif: motif.into() }
     }
 
-    /// Draw the length of a payload.
     #[inline]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
     pub fn length(&self, random: &mut Random) -> usize {

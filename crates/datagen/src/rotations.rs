@@ -14,12 +14,10 @@ const CLASSES: u64 = 1024;
 #[derive(Clone, Debug)]
 pub struct Rotations {
     span: u64,
-    /// The distance of each class.
     distances: Arc<[u64]>,
 }
 
 impl Rotations {
-    /// `seed` chooses the distances.
     pub fn new(span: u64, seed: u64) -> Self {
         let classes = CLASSES.min(span).max(1);
         let mut random = Random::of(seed, "rotations", 0);

@@ -31,7 +31,6 @@ impl TableRows {
         self.values.iter().map(Value::is_number).collect()
     }
 
-    /// Return true for each column of any bytes.
     pub fn bytes(&self) -> Vec<bool> {
         self.values.iter().map(Value::is_bytes).collect()
     }
@@ -76,7 +75,6 @@ impl Rows for TableRows {
     }
 }
 
-/// The parents of a table's rows.
 struct Families {
     fan_out: FanOut,
     /// A parent with rows has one, however many it is said to have.

@@ -9,7 +9,6 @@ use crate::shown::{beginning, excerpt};
 /// As much of a statement as an error quotes.
 const STATEMENT_BYTES: usize = 400;
 
-/// An error the server itself reported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message} (error {code}, SQLSTATE {sqlstate})")]
 pub struct ServerError {

@@ -77,7 +77,6 @@ pub struct Answer {
     pub more_rows: Vec<Row>,
 }
 
-/// The requests of one client.
 pub trait Script {
     /// Append one command packet to `out`. None where the client has nothing left to ask.
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request>;

@@ -11,7 +11,6 @@ use crate::{ProtocolError, ServerError};
 
 /// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
 pub trait Protocol {
-    /// Follows the answers of one connection.
     type Answers: AnswerReader;
 
     /// The request that rolls the open transaction back.

@@ -9,7 +9,6 @@ use super::sampler::Sampler;
 use super::tally::{StateCount, Tally};
 use super::thread::Thread;
 
-/// A line of output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
@@ -19,7 +18,6 @@ pub enum Message {
     Report(Report),
 }
 
-/// The counts of a sampling.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Ticks by time.

@@ -30,7 +30,6 @@ pub struct Sampler {
     pub connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
-    /// Threads with samples that have ended.
     ended: Vec<Thread>,
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,

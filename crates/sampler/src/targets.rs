@@ -58,7 +58,6 @@ impl Targets {
         Self { pid, names: Names::default(), behind: HashMap::new(), polled: HashMap::new() }
     }
 
-    /// Return the target of the descriptor that is an argument of a call.
     pub fn behind(&mut self, argument: u64, now: Instant) -> Option<Target> {
         #[allow(clippy::cast_possible_truncation)]
         // an int, whatever the register's upper half holds

@@ -29,7 +29,6 @@ pub struct CompileContext<'a> {
 pub type RequiredGenerators = Vec<(String, String)>;
 
 impl CompileContext<'_> {
-    /// Return the statement `name`, which is named at `key`.
     pub fn statement(
         &self,
         name: &str,

@@ -63,7 +63,6 @@ pub struct Definition {
     pub tests: BTreeMap<String, Test>,
 }
 
-/// Tables of one shape.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TableSet {
@@ -165,7 +164,6 @@ pub struct BackgroundClients {
     pub rate: Option<Number>,
 }
 
-/// One kind of transaction of a mix.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {

@@ -9,7 +9,7 @@ use super::generator::{AnswerForm, CompiledGenerator, Form, ValueSource};
 use super::tails::Tails;
 use super::values::Values;
 use crate::validation::{ValidationError, find, refused};
-use datagen::distribution::{Integers, Shape};
+use datagen::distribution::Integers;
 use datagen::put_decimal;
 use datagen::random::Random;
 
@@ -232,13 +232,9 @@ fn put_below(
     }
 }
 
-/// The generators of a program while it is compiled. Only those that are used are checked.
-pub struct GeneratorCompiler<'a> {
-    pub definition: &'a BTreeMap<String, Generator>,
-    pub values: &'a Values,
-    pub seed: u64,
-    /// The tables that a permutation covers.
-    pub tables: u32,
+/// The generators of a program, and which of them need something of each client.
+#[derive(Debug, Default)]
+pub struct Generators {
     pub compiled: Vec<CompiledGenerator>,
     /// Generators with a part for each client.
     pub segments: Vec<u16>,
@@ -249,6 +245,16 @@ pub struct GeneratorCompiler<'a> {
     /// Generators of values that last.
     pub lasting: Vec<u16>,
     pub slots: u16,
+}
+
+/// The generators of a program while it is compiled. Only those that are used are checked.
+pub struct GeneratorCompiler<'a> {
+    pub definition: &'a BTreeMap<String, Generator>,
+    pub values: &'a Values,
+    pub seed: u64,
+    /// The tables that a permutation covers.
+    pub tables: u32,
+    pub used: Generators,
     /// The slots of generators outside of terms.
     steps: BTreeMap<u16, u16>,
 }
@@ -276,19 +282,8 @@ impl<'a> GeneratorCompiler<'a> {
         seed: u64,
         tables: u32,
     ) -> Self {
-        Self {
-            definition,
-            values,
-            seed,
-            tables,
-            compiled: Vec::new(),
-            segments: Vec::new(),
-            counted: Vec::new(),
-            answers: Vec::new(),
-            lasting: Vec::new(),
-            slots: 0,
-            steps: BTreeMap::new(),
-        }
+        let (used, steps) = (Generators::default(), BTreeMap::new());
+        Self { definition, values, seed, tables, used, steps }
     }
 
     /// Have the scope make the generator `name`, which is named at `key`, and return its slot.
@@ -303,7 +298,7 @@ impl<'a> GeneratorCompiler<'a> {
         }
         let index = self.index(name, key)?;
         let own_key = format!("generators.{name}");
-        let source = self.compiled[usize::from(index)].source.clone();
+        let source = self.used.compiled[usize::from(index)].source.clone();
         let mut inputs = Vec::new();
         let mut slot_of =
             |from: &str, part: &str| self.source(name, from, &format!("{own_key}.{part}"), scope);
@@ -331,9 +326,9 @@ impl<'a> GeneratorCompiler<'a> {
             }
             ValueSource::Answer { row: Some(row), .. } => {
                 second = Some(slot_of(row, "row")?);
-                position_in(&mut self.answers, index)
+                position_in(&mut self.used.answers, index)
             }
-            ValueSource::Lasting { .. } => position_in(&mut self.lasting, index),
+            ValueSource::Lasting { .. } => position_in(&mut self.used.lasting, index),
             ValueSource::Tail { otherwise: Some(otherwise), .. } => {
                 second = Some(slot_of(otherwise, "otherwise")?);
                 0
@@ -343,19 +338,22 @@ impl<'a> GeneratorCompiler<'a> {
                 return refused(key, format!("{name:?} {message}"));
             }
             ValueSource::Permutation { .. } | ValueSource::Sequence { .. } => {
-                position_in(&mut self.counted, index)
+                position_in(&mut self.used.counted, index)
             }
-            ValueSource::Segment { .. } => position_in(&mut self.segments, index),
-            ValueSource::Answer { .. } => position_in(&mut self.answers, index),
+            ValueSource::Segment { .. } => position_in(&mut self.used.segments, index),
+            ValueSource::Answer { .. } => position_in(&mut self.used.answers, index),
             _ => 0,
         };
         if matches!(source, ValueSource::Permutation { .. }) && self.has_permutation(scope) {
             let message = "is the second permutation of its step; one is possible";
             return refused(key, format!("{name:?} {message}"));
         }
-        let slot =
-            if scope.is_term { self.slots } else { *self.steps.entry(index).or_insert(self.slots) };
-        self.slots = self.slots.max(slot + 1);
+        let slot = if scope.is_term {
+            self.used.slots
+        } else {
+            *self.steps.entry(index).or_insert(self.used.slots)
+        };
+        self.used.slots = self.used.slots.max(slot + 1);
         let inputs = inputs.into();
         scope.generation.push(GenerationStep { generator: index, slot, other, second, inputs });
         scope.slots.insert(name.to_owned(), slot);
@@ -368,7 +366,7 @@ impl<'a> GeneratorCompiler<'a> {
     }
 
     pub fn generator(&self, step: &GenerationStep) -> &CompiledGenerator {
-        &self.compiled[usize::from(step.generator)]
+        &self.used.compiled[usize::from(step.generator)]
     }
 
     /// Return true where a permutation chooses the table.
@@ -379,23 +377,14 @@ impl<'a> GeneratorCompiler<'a> {
 
     /// Return the numbers of the values that last for an iteration only.
     pub fn of_iterations(&self) -> Vec<u16> {
-        let lasting = (0..).zip(&self.lasting);
+        let lasting = (0..).zip(&self.used.lasting);
         let of_iteration = lasting.filter(|(_, generator)| {
-            let source = &self.compiled[usize::from(**generator)].source;
+            let source = &self.used.compiled[usize::from(**generator)].source;
             matches!(source, ValueSource::Lasting { lifetime: Lifetime::Iteration, .. })
         });
         of_iteration.map(|(number, _)| number).collect()
     }
 
-    /// Return the range of a generator with a part for each client.
-    pub fn segment(&self, generator: u16) -> (Shape, i64, i64) {
-        match &self.compiled[usize::from(generator)].source {
-            ValueSource::Segment { shape, low, high } => (shape.clone(), *low, *high),
-            other => unreachable!("{other:?} has no parts"),
-        }
-    }
-
-    /// Return the slot of what another generator is made from.
     fn source(
         &mut self,
         name: &str,
@@ -428,13 +417,13 @@ impl<'a> GeneratorCompiler<'a> {
     }
 
     fn index(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
-        if let Some(index) = self.compiled.iter().position(|known| known.name == name) {
+        if let Some(index) = self.used.compiled.iter().position(|known| known.name == name) {
             return Ok(small(index));
         }
         let generator = find(self.definition, "generator", name, key)?;
         let compiled = reader::compile(name, generator, self.values, self.seed, self.tables)?;
-        self.compiled.push(compiled);
-        Ok(small(self.compiled.len() - 1))
+        self.used.compiled.push(compiled);
+        Ok(small(self.used.compiled.len() - 1))
     }
 }
 

@@ -23,7 +23,6 @@ pub const LONGEST_ANSWER: usize = 1 << 16;
 /// Room behind a text while it is written.
 const PADDING: usize = 32;
 
-/// The form of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Integer,
@@ -58,7 +57,6 @@ pub struct MoreValues {
     pub log_probability: f64,
 }
 
-/// A value that an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerPart {
     Value(AnswerValue),
@@ -126,7 +124,6 @@ pub enum ValueSource {
 }
 
 impl CompiledGenerator {
-    /// Return the most values it makes.
     pub fn most(&self) -> u32 {
         self.more.map_or(self.count, |more| more.most)
     }
@@ -158,7 +155,6 @@ impl CompiledGenerator {
         }
     }
 
-    /// Return true where it makes one whole number.
     pub fn is_integer(&self) -> bool {
         !self.is_list && self.form() == Form::Integer
     }
@@ -172,7 +168,6 @@ impl CompiledGenerator {
         }
     }
 
-    /// Return the longest that one of its values can be.
     pub fn longest(&self) -> usize {
         match &self.source {
             ValueSource::Digits { groups, length } => groups * (length + 1),

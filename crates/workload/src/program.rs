@@ -51,7 +51,7 @@ impl Program {
         };
         let transactions = compiler.transactions(name, test, &key)?;
         let Compiler { generators, mut statements, .. } = compiler;
-        answers::assign(&mut statements, &generators.compiled, &generators.answers);
+        answers::assign(&mut statements, &generators.used.compiled, &generators.used.answers);
         let ids = number_ids(&mut statements, tables.reachable());
         let remembers = statements.iter().any(|statement| statement.remembers.is_some());
         let plan = Plan {
@@ -63,15 +63,10 @@ impl Program {
             statements,
             weights: transactions.last().map_or(0, |(_, last)| last.weights),
             transactions: transactions.into_iter().map(|(_, transaction)| transaction).collect(),
-            slots: generators.slots,
-            segments: generators.segments.iter().map(|&index| generators.segment(index)).collect(),
             keeps_values: remembers
-                || !(generators.answers.is_empty() && generators.lasting.is_empty()),
-            answers: generators.answers.len(),
+                || !(generators.used.answers.is_empty() && generators.used.lasting.is_empty()),
             of_iterations: generators.of_iterations(),
-            lasting: generators.lasting,
-            counted: generators.counted,
-            generators: generators.compiled,
+            generators: generators.used,
             tables: tables.count(),
             by_client,
             clients,

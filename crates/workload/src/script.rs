@@ -106,13 +106,13 @@ impl script::Script for Script {
 impl Script {
     pub(super) fn new(plan: Arc<Plan>, client: u32, ids: Vec<u32>) -> Self {
         Self {
-            stream: plan.stream_of(client),
+            stream: Stream::keyed(plan.stream.at(u64::from(client))),
             state: plan.state(client),
-            generated: GeneratedValues::new(usize::from(plan.slots)),
+            generated: GeneratedValues::new(usize::from(plan.generators.slots)),
             declared: vec![false; ids.len()],
             ids,
             number: 0,
-            counters: vec![0; plan.counted.len()],
+            counters: vec![0; plan.generators.counted.len()],
             transaction: 0,
             position: FIRST,
             current_loop: None,
@@ -165,7 +165,6 @@ impl Script {
         Some(Request { first: true, ..self.request(begin) })
     }
 
-    /// Return a request of the current transaction.
     #[inline]
     fn request(&self, statement: u16) -> Request {
         let untimed = !self.current().timed;
@@ -176,8 +175,9 @@ impl Script {
     #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
-        uses.zip(&self.plan.counted).any(|((begun, uses), &generator)| {
-            let Some(values) = self.plan.generators[usize::from(generator)].values() else {
+        uses.zip(&self.plan.generators.counted).any(|((begun, uses), &generator)| {
+            let Some(values) = self.plan.generators.compiled[usize::from(generator)].values()
+            else {
                 return false;
             };
             let left = values.saturating_sub(self.state.turn).div_ceil(self.state.turns);
@@ -196,7 +196,7 @@ impl Script {
                 self.state.table = u32::try_from(table).expect("it is below a u32");
             }
             self.generated.clear();
-            self.state.make(&step.generation, &plan.generators, &mut self.generated);
+            self.state.make(&step.generation, &plan.generators.compiled, &mut self.generated);
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
@@ -294,13 +294,12 @@ impl Script {
         Request { last: true, ..self.request(statement) }
     }
 
-    /// Append the packet of a statement.
     #[inline]
     fn write(&mut self, index: u16, out: &mut Vec<u8>) {
         let plan = &self.plan;
         let statement = &plan.statements[usize::from(index)];
         let (generators, state, generated) =
-            (&plan.generators, &mut self.state, &mut self.generated);
+            (&plan.generators.compiled, &mut self.state, &mut self.generated);
         let table = state.table;
         if !statement.is_prepared() {
             put_query(out, |out| statement.write_text(table, generators, state, generated, out));

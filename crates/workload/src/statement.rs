@@ -87,7 +87,6 @@ pub struct Parameter {
     pub count: u32,
     /// There are always as many.
     pub is_fixed: bool,
-    /// The longest literal of one value.
     longest: usize,
 }
 
@@ -287,7 +286,6 @@ impl Statement {
         String::from_utf8(out).expect("it is made of texts cut at question marks")
     }
 
-    /// Return the longest that its text can be.
     pub fn longest(&self) -> usize {
         let terms = self.terms.as_ref().map_or(0, |terms| {
             let one = terms.pieces.longest() + terms.join.len();

@@ -25,7 +25,6 @@ const NOTHING_TO_DO: &str = "has nothing to do at these values";
 const EITHER: &str = "has either statements, steps or a rollback";
 
 impl Compiler<'_> {
-    /// Return the transactions of a test, with their names.
     pub fn transactions(
         &mut self,
         name: &str,
@@ -317,10 +316,10 @@ impl Compiler<'_> {
 
     /// Return the number of values that a transaction takes from each counter.
     fn uses(&self, steps: &[Step], loops: &[Loop], key: &str) -> Result<Vec<u64>, ValidationError> {
-        let mut uses = vec![0_u64; self.generators.counted.len()];
+        let mut uses = vec![0_u64; self.generators.used.counted.len()];
         let mut count = |generation: &[GenerationStep], times: Option<u64>| {
             for generated in generation {
-                if self.generators.counted.contains(&generated.generator) {
+                if self.generators.used.counted.contains(&generated.generator) {
                     let Some(times) = times else {
                         let name = &self.generators.generator(generated).name;
                         let message = "is a running number, which has no place in a loop whose \

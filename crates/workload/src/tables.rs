@@ -72,7 +72,6 @@ impl Tables {
         u32::try_from(self.names.len()).expect("their number is checked")
     }
 
-    /// Return the number of tables one client asks.
     pub fn reachable(&self) -> usize {
         if self.by_client { 1 } else { self.names.len().max(1) }
     }

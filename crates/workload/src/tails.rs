@@ -40,7 +40,6 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Choose the end for a transaction.
     #[inline]
     pub fn choose(&mut self, mut random: Random) {
         self.chosen = (!self.tails.is_empty()).then(|| place(&mut random, self.tails.len()));

@@ -11,7 +11,6 @@ use crate::validation::{ValidationError, find, refused};
 /// The level that stands for all levels that are not named.
 const DEFAULT: &str = "default";
 
-/// The values that `{name}` stands for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     values: BTreeMap<String, Value>,

@@ -25,7 +25,6 @@ const MOST_LINKS: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// The address and the credentials of a login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub address: Address,

@@ -54,7 +54,6 @@ pub(super) enum Rows {
     Binary,
 }
 
-/// The result of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub affected_rows: u64,
@@ -134,7 +133,6 @@ impl Connection {
         self.transport().bytes_received
     }
 
-    /// Run a statement.
     pub fn query(&mut self, sql: &str, deadline: &Deadline) -> Result<Outcome, ClientError> {
         self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
         self.results(Rows::Text, deadline)

@@ -23,7 +23,6 @@ const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
 
 impl Connection {
-    /// Connect and log in.
     pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
         Self::logged_in(Transport::connect(&login.address, deadline)?, login, deadline)
     }

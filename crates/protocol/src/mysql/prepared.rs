@@ -19,7 +19,6 @@ pub struct Prepared {
     pub columns: u16,
 }
 
-/// A parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter<'a> {
     Null,
@@ -50,7 +49,6 @@ impl Prepared {
 }
 
 impl Parameter<'_> {
-    /// Return the type to declare it with.
     pub fn kind(self) -> Kind {
         match self {
             Self::Integer(_) => Kind::Integer,
@@ -71,7 +69,6 @@ impl Parameter<'_> {
 }
 
 impl Connection {
-    /// Prepare a statement on the server.
     pub fn prepare(&mut self, sql: &str, deadline: &Deadline) -> Result<Prepared, ClientError> {
         self.send_command(COM_STMT_PREPARE, sql.as_bytes(), deadline)?;
         let prepared = Prepared::parse(&self.receive(deadline)?)??;

@@ -108,7 +108,6 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     Ok(Done { affected_rows, last_insert_id, ..Done::of(status, warnings) })
 }
 
-/// Read the message that ends rows.
 #[inline]
 pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);

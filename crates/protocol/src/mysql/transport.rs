@@ -91,7 +91,6 @@ impl Transport {
         }
     }
 
-    /// Send all of the pieces, one after the other.
     pub fn send(
         &mut self,
         mut pieces: &mut [IoSlice<'_>],

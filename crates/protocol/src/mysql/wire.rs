@@ -95,7 +95,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Append a string with its length in front.
 #[inline]
 pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     put_length(out, string.len() as u64);

@@ -69,7 +69,6 @@ pub fn compile(
     Ok(CompiledGenerator { source: lasting, ..compiled })
 }
 
-/// Check the generator of the column at `key`.
 pub fn column_source(
     generator: &Generator,
     values: &Values,
@@ -228,7 +227,6 @@ impl Reader<'_> {
         Ok((count, Some(MoreValues { most, log_probability: (1.0 - stop).ln() })))
     }
 
-    /// Read a percentage as a share.
     fn percent(&self, number: &Number, part: &str) -> Result<f64, ValidationError> {
         let percent = self.values.real(number, &self.at(part))?;
         if (0.0..=100.0).contains(&percent) {
