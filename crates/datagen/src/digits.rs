@@ -92,14 +92,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn all_pairs() {
+    fn all_pairs_and_the_limits_of_lanes() {
         for value in 0..100 {
             assert_eq!(two(value).as_slice(), format!("{value:02}").as_bytes());
         }
-    }
-
-    #[test]
-    fn lane_limits() {
         for value in [0, 9, 99, 9_999, 10_000, 99_990_000, 99_999_999] {
             assert_eq!(eight(value).as_slice(), format!("{value:08}").as_bytes());
         }

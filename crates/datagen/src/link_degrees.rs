@@ -87,8 +87,7 @@ pub struct LinkDegrees {
 }
 
 impl LinkDegrees {
-    /// Each node has `at_most` links at most. `counts_twice`: a node's links are split as LinkBench does,
-    /// which counts up to `types - 1` of them twice.
+    /// Limit links to `at_most`. `counts_twice`: split them as LinkBench, which counts up to `types - 1` twice.
     pub fn new(
         nodes: u64,
         population: Population,

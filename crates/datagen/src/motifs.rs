@@ -64,8 +64,7 @@ impl Motifs {
     }
 }
 
-/// Fill with bytes of the range, all equally likely: each is the whole part of what is left of a random
-/// fraction times the length of the range.
+/// Fill with equally likely bytes: whole parts of what is left of a random fraction times the range.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // the two words of the product
 fn fill(out: &mut [u8], options: MotifOptions, random: &mut Random) {

@@ -56,8 +56,7 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     point + 1 + scale
 }
 
-/// `groups` groups of `length` digits, joined by `-`, at the start of `out`, which has room for 16
-/// bytes more; returns their length. Each number of the stream serves one piece of a group.
+/// Write groups of digits, joined by `-`, to `out`, with room for 16 bytes more; return their length.
 #[inline]
 pub fn put_groups(out: &mut [u8], stream: Stream, row: u64, groups: usize, length: usize) -> usize {
     let pieces = length.div_ceil(DIGITS_AT_ONCE);
@@ -84,8 +83,7 @@ fn put_piece(out: &mut [u8], random: u64, digits: usize) -> usize {
     digits
 }
 
-/// Letters and digits at the start of `out`, of a length drawn from `shortest` to `longest`, which is
-/// returned. Each is the whole part of what is left of a random fraction times 62.
+/// Write letters and digits to `out`, of a length drawn from `shortest` to `longest`; return the length.
 #[inline]
 pub fn put_letters(
     out: &mut [u8],

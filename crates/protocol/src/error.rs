@@ -157,13 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn error_quotes_the_beginning_of_a_long_statement() {
+    fn error_quotes_the_beginning_of_a_long_statement_that_a_server_refused() {
         let error = refused().in_statement(&"é".repeat(500));
         assert_eq!(error.statement(), Some(format!("{}...", "é".repeat(200)).as_str()));
-    }
-
-    #[test]
-    fn error_of_no_server_names_no_statement() {
         assert_eq!(ClientError::Interrupted.in_statement("SELECT 1").statement(), None);
     }
 }

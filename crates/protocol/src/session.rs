@@ -28,7 +28,6 @@ pub trait AnswerReader: Default + Send {
     fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
     /// Keep a row of the next answer, and with the first one those after it as far as they are short.
-    /// The others are followed without being read.
     fn keep_row(&mut self, which: WhichRow, format: RowFormat);
 
     /// Return the row that was kept of the answer that has just ended; None where it has no row.
@@ -45,15 +44,13 @@ pub trait AnswerReader: Default + Send {
 pub trait Session: AsFd + Send {
     type Protocol: Protocol;
 
-    /// Take the bytes that have come and return their number; 0 is the end of the stream. A read that
-    /// does not fill the buffer has taken everything that was there.
+    /// Take the bytes that have come, all if they do not fill the buffer; 0 is the end of the stream.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
     /// Send what can be sent now, and return the bytes taken; some may be kept: see [`Self::wants_write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Return true where bytes that `write` has taken are not sent yet: call it again, with nothing
-    /// if need be, once the socket can be written to.
+    /// Return true where `write` has kept bytes: call it again, even with none, once the socket is writable.
     fn wants_write(&self) -> bool;
 
     /// Return the client's end of the connection.

@@ -219,8 +219,7 @@ impl Sampler {
     }
 }
 
-/// The indices of the threads whose turn it is, `most` at most, of those that work much or of those
-/// that do not. Where that is all of them, another one is the first each time.
+/// Return the threads whose turn it is, `most` at most, of the busy or the others; the first one rotates.
 fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<usize> {
     let all = (0..threads.len()).filter(|&index| threads[index].is_busy == busy);
     let (before, after): (Vec<usize>, Vec<usize>) = all.partition(|index| index < next);

@@ -88,18 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_stands_behind_any_name() {
+    fn a_state_stands_behind_any_name_and_the_time_on_a_cpu_first() {
         assert_eq!(state(b"7 (ib_io_rd-1) D 1 2 3 0 -1"), Some('D'));
         assert_eq!(state(b"7 (a) R (b) S 1 2"), Some('S'));
-        assert_eq!(state(b"7 (a"), None);
-        assert_eq!(state(b"7 (a)"), None);
-        assert_eq!(state(b"7 (a) 1"), None);
-    }
-
-    #[test]
-    fn the_time_on_a_cpu() {
-        assert_eq!(ran_ns(b"123456789 42 7\n"), Some(123_456_789));
-        assert_eq!(ran_ns(b""), None);
+        for other in ["7 (a", "7 (a)", "7 (a) 1"] {
+            assert_eq!(state(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!((ran_ns(b"123456789 42 7\n"), ran_ns(b"")), (Some(123_456_789), None));
     }
 
     #[test]

@@ -186,8 +186,7 @@ impl Thread {
         self.since = now;
     }
 
-    /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
-    /// is kept until another's is seen: a thread may use other sockets while it works.
+    /// Take the socket that it was seen at for its client's, and keep that until another client's is seen.
     pub fn assign_slot(&mut self, sample: ThreadSample, connections: &ConnectionMap) {
         self.slot = sample.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
@@ -207,8 +206,7 @@ impl Thread {
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
     }
 
-    /// Return the function of the kernel that it is blocked in, and the stack down to it; None
-    /// where it is not blocked, or that is a secret.
+    /// Return the kernel's function that it is blocked in, and the stack down to it, as far as they are known.
     fn place(&mut self, names: &mut Names) -> (Option<Name>, Option<Name>) {
         let directory = &self.directory;
         let text = |file, name, bytes| {

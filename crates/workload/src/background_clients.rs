@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn mistakes_name_their_key() {
         for (asked, expected) in [
-            (json!([{"test": "wrote"}]), "[0].test: there is no test \"wrote\""),
+            (json!([{"test": "wrote"}]), "[0].test: unknown test \"wrote\""),
             (json!([{"test": "pair"}]), "[0].test: \"pair\" has background clients"),
             (json!([{"test": "write"}, {"test": "write"}]), "[1].test: \"write\" is there twice"),
             (json!([{"test": "write", "clients": 0}]), "[0].clients: 0 is not"),

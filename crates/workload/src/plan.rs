@@ -55,7 +55,7 @@ pub struct Transaction {
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
-    /// Each step is always done: there are no loops, conditions or rollbacks.
+    /// Each step is always done: it has no loops, conditions or rollbacks.
     pub is_fixed: bool,
     /// The number of values taken from each counter.
     pub uses: Vec<u64>,

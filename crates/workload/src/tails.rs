@@ -56,8 +56,7 @@ impl Tails {
         })
     }
 
-    /// Take the end of an answer, None of a short one. It replaces the chosen end that the statement went
-    /// on from, which is forgotten where there is none; else it is remembered.
+    /// Take the end of an answer, None of a short one, in the place of the one that the statement went on from.
     pub fn take(&mut self, tail: Option<Tail>, goes_on: bool, at_most: usize, random: Random) {
         match (tail, self.chosen.filter(|_| goes_on)) {
             (Some(tail), Some(chosen)) => self.tails[chosen] = tail,

@@ -254,24 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn braces_without_a_name_stay() {
-        let text = "JSON '{\"a\": {}}' {engine}{";
-        assert_eq!(some().fill(text, "x").unwrap(), "JSON '{\"a\": {}}' InnoDB{");
-    }
-
-    #[test]
-    fn a_value_is_not_filled_again() {
+    fn placeholders_are_filled_once_and_other_braces_stay() {
         let values = some().with("a", Value::Text("{engine}".to_owned()));
-        assert_eq!(values.fill("{a}", "x").unwrap(), "{engine}");
-    }
-
-    #[test]
-    fn unknown_names_are_told_with_their_key() {
-        let mistake = some().fill("{table_sise}", "generators.id.high").unwrap_err();
-        assert_eq!(
-            mistake.to_string(),
-            r#"generators.id.high: there is no value "table_sise"; did you mean "table_size"?"#
-        );
+        let filled = values.fill("JSON '{\"a\": {}}' {engine}{{a}", "x").unwrap();
+        assert_eq!(filled, "JSON '{\"a\": {}}' InnoDB{{engine}");
+        let mistake = some().fill("{table_sise}", "generators.id.high").unwrap_err().to_string();
+        let expected =
+            "generators.id.high: unknown value \"table_sise\"; did you mean \"table_size\"?";
+        assert_eq!(mistake, expected);
     }
 
     #[test]
@@ -334,7 +324,7 @@ mod tests {
             of(chosen("motor", &[]))
                 .unwrap_err()
                 .to_string()
-                .starts_with(r#"x.sql.by: there is no value "motor""#)
+                .starts_with(r#"x.sql.by: unknown value "motor""#)
         );
     }
 

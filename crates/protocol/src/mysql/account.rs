@@ -37,8 +37,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Return why whoever is at the other end of `socket` must not get the password itself, and
-    /// what to do about it; None for the right server, and where the user allows it.
+    /// Return why the other end must not get the password itself, with a hint; None where it may.
     pub(super) fn reason_to_distrust(&self, socket: BorrowedFd<'_>) -> Option<String> {
         if self.tls.verifies() || self.allow_unverified {
             return None;

@@ -53,8 +53,7 @@ enum Stage {
     Failed,
 }
 
-/// A reader that follows the answers of one connection. It understands classic framing
-/// (`CLIENT_DEPRECATE_EOF` not agreed on), text and binary rows alike.
+/// A reader of the answers of one connection: text and binary rows, without `CLIENT_DEPRECATE_EOF`.
 #[derive(Debug)]
 pub struct MysqlAnswerReader {
     stage: Stage,
@@ -336,8 +335,7 @@ impl MysqlAnswerReader {
     }
 }
 
-/// Return the payload of packet `count` of `bytes`, which has as many whole ones or more. To look for
-/// it again costs those few who keep rows less than to remember it would cost everybody.
+/// Return the payload of packet `count` of `bytes`; finding it again is cheaper than remembering it for all.
 fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
     let mut rest = bytes;
     for _ in 1..count {

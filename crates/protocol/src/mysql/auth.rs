@@ -86,8 +86,7 @@ fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     signature
 }
 
-/// The password, hidden with the nonce and encrypted with the server's own public key (PEM):
-/// what `caching_sha2_password` wants over a connection that others may read.
+/// Return the password, masked by the nonce and encrypted with the server's own public key (PEM).
 pub fn encrypted_password(
     password: &[u8],
     nonce: &[u8],

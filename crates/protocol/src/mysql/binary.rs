@@ -139,17 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn types_are_declared_once() {
+    fn types_are_declared_once_and_not_without_parameters() {
         let mut out = Vec::new();
         let mut execute = Execute::begin(&mut out, 1, 1, &[]);
         execute.integer(5);
         execute.end();
         assert_eq!(out[HEADER + 10..], [0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-    }
-
-    #[test]
-    fn a_statement_without_parameters() {
-        let mut out = Vec::new();
+        out.clear();
         Execute::begin(&mut out, 7, 0, &[]).end();
         assert_eq!(out, [10, 0, 0, 0, 23, 7, 0, 0, 0, 0, 1, 0, 0, 0]);
     }

@@ -224,14 +224,10 @@ impl AsFd for Channel {
 mod tests {
     use super::*;
 
-    fn pair() -> (Channel, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        (Channel::over_unix(ours).unwrap(), theirs)
-    }
-
     #[test]
-    fn nothing_waits() {
-        let (mut channel, mut other) = pair();
+    fn nothing_waits_and_the_end_of_the_stream_has_no_bytes() {
+        let (ours, mut other) = UnixStream::pair().unwrap();
+        let mut channel = Channel::over_unix(ours).unwrap();
         let mut buffer = [0; 8];
         let error = channel.read(&mut buffer).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
@@ -240,11 +236,7 @@ mod tests {
         assert!(!channel.wants_write());
         other.write_all(b"answer").unwrap();
         assert_eq!(channel.read(&mut buffer).unwrap(), 6);
-    }
-
-    #[test]
-    fn the_end_of_the_stream_is_no_bytes() {
-        let (mut channel, _) = pair();
-        assert_eq!(channel.read(&mut [0; 8]).unwrap(), 0);
+        let (ours, _) = UnixStream::pair().unwrap();
+        assert_eq!(Channel::over_unix(ours).unwrap().read(&mut buffer).unwrap(), 0);
     }
 }

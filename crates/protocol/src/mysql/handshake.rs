@@ -84,8 +84,7 @@ impl Greeting {
         self.capabilities & c::TLS != 0
     }
 
-    /// The request to go on with TLS: the beginning of the answer that follows. MariaDB holds us to
-    /// what we say here, and not to what the answer says.
+    /// Return the request for TLS: the beginning of the answer that follows. MariaDB takes only this one.
     pub fn tls_request(&self, login: &Login) -> Vec<u8> {
         self.abilities(login)
     }

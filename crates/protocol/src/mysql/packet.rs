@@ -15,8 +15,7 @@ const MAX_MESSAGE: usize = 64 << 20;
 /// The longest message accepted before a login has succeeded: no server greets with more.
 const MAX_GREETING: usize = 64 << 10;
 
-/// The first byte of an error message, which is taken at any sequence number: a server that gives
-/// up in the middle of what we send may count otherwise.
+/// The first byte of an error, at any sequence number: a server that gives up early may count otherwise.
 const ERROR: u8 = 0xff;
 
 /// Return the header of a packet; `length` is at most [`MAX_PAYLOAD`].

@@ -71,8 +71,7 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Read the authority's certificates (PEM) for the two verifying modes. Without a file,
-    /// verify-identity takes those that this host trusts.
+    /// Read the authority's certificates (PEM) for the verifying modes; without a file, those of this host.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
@@ -200,8 +199,7 @@ fn config(
     config
 }
 
-/// Checks as much of a certificate as the mode asks for. That the server holds the key of the
-/// certificate it shows is checked in every mode.
+/// Checks what the mode asks for; that the server holds the certificate's key is checked in every mode.
 #[derive(Debug)]
 struct Verifier {
     by_web_pki: Option<Arc<WebPkiServerVerifier>>,

@@ -22,8 +22,7 @@ use super::deadline::{Deadline, wait_for};
 use super::tls::{self, Tls};
 use crate::{ClientError, Session as _};
 
-/// The pause between two looks at what a server has read is a part of the wait so far, within bounds:
-/// each look takes some microseconds of a CPU that the server may need.
+/// The pause between two looks at what a server has read: a part of the wait, to spare the server's CPU.
 const LOOKS: u32 = 64;
 const SHORT_PAUSE: Duration = Duration::from_micros(50);
 const LONG_PAUSE: Duration = Duration::from_millis(10);

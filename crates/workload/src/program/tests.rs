@@ -39,7 +39,7 @@ fn tests_compile() {
         compiled(good(), test).unwrap();
     }
     let mistake = compiled(good(), "z").unwrap_err();
-    assert_eq!(mistake, r#"tests: there is no test "z"; there are x, y"#);
+    assert_eq!(mistake, r#"tests: unknown test "z"; there are x, y"#);
 }
 
 /// Check the first mistake that one of the tests has.
@@ -54,7 +54,7 @@ fn mistakes_in_tests_name_their_key() {
     assert_mistakes(
         r#"
 /tests/x/steps/0/statements/1 = "foo"
-    tests.x.steps[0].statements[1]: there is no statement "foo"; did you mean "food"?
+    tests.x.steps[0].statements[1]: unknown statement "foo"; did you mean "food"?
 /tests/x/steps = []
     tests.x: has either steps or a mix
 /tests/x/steps/0/times = 0
@@ -64,17 +64,17 @@ fn mistakes_in_tests_name_their_key() {
 /tests/x/steps/0/statements = []
     tests.x.steps[0]: has either statements, steps or a rollback
 /tests/x/table = "clients"
-    tests.x.table: there is no choice of tables "clients"; did you mean "client"?
+    tests.x.table: unknown choice of tables "clients"; did you mean "client"?
 /tests/x/tables = "s"
-    tests.x.tables: there is no table set "s"; there are t
+    tests.x.tables: unknown table set "s"; there are t
 /tables/u = {"name": "u", "rows": 1, "create": "", "columns": []}
     tests.x.tables: is missing; there are t, u
 /tables/t/count = "{tables}-2"
     tables.t.count: 0 ({tables}-2) is not 1 to 1000000
 /tests/x/client_setup = ["SET @a = {b}"]
-    tests.x.client_setup[0]: there is no value "b"
+    tests.x.client_setup[0]: unknown value "b"
 /tests/x/transaction = {"by": "skip", "on": false}
-    tests.x.transaction.by: there is no value "skip"
+    tests.x.transaction.by: unknown value "skip"
 /tests/y/mix/0/weight = 0
     tests.y.mix: has no weight above 0
 /tests/y/mix = [{"name": "a", "weight": 1, "steps": [{"statements": ["terms"]}]}, {"name": "a", "weight": 1, "steps": []}]
@@ -88,11 +88,11 @@ fn mistakes_in_statements_name_their_key() {
     assert_mistakes(
         r#"
 /statements/food/parameters/0 = "idd"
-    statements.food.parameters[0]: there is no generator "idd"; did you mean "id"?
+    statements.food.parameters[0]: unknown generator "idd"; did you mean "id"?
 /statements/food/parameters = []
     statements.food.parameters: names 0 generators, but sql has 1 question marks
 /statements/food/sql = "SELECT {client}, ?"
-    statements.food.sql: there is no value "client"; did you mean "clients"?
+    statements.food.sql: unknown value "client"; did you mean "clients"?
 /statements/food/protocol = "binary"
     statements.food.protocol: "binary" is not known, expected "text"
 /statements/food/sql = "SELECT {terms}, ?"

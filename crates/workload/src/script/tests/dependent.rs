@@ -127,7 +127,7 @@ fn links_are_those_of_a_node_and_a_type() {
     assert!(mistake(&json!({"kind": "parent"})).ends_with("is one of columns alone"));
     let unknown =
         mistake(&json!({"kind": "links", "from": "n", "high": 5, "distribution": "2012"}));
-    assert!(unknown.contains("no distribution of links"), "{unknown}");
+    assert!(unknown.contains("unknown distribution of links"), "{unknown}");
 }
 
 #[test]

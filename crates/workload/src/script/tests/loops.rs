@@ -167,7 +167,7 @@ fn mistakes_name_their_key() {
 /generators/total/value = "price +"
     generators.total.value: "price +": it ends too early
 /generators/total/value = "prize"
-    generators.total.value: there is no generator "prize"
+    generators.total.value: unknown generator "prize"
 /generators/total/value = "total"
     generators.total.value: "total" is made from itself
 /generators/total/value = "name"
@@ -181,7 +181,7 @@ fn mistakes_name_their_key() {
 /generators/word/words = []
     generators.word.words: there are none
 /generators/line = {"kind": "iteration", "per": "iteration"}
-    per: unknown field `per`, there are no fields
+    per: unknown field `per`
 /generators/item = {"kind": "sequence"}
     tests.order.steps: "item" is a running number, which has no place in a loop
 /tests/order/steps = [{"statements": ["list"], "only_if": "customer"}]

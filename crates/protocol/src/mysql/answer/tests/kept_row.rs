@@ -102,9 +102,3 @@ fn nothing_is_kept_of_an_answer_after_an_error() {
     reader.feed(&framed(&[&[1], DEFINITION, EOF_MESSAGE, b"\x0212", EOF_MESSAGE])).unwrap();
     assert_eq!(reader.take_row(), Ok(None));
 }
-
-#[test]
-fn the_last_inserted_id_is_in_the_summary() {
-    let end = read_whole(&framed(&[INSERTED])).unwrap();
-    assert_eq!((end.affected_rows, end.last_insert_id), (1, 42));
-}
