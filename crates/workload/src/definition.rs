@@ -52,6 +52,12 @@ pub enum FixedOrByLevel<T> {
     },
 }
 
+impl<T: Default> Default for FixedOrByLevel<T> {
+    fn default() -> Self {
+        Self::Always(T::default())
+    }
+}
+
 /// The tables, statements and tests of a workload.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, deny_unknown_fields)]
@@ -73,15 +79,11 @@ pub struct TableSet {
     #[serde(default)]
     pub once: bool,
     pub create: FixedOrByLevel<String>,
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub after_load: FixedOrByLevel<Vec<String>>,
-    #[serde(default = "nothing")]
+    #[serde(default)]
     pub warm: FixedOrByLevel<Vec<String>>,
     pub columns: Vec<Column>,
-}
-
-fn nothing() -> FixedOrByLevel<Vec<String>> {
-    FixedOrByLevel::Always(Vec::new())
 }
 
 /// A loaded column. The generator refuses the keys that are of neither.
@@ -139,7 +141,7 @@ pub struct Test {
     pub note: String,
     #[serde(default)]
     pub values: BTreeMap<String, Value>,
-    #[serde(default = "no")]
+    #[serde(default)]
     pub transaction: FixedOrByLevel<bool>,
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -169,7 +171,7 @@ pub struct BackgroundClients {
 pub struct Transaction {
     pub name: String,
     pub weight: Number,
-    #[serde(default = "no")]
+    #[serde(default)]
     pub transaction: FixedOrByLevel<bool>,
     /// False: its latencies are recorded as 0.
     #[serde(default = "yes")]
@@ -179,10 +181,6 @@ pub struct Transaction {
 
 fn yes() -> FixedOrByLevel<bool> {
     FixedOrByLevel::Always(true)
-}
-
-fn no() -> FixedOrByLevel<bool> {
-    FixedOrByLevel::Always(false)
 }
 
 /// Statements that share their values, new ones for each repetition; or a loop over steps; or a rollback.

@@ -10,7 +10,6 @@ use super::definition::{Definition, Value};
 use super::generation::GeneratorCompiler;
 use super::plan::Plan;
 use super::script::Script;
-use super::statement::Statement;
 use super::steps::Compiler;
 use super::tables;
 use super::values::Values;
@@ -52,7 +51,11 @@ impl Program {
         let transactions = compiler.transactions(name, test, &key)?;
         let Compiler { generators, mut statements, .. } = compiler;
         answers::assign(&mut statements, &generators.used.compiled, &generators.used.answers);
-        let ids = number_ids(&mut statements, tables.reachable());
+        let mut ids = 0;
+        for statement in &mut statements {
+            statement.first_id = ids; // among the ids of a client
+            ids += statement.to_prepare.len().min(tables.reachable());
+        }
         let remembers = statements.iter().any(|statement| statement.remembers.is_some());
         let plan = Plan {
             ids,
@@ -118,16 +121,6 @@ impl Program {
         assert_eq!(ids.len(), self.plan.ids, "an id for each statement");
         Script::new(Arc::clone(&self.plan), client, ids)
     }
-}
-
-/// Give each prepared statement its place among the ids of a client; returns how many there are.
-fn number_ids(statements: &mut [Statement], reachable: usize) -> usize {
-    let mut ids = 0;
-    for statement in statements {
-        statement.first_id = ids;
-        ids += statement.to_prepare.len().min(reachable);
-    }
-    ids
 }
 
 #[cfg(test)]
