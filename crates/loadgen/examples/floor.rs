@@ -256,7 +256,7 @@ fn run_floor(arguments: &Arguments) -> Result<Measured, ClientError> {
 fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
     let lost = |source| ClientError::Connection { context: "lost a connection".to_owned(), source };
     peer.channel.write(peer.packets.next()).map_err(lost)?;
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut buffer = vec![0; 64 << 10];
     let mut length = 0;
     loop {

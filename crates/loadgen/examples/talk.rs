@@ -187,7 +187,7 @@ fn ask(
     command: &[u8],
     read_bytes: usize,
 ) -> Result<AnswerSummary, ClientError> {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut buffer = vec![0; read_bytes];
     let mut unsent = command;
     let deadline = Instant::now() + LIMIT;

@@ -64,10 +64,10 @@ fn every_mistake_in_the_options_is_named() {
         (&["--set", "table_size=many"], "table_size is an integer, not \"many\""),
         (&["--set", "clients=3"], "that is what --threads is for"),
         (&["--cpus", "1023"], "--cpus: this host has no CPU 1023"),
-        (&["--set", "distribution=zzz"], "--set distribution: there is no value \"zzz\""),
+        (&["--set", "distribution=zzz"], "--set distribution: unknown value \"zzz\""),
         (&["--range-size=0"], "--set range_size: 0 is less than 1"),
         (&["--tables=10001"], "--tables: 10001 is more than 10000"),
-        (&["--skip-trx=perhaps"], "--set skip_trx: there is no value"),
+        (&["--skip-trx=perhaps"], "--set skip_trx: unknown value"),
         (&["--range-sise=10"], "unexpected argument '--range-sise'"),
     ];
     for (options, expected) in cases {

@@ -3,7 +3,6 @@
 //! A [`Script`] writes one request after the other. Where a request depends on an earlier answer, the
 //! earlier one says in [`Request::observe`] which part of its answer the script has to see.
 
-/// One request of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Index into the statements' names.
@@ -78,18 +77,15 @@ pub struct Answer {
     pub more_rows: Vec<Row>,
 }
 
-/// The requests of one client.
 pub trait Script {
     /// Append one command packet to `out`. None where the client has nothing left to ask.
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request>;
 
     /// Take the answer to the last request and return true where the transaction ends with it. Called
-    /// for requests that observe their answers, after a success only. An error is in words for the
-    /// author of the workload.
+    /// for requests that observe their answers, after a success only. An error is for the workload's author.
     fn answered(&mut self, answer: &Answer) -> Result<bool, String>;
 
-    /// Return true where the server may hold a transaction open: asked after an error, before `again`
-    /// or `abandon`.
+    /// Return true where the server may have an open transaction; called between an error and the next begin.
     fn rollback_needed(&self) -> bool;
 
     /// Begin the current transaction again, with the same values.

@@ -55,5 +55,5 @@ fn what_cannot_be_compiled_ends_with_status_2() {
     assert!(said(&spec).contains("tests.a.steps[0].statements"), "{}", said(&spec));
     let mut unknown = spec;
     unknown["phases"][0]["test"] = json!("b");
-    assert!(said(&unknown).contains("phases[0].test: there is no test \"b\""));
+    assert!(said(&unknown).contains("phases[0].test: unknown test \"b\""));
 }

@@ -312,12 +312,12 @@ fn a_process_that_is_not_there_is_named() {
     acting.end();
     let output = program(pid, &[]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(said(&output), format!("millrace-load: there is no process {pid}\n"));
+    assert_eq!(said(&output), format!("millrace-load: process {pid} does not exist\n"));
     // The same when it has gone before anything was counted.
     sampling.order("begin\n");
     let (status, rest, said) = sampling.finish();
     assert_eq!((status.code(), rest.as_str()), (Some(1), ""));
-    assert!(said.contains("there is no process"), "{said}");
+    assert!(said.contains("does not exist"), "{said}");
 }
 
 #[test]
