@@ -42,7 +42,7 @@ pub enum Event<'a> {
     Error {
         phase: &'a str,
         kind: &'a str,
-        code: Option<u16>,
+        code: Option<String>,
         sqlstate: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         side: Option<u32>,

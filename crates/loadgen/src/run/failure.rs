@@ -50,7 +50,7 @@ impl Failure {
         Event::Error {
             phase,
             kind: client.map_or("mismatch", ClientError::kind),
-            code: server.map(|server| server.code),
+            code: server.map(|server| server.code.to_string()),
             sqlstate: server.map(|server| server.sqlstate.as_str()),
             side,
             statement: self.statement(),
@@ -103,7 +103,7 @@ mod tests {
         let failure = Failure::Table(TableError::Client { table: "child".to_owned(), source });
         let event = event(&failure);
         assert_eq!(event["message"], "table child: the server refused: Deadlock found");
-        assert_eq!(event["code"], 1213);
+        assert_eq!(event["code"], "1213");
         assert_eq!(event["statement"], "CREATE TABLE child (id INT)");
     }
 

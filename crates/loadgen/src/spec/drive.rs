@@ -45,7 +45,7 @@ phase_of_kind!(pub RawDrive {
     pacing: Option<Box<RawValue>>,
     warmup: Option<Box<RawValue>>,
     end: Box<RawValue>,
-    retry: Option<Vec<u16>>,
+    retry: Option<Vec<String>>,
     #[serde(default)]
     busy_poll: bool,
     cpus: Option<Vec<usize>>,
@@ -180,7 +180,7 @@ impl RawDrive {
                 check_warmup(json, &format!("{key}.warmup"))
             })?,
             end: check_end(&self.end, &format!("{key}.end"))?,
-            retry: self.retry.unwrap_or_else(|| RETRY.to_vec()),
+            retry: check_retry(self.retry, &format!("{key}.retry"))?,
             busy_poll: self.busy_poll,
             cpus: self.cpus.unwrap_or_default(),
             limit,
@@ -233,6 +233,20 @@ fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), Validati
             Err(ValidationError::new(key, "needs an end by time, which it moves"))
         }
     }
+}
+
+/// Return the numbers of MySQL's error codes, which are texts, as those of any database.
+fn check_retry(codes: Option<Vec<String>>, key: &str) -> Result<Vec<u16>, ValidationError> {
+    let Some(codes) = codes else {
+        return Ok(RETRY.to_vec());
+    };
+    let number = |(position, code): (usize, &String)| {
+        code.parse().map_err(|_| {
+            let message = format!("{code:?} is not an error code");
+            ValidationError::new(format!("{key}[{position}]"), message)
+        })
+    };
+    codes.iter().enumerate().map(number).collect()
 }
 
 fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {

@@ -39,7 +39,7 @@ fn good() -> Json {
             {"name": "verify", "kind": "verify_tables"},
             {"name": "warm", "kind": "warm_tables", "limit_s": 60},
             {"name": "measure", "kind": "drive", "test": "point", "clients": 8, "threads": 1,
-             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": [1213], "linger_s": 0.25,
+             "protocol": "text", "busy_poll": true, "cpus": [0, 2], "retry": ["1213"], "linger_s": 0.25,
              "pings": 3, "statement_activity": "/run/activity", "primary": true,
              "pacing": {"kind": "open", "rate": 1000, "arrivals": "constant", "max_lateness_s": 0.1},
              "warmup": {"kind": "steady", "limit_s": 60},

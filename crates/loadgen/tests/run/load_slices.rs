@@ -163,7 +163,7 @@ fn the_side_that_fails_is_named() {
         },
         20.0,
     );
-    assert_eq!((status, &error["code"]), (1, &json!(1021)));
+    assert_eq!((status, &error["code"]), (1, &json!("1021")));
     let (_, error) = with_trouble(|mut peer| _ = take(&mut peer, Duration::ZERO, 5), 20.0);
     assert_eq!(error["kind"], "connection");
     let (_, error) = with_trouble(
@@ -182,7 +182,7 @@ fn the_side_that_fails_is_named() {
         },
         20.0,
     );
-    assert_eq!(error["code"], 1062);
+    assert_eq!(error["code"], "1062");
     let (_, error) = with_trouble(
         |mut peer| {
             peer.accept_login();
@@ -191,7 +191,7 @@ fn the_side_that_fails_is_named() {
         },
         20.0,
     );
-    assert_eq!(error["code"], 1316);
+    assert_eq!(error["code"], "1316");
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn an_error_of_the_server_comes_with_its_code() {
         peer.say(1, b"\xff\x24\x05#42000not allowed");
     });
     assert_eq!(status, 1);
-    let expected = json!({"type": "error", "phase": "load", "kind": "server", "code": 1316,
+    let expected = json!({"type": "error", "phase": "load", "kind": "server", "code": "1316",
                           "sqlstate": "42000", "message": "not allowed"});
     assert_eq!(events[1], expected);
     assert_eq!(events[2]["statements"][0]["errors"], json!({"1316": 1}));
@@ -283,7 +283,7 @@ fn a_server_that_gives_up_in_the_middle_of_a_file_is_heard() {
         peer.0.shutdown(std::net::Shutdown::Read).unwrap();
     });
     assert_eq!(status, 1);
-    assert_eq!((&events[1]["code"], &events[1]["message"]), (&json!(1021), &json!("disk full")));
+    assert_eq!((&events[1]["code"], &events[1]["message"]), (&json!("1021"), &json!("disk full")));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_login_can_switch_plugins_and_be_refused() {
     });
     assert_eq!(status, 1);
     assert_eq!(types(&events), ["error"]);
-    assert_eq!((&events[0]["phase"], &events[0]["code"]), (&json!("connect"), &json!(1045)));
+    assert_eq!((&events[0]["phase"], &events[0]["code"]), (&json!("connect"), &json!("1045")));
 }
 
 #[test]

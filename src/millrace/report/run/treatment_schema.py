@@ -69,9 +69,7 @@ class WorkPart(Part):
     scheduled: int
     rows_read: int
     rows_affected: int
-    error_codes: Annotated[
-        dict[str, int], From(lambda work: {str(code): n for code, n in work.error_codes})
-    ]
+    error_codes: Annotated[dict[str, int], From(lambda work: dict(work.error_codes))]
 
 
 class SteadyCheckPart(Part):
@@ -172,7 +170,7 @@ class FullDiskPart(Part):
 
     trouble: Literal["error", "silence", "end"] | None
     trouble_s: float
-    error_code: int | str | None
+    error_code: str | None
     error: str | None
     free_bytes: float
     reads: float

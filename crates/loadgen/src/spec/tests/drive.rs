@@ -128,7 +128,11 @@ fn every_mistake_in_what_drives_clients_names_its_key() {
             |s| s["phases"][7]["end"]["transactions"] = json!(0),
             "phases[7].end.transactions: 0 is no work",
         ),
-        (|s| s["phases"][7]["retry"] = json!(["deadlock"]), "phases[7].retry[0]: invalid type"),
+        (|s| s["phases"][7]["retry"] = json!([1213]), "phases[7].retry[0]: invalid type"),
+        (
+            |s| s["phases"][7]["retry"] = json!(["1213", "deadlock"]),
+            "phases[7].retry[1]: \"deadlock\" is not an error code",
+        ),
         (
             |s| {
                 s["phases"][8].as_object_mut().unwrap().remove("end");
