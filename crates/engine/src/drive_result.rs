@@ -10,8 +10,8 @@ use super::client::Span;
 use super::clock::seconds;
 use super::interval::Interval;
 use super::maintenance::MaintenanceResult;
-use super::record::Record;
-use super::records::Records;
+use super::record::{Record, Records};
+use super::resource_usage::ResourceUsage;
 use super::settings::{Arrivals, Pacing};
 use super::slices::Slice;
 
@@ -136,7 +136,7 @@ pub enum PacingResult {
     Open {
         /// Transactions a second.
         rate: f64,
-        arrivals: &'static str,
+        arrivals: Arrivals,
         /// Arrivals in the measured part: as many as began and were skipped.
         scheduled: u64,
         /// Transactions that began later than they arrived by more than [`super::LATE_NS`], which
@@ -170,10 +170,7 @@ impl PacingResult {
             Pacing::Closed => Self::Closed,
             Pacing::Open { rate, arrivals, max_lateness } => Self::Open {
                 rate,
-                arrivals: match arrivals {
-                    Arrivals::Poisson => "poisson",
-                    Arrivals::Constant => "constant",
-                },
+                arrivals,
                 scheduled: punctuality.scheduled,
                 late: punctuality.late,
                 skipped: punctuality.skipped,
@@ -244,12 +241,10 @@ impl Pace {
 }
 
 /// The resources that this process used in the measured part.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ClientCpu {
-    pub user_s: f64,
-    pub system_s: f64,
-    pub voluntary_switches: i64,
-    pub involuntary_switches: i64,
+    #[serde(flatten)]
+    pub usage: ResourceUsage,
     /// CPU time by that of all the host's CPUs.
     pub host_share: f64,
 }

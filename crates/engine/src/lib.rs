@@ -18,18 +18,14 @@ mod drive_result;
 mod interval;
 mod latency;
 mod maintenance;
-mod opening;
 mod poller;
 mod record;
-mod records;
 mod resource_usage;
-mod schedule;
 mod settings;
 mod shared;
 mod slices;
 mod slowdowns;
 pub mod statement_activity;
-mod steady;
 mod thread_setup;
 mod worker;
 
@@ -40,7 +36,7 @@ pub use drive_result::{
     SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
-pub use latency::Latencies;
+pub use latency::{Latencies, encoded};
 pub use maintenance::{MaintenanceResult, PartResult, RunStatements};
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
 
 use super::slices::SliceSettings;
 use protocol::script::Names;
@@ -85,8 +86,10 @@ pub enum Pacing {
 }
 
 /// The gaps between arrivals: exponential, or all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arrivals {
+    #[default]
     Poisson,
     Constant,
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::clock::Clock;
-use super::maintenance::Span;
 use super::settings::{DriveSettings, End, Warmup};
 
 /// A time that never comes, as far as is known so far.
@@ -127,6 +126,34 @@ impl Shared {
     }
 }
 
+/// The time of all statements of maintenance together, as far as it is known.
+#[derive(Debug)]
+pub struct Span {
+    pub from_ns: AtomicU64,
+    pub until_ns: AtomicU64,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self { from_ns: AtomicU64::new(NEVER), until_ns: AtomicU64::new(NEVER) }
+    }
+}
+
+impl Span {
+    /// Return the number of the part that a transaction belongs to: it is one during the statements
+    /// where it was under way at any moment of theirs.
+    #[inline]
+    pub fn part(&self, intended_ns: u64, ended_ns: u64) -> usize {
+        if ended_ns < self.from_ns.load(Ordering::Relaxed) {
+            0
+        } else if intended_ns <= self.until_ns.load(Ordering::Relaxed) {
+            1
+        } else {
+            2
+        }
+    }
+}
+
 /// Set a time that is later, and write nothing else: threads read it on every turn.
 #[inline]
 fn lower(time_ns: &AtomicU64, now_ns: u64) {
@@ -195,5 +222,17 @@ mod tests {
     fn equal_work_waits_for_nothing() {
         let shared = patient(&DriveSettings { end: End::Operations(5), ..closed_loop() });
         assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (SECOND, 3 * SECOND));
+    }
+
+    #[test]
+    fn a_transaction_is_of_the_part_that_it_met() {
+        let span = Span::default();
+        assert_eq!(span.part(5, 9), 0);
+        span.from_ns.store(10, Ordering::Relaxed);
+        assert_eq!(span.part(5, 9), 0);
+        assert_eq!(span.part(5, 30), 1);
+        span.until_ns.store(20, Ordering::Relaxed);
+        assert_eq!((span.part(5, 30), span.part(12, 14), span.part(20, 30)), (1, 1, 1));
+        assert_eq!(span.part(21, 30), 2);
     }
 }

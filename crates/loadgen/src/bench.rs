@@ -2,7 +2,6 @@
 //! people.
 
 mod advice;
-mod distribution;
 mod figures;
 mod report;
 mod screen;
@@ -23,8 +22,7 @@ use crate::tables::{LoadOptions, Method, quoted};
 use protocol::mysql::Login;
 use workload::validation::ValidationError;
 
-pub use distribution::histogram_lines;
-pub use figures::table;
+pub use figures::{histogram_lines, table};
 pub use report::{latency_heads, latency_row, percentiles};
 use screen::Screen;
 

@@ -1,31 +1,31 @@
 //! The command line: parses, calls, and turns errors into exit statuses.
 
 mod bench;
-mod check;
 mod data;
 mod histogram;
 mod host;
-mod list;
-mod run;
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
-use std::path::Path;
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::events;
-use crate::run::{Failed, Plan};
+use crate::builtin;
+use crate::check::mistakes;
+use crate::events::{self, Events, JsonLines};
+use crate::run::{self, Failed, Plan};
 use crate::spec::{Spec, line_of};
 use datagen::NODES_VERSION;
+use protocol::shown::shown_line;
 use workload::tables;
 use workload::validation::{ValidationError, nearest};
 
@@ -51,7 +51,7 @@ enum Command {
     /// Measure a server that is already running: fill tables, drive clients, print what they saw.
     Bench(Box<bench::BenchArgs>),
     /// Check a workload, and print its mistakes as JSON.
-    Check(check::CheckArgs),
+    Check(CheckArgs),
     /// Make a data set: the same seed gives the same bytes.
     Data {
         #[command(subcommand)]
@@ -60,9 +60,9 @@ enum Command {
     /// Merge the histograms of results and print percentiles.
     Histogram(histogram::HistogramArgs),
     /// Run a specification and report as JSON lines.
-    Run(run::RunArgs),
+    Run(SpecFile),
     /// Print the statements that the clients of a specification will ask, as JSON.
-    Statements(run::StatementsArgs),
+    Statements(SpecFile),
     /// Measure how long each CPU takes to wake with idle states enabled and disabled; print JSON.
     IdleLatency(host::IdleLatencyArgs),
     /// Disable idle states of all CPUs until standard input ends; print the method as JSON at once.
@@ -71,7 +71,7 @@ enum Command {
     /// `end`; print it as JSON.
     Threads(host::ThreadsArgs),
     /// List the tests that `bench` can run.
-    Tests(list::TestsArgs),
+    Tests(TestsArgs),
     /// Print the versions of this program and of its data sets as JSON.
     Version,
 }
@@ -85,15 +85,15 @@ pub fn main() -> Result<ExitCode, CliError> {
     }
     match cli.command {
         Command::Bench(args) => bench::bench(*args),
-        Command::Check(args) => check::check(&args),
+        Command::Check(args) => check(&args),
         Command::Data { set } => data::make(&set),
         Command::Histogram(args) => histogram::print(&args),
-        Command::Run(args) => run::run(&args),
-        Command::Statements(args) => run::list_statements(&args),
+        Command::Run(args) => run_spec(&args.spec),
+        Command::Statements(args) => list_statements(&args.spec),
         Command::IdleLatency(args) => host::measure_idle_latency(&args),
         Command::DisableIdleStates => host::disable_idle_states(),
         Command::Threads(args) => host::sample(&args),
-        Command::Tests(args) => list::tests(&args),
+        Command::Tests(args) => list_tests(&args),
         Command::Version => version(),
     }?;
     Ok(ExitCode::SUCCESS)
@@ -141,6 +141,86 @@ fn plausible(mut error: clap::Error) -> clap::Error {
         }
     }
     error
+}
+
+#[derive(Args)]
+struct CheckArgs {
+    /// The workload and the runs that it is for, a JSON file; - reads standard input.
+    file: PathBuf,
+}
+
+fn check(args: &CheckArgs) -> Result<(), CliError> {
+    let name = args.file.display();
+    let json = read(&args.file).map_err(|error| user_mistake(format!("{name}: {error}")))?;
+    let found = mistakes(&json).map_err(|error| user_mistake(format!("{name}: {error}")))?;
+    let found: Vec<Value> = found
+        .into_iter()
+        .map(|mistake| json!({"key": mistake.key, "message": mistake.message}))
+        .collect();
+    print(&json!({ "mistakes": found }))
+}
+
+#[derive(Args)]
+struct SpecFile {
+    /// The specification, a JSON file; - reads standard input.
+    spec: PathBuf,
+}
+
+fn run_spec(spec: &Path) -> Result<(), CliError> {
+    let plan = plan(spec)?;
+    let stop = stopped_by_signals()?;
+    let events = Events::new(JsonLines(io::stdout()), &stop);
+    let outcome = run::run(plan, &events, &stop);
+    if let Some(error) = events.take_lost() {
+        return Err(output_problem("standard output", &error));
+    }
+    outcome.map_err(|error| failed(&error, shown_line(&error.0.to_string()).into_owned()))
+}
+
+fn list_statements(spec: &Path) -> Result<(), CliError> {
+    let statements: Map<String, Value> = plan(spec)?
+        .statements()
+        .into_iter()
+        .map(|(name, sql)| (name, Value::String(sql)))
+        .collect();
+    print(&json!({ "statements": statements }))
+}
+
+#[derive(Args)]
+struct TestsArgs {
+    /// As one JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+fn list_tests(args: &TestsArgs) -> Result<(), CliError> {
+    let workloads = builtin::all();
+    let tests: Vec<(&str, &str, &str)> = workloads
+        .iter()
+        .flat_map(|workload| {
+            let tests = workload.definition.tests.iter();
+            tests.map(|(name, test)| (name.as_str(), test.title.as_str(), workload.name.as_str()))
+        })
+        .collect();
+    if args.json {
+        return print(
+            &tests
+                .iter()
+                .map(|(name, title, workload)| json!({"name": name, "title": title, "workload": workload}))
+                .collect(),
+        );
+    }
+    table(&tests).map_err(|error| output_problem("standard output", &error))
+}
+
+fn table(tests: &[(&str, &str, &str)]) -> io::Result<()> {
+    let name_width = tests.iter().map(|test| test.0.len()).max().unwrap_or(0);
+    let workload_width = tests.iter().map(|test| test.2.len()).max().unwrap_or(0);
+    let mut out = io::stdout().lock();
+    for (name, title, workload) in tests {
+        writeln!(out, "{name:name_width$}  {workload:workload_width$}  {title}")?;
+    }
+    out.flush()
 }
 
 fn version() -> Result<(), CliError> {

@@ -3,9 +3,7 @@
 
 mod drive;
 pub(crate) mod phase;
-mod place;
 pub(crate) mod read;
-mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +21,7 @@ use workload::definition::{Definition, Value};
 use workload::validation::ValidationError;
 
 pub use drive::{Drive, RETRY};
-pub use place::line_of;
+pub use read::line_of;
 
 const VERSION: u32 = 2;
 
@@ -178,7 +176,7 @@ impl RawSpec {
         }
         let workload = self.workload()?;
         let connection = self.connection.check("connection")?;
-        slices::check_sockets(&phases, iter::once(&connection).chain(&against))?;
+        phase::check_sockets(&phases, iter::once(&connection).chain(&against))?;
         Ok(Spec {
             connection,
             against,

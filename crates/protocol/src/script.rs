@@ -86,17 +86,21 @@ pub trait Script {
     /// Take the answer to the last request and return true where the transaction ends with it. Called
     /// for requests that observe their answers, after a success only. An error is in words for the
     /// author of the workload.
-    fn answered(&mut self, answer: &Answer) -> Result<bool, String>;
+    fn answered(&mut self, _answer: &Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
+    }
 
     /// Return true where the server may hold a transaction open: asked after an error, before `again`
     /// or `abandon`.
-    fn rollback_needed(&self) -> bool;
+    fn rollback_needed(&self) -> bool {
+        false
+    }
 
     /// Begin the current transaction again, with the same values.
-    fn again(&mut self);
+    fn again(&mut self) {}
 
     /// Give the current transaction up: the next request begins another.
-    fn abandon(&mut self);
+    fn abandon(&mut self) {}
 }
 
 /// The names of what scripts ask, in the order of the indexes of [`Request`].

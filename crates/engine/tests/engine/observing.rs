@@ -36,14 +36,6 @@ impl Script for Reader {
             Err(format!("{answer:?}"))
         }
     }
-
-    fn rollback_needed(&self) -> bool {
-        false
-    }
-
-    fn again(&mut self) {}
-
-    fn abandon(&mut self) {}
 }
 
 fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {

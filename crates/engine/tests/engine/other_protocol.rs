@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use engine::{DriveSettings, End};
-use protocol::script::{Answer, Names, Request, Row, RowFormat, Script, WhichRow};
+use protocol::script::{Names, Request, Row, RowFormat, Script, WhichRow};
 use protocol::{
     AnswerReader, AnswerSummary, FeedResult, PeerAddress, Protocol, ProtocolError, ServerError,
     Session,
@@ -99,17 +99,9 @@ impl Script for LineScript {
         Some(Request { first: true, last: true, ..Request::default() })
     }
 
-    fn answered(&mut self, _: &Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
-    }
-
     fn rollback_needed(&self) -> bool {
         true
     }
-
-    fn again(&mut self) {}
-
-    fn abandon(&mut self) {}
 }
 
 /// Answer each line; the fifth of each connection is refused. Returns the lines.

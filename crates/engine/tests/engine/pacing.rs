@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult};
-use protocol::script::{self, Request, Script};
+use protocol::script::{Request, Script};
 
 use super::server::{Answer, OK, Server, StatementScript};
 use super::{drive, drive_scripts, settings};
@@ -198,10 +198,6 @@ impl Script for Patient {
         }
         asked.push(self.client);
         self.asker.next(out)
-    }
-
-    fn answered(&mut self, _: &script::Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {

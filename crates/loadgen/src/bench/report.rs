@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
-use super::{ScreenOptions, histogram_lines};
+use super::ScreenOptions;
+use super::figures::{
+    Cell, bytes, count, histogram_lines, milliseconds, per_second, percentile_name, table,
+};
 use crate::tables::LoadedTable;
 use engine::{DriveResult, Latencies, PacingResult, PerClient, Record};
 use protocol::shown::shown_line;
@@ -91,8 +93,9 @@ fn schedule(driven: &DriveResult) -> Option<String> {
     let PacingResult::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
         return None;
     };
+    let kind = format!("{arrivals:?}").to_lowercase();
     Some(format!(
-        "  Schedule: {} {arrivals} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
+        "  Schedule: {} {kind} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
         count(*scheduled),
         count(*late),
         percent(*late, *scheduled),
@@ -175,20 +178,20 @@ fn histograms(driven: &DriveResult) -> impl Iterator<Item = String> {
 }
 
 fn generator(driven: &DriveResult) -> String {
-    let cost = &driven.client;
+    let usage = &driven.client.usage;
     let statements: u64 = driven.statements.iter().map(|record| record.count).sum();
-    let cpu_s = cost.user_s + cost.system_s;
     format!(
-        "  Load generator: {} {}, {cpu_s:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
+        "  Load generator: {} {}, {:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
          {:.1} % of the host; {} voluntary and {} involuntary switches; {:.2} s to connect\n",
         driven.threads,
         if driven.threads == 1 { "thread" } else { "threads" },
-        cost.user_s,
-        cost.system_s,
-        microseconds_each(cpu_s, statements),
-        100.0 * cost.host_share,
-        cost.voluntary_switches,
-        cost.involuntary_switches,
+        usage.cpu_s(),
+        usage.user_s(),
+        usage.system_s(),
+        microseconds_each(usage.cpu_s(), statements),
+        100.0 * driven.client.host_share,
+        usage.voluntary_switches,
+        usage.involuntary_switches,
         driven.connect_s,
     )
 }
@@ -201,8 +204,7 @@ fn notes(driven: &DriveResult) -> impl Iterator<Item = String> {
         .map(|reason| format!("the result is partial: {}", shown_line(reason)));
     let unsteady = (driven.warmup_steady == Some(false))
         .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
-    let busy = (driven.client.user_s + driven.client.system_s)
-        / (driven.duration_s * f64::from(driven.threads));
+    let busy = driven.client.usage.cpu_s() / (driven.duration_s * f64::from(driven.threads));
     // Spinning threads are always busy.
     let is_limit = !driven.busy_poll && busy > BUSY;
     let limit = is_limit.then(|| {

@@ -8,7 +8,8 @@ use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
 use engine::{Arrivals, BackgroundClients, DriveSettings, End, Pacing};
 use protocol::mysql::Login;
-use protocol::script::Names;
+use protocol::mysql::binary::query_text;
+use protocol::script::{Names, Script as _};
 use workload::background_clients;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
@@ -18,6 +19,9 @@ use workload::values::Values;
 /// Further phases that drive clients draw from seeds of their own, so that they do not repeat the
 /// statements of the first: this odd number apart (the golden ratio of 2^64).
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A statement that many transactions do not come to is too rare to wait for.
+const REQUESTS: usize = 10_000;
 
 /// A run that can begin.
 pub struct Plan {
@@ -84,6 +88,38 @@ impl Plan {
             idle_timeout: spec.idle_timeout,
             phases,
         })
+    }
+
+    /// Return the first of each statement, by its name, that the first client of each drive phase
+    /// in text asks, as a server gets it.
+    pub fn statements(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for phase in &self.phases {
+            let Work::Drive(drive) = &phase.work else {
+                continue;
+            };
+            if drive.protocol != Protocol::Text {
+                continue;
+            }
+            let names = drive.program.statement_names();
+            let mut script = drive.program.client(0, Vec::new());
+            let mut packet = Vec::new();
+            for _ in 0..REQUESTS {
+                packet.clear();
+                let Some(request) = script.next(&mut packet) else {
+                    break;
+                };
+                let name = &names[usize::from(request.statement)];
+                if !found.contains_key(name) {
+                    let text = String::from_utf8_lossy(query_text(&packet));
+                    found.insert(name.clone(), text.into_owned());
+                }
+                if found.len() == names.len() {
+                    break;
+                }
+            }
+        }
+        found
     }
 }
 

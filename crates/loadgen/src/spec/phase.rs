@@ -1,15 +1,18 @@
 //! The phases of a specification: each kind has keys of its own.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::drive::RawDrive;
-use super::slices::{self, RawLoadSlices};
+use super::drive::{MAX_SLICES, RawDrive};
+use super::read::{RawSql, rest_of_kind};
 use super::{LoadData, Phase, Source, Work, read};
 use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
+use protocol::mysql::{Address, Login};
 use workload::validation::ValidationError;
+
+/// The most rows of a slice of a load: two slices are kept as text.
+const MAX_SLICE_ROWS: u64 = 1_000_000;
 
 /// The keys of all phases; read first, because the kind determines the others.
 #[derive(Deserialize)]
@@ -30,63 +33,38 @@ enum Kind {
     Drive,
 }
 
-/// The common keys again, so that each kind can refuse every key that it does not know.
-macro_rules! phase_of_kind {
-    ($visible:vis $name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty),* $(,)? }) => {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        $visible struct $name {
-            #[serde(rename = "name")]
-            _name: IgnoredAny,
-            #[serde(rename = "kind")]
-            _kind: IgnoredAny,
-            #[serde(rename = "limit_s", default)]
-            _limit_s: IgnoredAny,
-            $($(#[$attribute])* $key: $type,)*
-        }
-    };
-}
-pub(super) use phase_of_kind;
-
-phase_of_kind!(RawStatement { sql: RawSql });
-phase_of_kind!(RawLoadData {
-    table: String,
-    columns: Vec<String>,
-    source: RawSource,
-    slices: Option<RawLoadSlices>,
-});
-phase_of_kind!(RawLoadTables {
-    #[serde(default)]
-    threads: usize,
-    #[serde(default)]
-    method: Method,
-    #[serde(default)]
-    chunk_rows: u64,
-    #[serde(default)]
-    lock_tables: bool,
-    #[serde(default)]
-    linger_s: f64,
-});
-phase_of_kind!(RawVerifyTables {});
-phase_of_kind!(RawWarmTables {
-    #[serde(default)]
-    threads: usize,
-});
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a statement or a list of statements")]
-pub enum RawSql {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl From<RawSql> for Vec<String> {
-    fn from(sql: RawSql) -> Self {
-        match sql {
-            RawSql::One(sql) => vec![sql],
-            RawSql::Several(list) => list,
-        }
+rest_of_kind!([name kind limit_s]
+    RawStatement { sql: RawSql }
+    RawLoadData {
+        table: String,
+        columns: Vec<String>,
+        source: RawSource,
+        slices: Option<RawLoadSlices>,
     }
+    RawLoadTables {
+        #[serde(default)]
+        threads: usize,
+        #[serde(default)]
+        method: Method,
+        #[serde(default)]
+        chunk_rows: u64,
+        #[serde(default)]
+        lock_tables: bool,
+        #[serde(default)]
+        linger_s: f64,
+    }
+    RawVerifyTables {}
+    RawWarmTables {
+        #[serde(default)]
+        threads: usize,
+    }
+);
+
+/// The slices of a load.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLoadSlices {
+    rows: u64,
 }
 
 #[derive(Deserialize)]
@@ -137,7 +115,7 @@ pub fn check(
         Kind::LoadData => {
             let raw: RawLoadData = read::part(json, key)?;
             let source = raw.source.check(key)?;
-            let slice_rows = slices::check_load(raw.slices, key, &source, against)?;
+            let slice_rows = check_load(raw.slices, key, &source, against)?;
             Work::LoadData(LoadData { table: raw.table, columns: raw.columns, source, slice_rows })
         }
         Kind::LoadTables => {
@@ -197,5 +175,55 @@ impl RawSource {
             }
             Self::ServerFile(path) => Ok(Source::ServerFile(path)),
         }
+    }
+}
+
+/// Check the slices of a load at `key`, and return their rows.
+fn check_load(
+    raw: Option<RawLoadSlices>,
+    key: &str,
+    source: &Source,
+    against: usize,
+) -> Result<Option<u64>, ValidationError> {
+    let refused =
+        |name: &str, message: &str| Err(ValidationError::new(format!("{key}.{name}"), message));
+    let rows = match (raw, against) {
+        (None, 0) => return Ok(None),
+        (None, _) => return refused("slices", "is missing; a run with against needs it"),
+        (Some(_), 0) => {
+            return refused("slices", "has no meaning without against, the other servers");
+        }
+        (Some(RawLoadSlices { rows }), _) => rows,
+    };
+    if !(1..=MAX_SLICE_ROWS).contains(&rows) {
+        let message = format!("{rows} is not from 1 to {MAX_SLICE_ROWS}");
+        return refused("slices.rows", &message);
+    }
+    match source {
+        Source::ServerFile(_) => {
+            refused("source.server_file", "a server that reads a file itself takes no turns")
+        }
+        Source::Nodes { rows: all, .. } if all / rows > u64::from(MAX_SLICES) => {
+            let message = format!("{all} rows are more than {MAX_SLICES} slices of {rows}");
+            refused("slices.rows", &message)
+        }
+        Source::Nodes { .. } => Ok(Some(rows)),
+    }
+}
+
+/// Check that servers that load in turns are connected by sockets.
+pub fn check_sockets<'a>(
+    phases: &[Phase],
+    mut logins: impl Iterator<Item = &'a Login>,
+) -> Result<(), ValidationError> {
+    let loads = phases.iter().position(|phase| {
+        matches!(phase.work, Work::LoadData(LoadData { slice_rows: Some(_), .. }))
+    });
+    match loads {
+        Some(index) if logins.any(|login| !matches!(login.address, Address::Socket(_))) => {
+            let message = "need connections by socket: no other shows what a server has read";
+            Err(ValidationError::new(format!("phases[{index}].slices"), message))
+        }
+        _ => Ok(()),
     }
 }

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
-use super::load_chunks;
 use super::local::{LocalRows, SentCounts};
-use super::pool::{Done, Sessions, TableError, each};
+use super::pool::{Done, OfTable, Sessions, TableError, each};
 use super::sql;
 use datagen::{Checksum, ChecksummedRows, Rows, TableRows};
 use protocol::ClientError;
@@ -100,7 +99,7 @@ pub fn load(
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
     if options.chunk_rows > 0 || sql::refer_to_others(tables) {
-        return load_chunks::load(sessions, tables, options, sent);
+        return load_in_stages(sessions, tables, options, sent);
     }
     let Done { results, connections } =
         each(sessions, tables, options.threads, |connection, table, deadline| {
@@ -115,9 +114,96 @@ pub fn load(
     Ok(loaded)
 }
 
+/// Some rows of a table.
+struct Chunk<'a> {
+    table: &'a Table,
+    index: usize,
+    rows: Range<u64>,
+}
+
+impl OfTable for Chunk<'_> {
+    fn table(&self) -> &Table {
+        self.table
+    }
+}
+
+/// Return the chunks of all tables, in such an order that the tables fill evenly; 0 rows are all of
+/// a table.
+fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
+    let mut chunks = Vec::new();
+    for (index, table) in tables.iter().enumerate() {
+        let count = table.rows.count();
+        let most = if chunk_rows == 0 { u64::MAX } else { chunk_rows };
+        for from in (0..count).step_by(usize::try_from(most).unwrap_or(usize::MAX)) {
+            let rows = from..count.min(from.saturating_add(most));
+            chunks.push((u128::from(from) << 64, count, Chunk { table, index, rows }));
+        }
+    }
+    chunks.sort_by_key(|(from, count, _)| from / u128::from(*count));
+    chunks.into_iter().map(|(.., chunk)| chunk).collect()
+}
+
+/// Load in stages: create all tables, fill them chunk by chunk, several connections maybe the same
+/// table, and run what follows.
+///
+/// Tables with foreign keys need the stages: a server locks the other table too while it creates or
+/// changes one of them. They are created and finished one at a time, in the order of the workload,
+/// and rows are not checked for their parents: a load is to make the same rows in any order.
+fn load_in_stages(
+    sessions: &Sessions<'_>,
+    tables: &[Table],
+    options: &LoadOptions,
+    sent: &Arc<SentCounts>,
+) -> Result<Loaded, TableError> {
+    let refer = sql::refer_to_others(tables);
+    let stage_threads = if refer { 1 } else { options.threads };
+    each(sessions, tables, stage_threads, |connection, table, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| create(connection, table, deadline))
+            .map_err(|source| TableError::client(table, source))
+    })?;
+    let chunks = chunks(tables, options.chunk_rows);
+    let started = Instant::now();
+    let filled = each(sessions, &chunks, options.threads, |connection, chunk, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| fill(connection, chunk.table, &chunk.rows, options, sent, deadline))
+            .map(|filled| (filled, started.elapsed()))
+            .map_err(|source| TableError::client(chunk.table, source))
+    })?;
+    let after = each(sessions, tables, stage_threads, |connection, table, deadline| {
+        unchecked(refer, connection, deadline)
+            .and_then(|()| after_load(connection, table, deadline))
+            .map_err(|source| TableError::client(table, source))
+    })?;
+    let mut totals = vec![(Checksum::default(), Duration::ZERO); tables.len()];
+    let mut loaded = Loaded::nothing(options.method, filled.connections);
+    for (chunk, (filled, ended)) in chunks.iter().zip(filled.results) {
+        let (rows, last) = &mut totals[chunk.index];
+        *rows = rows.plus(filled.rows);
+        *last = ended.max(*last);
+        loaded.add(filled);
+    }
+    for ((table, (rows, load)), after) in tables.iter().zip(totals).zip(after.results) {
+        loaded.tables.push(LoadedTable::new(table, rows, load, after));
+    }
+    Ok(loaded)
+}
+
+/// Let the session make rows without a look at the tables that they refer to.
+fn unchecked(
+    refer: bool,
+    connection: &mut Connection,
+    deadline: &Deadline,
+) -> Result<(), ClientError> {
+    if !refer {
+        return Ok(());
+    }
+    connection.query("SET foreign_key_checks = 0", deadline).map(drop)
+}
+
 impl Loaded {
     /// Return the result of a load by `method` that has filled nothing yet.
-    pub(super) fn nothing(method: Method, connections: Vec<Connection>) -> Self {
+    fn nothing(method: Method, connections: Vec<Connection>) -> Self {
         Self {
             tables: Vec::new(),
             method: match method {
@@ -131,7 +217,7 @@ impl Loaded {
         }
     }
 
-    pub(super) fn add(&mut self, filled: FilledTable) {
+    fn add(&mut self, filled: FilledTable) {
         self.warnings += filled.warnings;
         self.generator_wait += filled.generator_wait;
         if filled.fell_back.is_some() {
@@ -143,7 +229,7 @@ impl Loaded {
 
 /// The result of filling a table, or a part of it.
 #[derive(Default)]
-pub(super) struct FilledTable {
+struct FilledTable {
     pub rows: Checksum,
     warnings: u64,
     generator_wait: Duration,
@@ -167,7 +253,7 @@ fn load_table(
     Ok((LoadedTable::new(table, filled.rows, load, after_load), filled))
 }
 
-pub(super) fn create(
+fn create(
     connection: &mut Connection,
     table: &Table,
     deadline: &Deadline,
@@ -177,7 +263,7 @@ pub(super) fn create(
 }
 
 /// Run what follows once a table is filled, and return its time.
-pub(super) fn after_load(
+fn after_load(
     connection: &mut Connection,
     table: &Table,
     deadline: &Deadline,
@@ -190,7 +276,7 @@ pub(super) fn after_load(
 }
 
 impl LoadedTable {
-    pub(super) fn new(table: &Table, rows: Checksum, load: Duration, after_load: Duration) -> Self {
+    fn new(table: &Table, rows: Checksum, load: Duration, after_load: Duration) -> Self {
         Self {
             name: table.name.clone(),
             rows: rows.rows,
@@ -203,7 +289,7 @@ impl LoadedTable {
 }
 
 /// Fill a slice of a table's rows.
-pub(super) fn fill(
+fn fill(
     connection: &mut Connection,
     table: &Table,
     slice: &Range<u64>,
@@ -355,4 +441,43 @@ impl TableFiller<'_> {
 
 fn filled(rows: &LocalRows, warnings: u64) -> FilledTable {
     FilledTable { warnings, generator_wait: rows.waited(), ..FilledTable::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datagen::TableRows;
+    use datagen::column::Value;
+
+    fn table(name: &str, rows: u64) -> Table {
+        let value = Value::Constant { text: b"x".to_vec(), is_number: false };
+        Table {
+            name: name.to_owned(),
+            create: String::new(),
+            after_load: Vec::new(),
+            warm: Vec::new(),
+            columns: Vec::new(),
+            rows: Arc::new(TableRows::new(rows, vec![value])),
+        }
+    }
+
+    #[test]
+    fn chunks_are_whole_tables_without_a_limit() {
+        let tables = [table("a", 1000), table("b", 0), table("c", 250)];
+        let rows: Vec<_> = chunks(&tables, 0).into_iter().map(|chunk| chunk.rows).collect();
+        assert_eq!(rows, [0..1000, 0..250]);
+    }
+
+    #[test]
+    fn tables_fill_evenly_and_each_row_comes_once() {
+        let tables = [table("a", 1000), table("b", 0), table("c", 250)];
+        let chunks = chunks(&tables, 100);
+        let order: String = chunks.iter().map(|chunk| chunk.table.name.as_str()).collect();
+        assert_eq!(order, "acaaaacaaaaca");
+        for (index, table) in tables.iter().enumerate() {
+            let own = chunks.iter().filter(|chunk| chunk.index == index);
+            let rows: Vec<u64> = own.flat_map(|chunk| chunk.rows.clone()).collect();
+            assert_eq!(rows, (0..table.rows.count()).collect::<Vec<_>>());
+        }
+    }
 }

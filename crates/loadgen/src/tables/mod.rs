@@ -4,10 +4,8 @@
 //! its own.
 
 mod by_value;
-mod compare;
 mod insert;
 mod load;
-mod load_chunks;
 mod loaded;
 mod local;
 mod pool;
@@ -15,6 +13,6 @@ mod sql;
 
 pub use load::{LoadOptions, Loaded, LoadedTable, Method, load};
 pub use loaded::{verify, warm};
-pub use local::{LocalRows, SentCounts, rows_in};
+pub use local::{LocalRows, SentCounts};
 pub use pool::{Sessions, TableError};
 pub use sql::{load_data, quoted};
