@@ -1,5 +1,4 @@
-//! The arrivals of transactions in an open loop: their schedule, and what becomes of each until its
-//! transaction begins.
+//! The arrivals of an open loop, from their schedule to the beginning of each transaction.
 
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use super::shared::{NEVER, Shared};
 /// starts within it on an idle host, sleeping virtual CPUs included.
 pub const LATE_NS: u64 = 200_000;
 
-/// A transaction that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub intended_ns: u64,
@@ -23,8 +21,7 @@ pub struct Arrival {
     pub measured: bool,
 }
 
-/// The arrivals of one thread. Those that wait for a free connection need no place: they are drawn
-/// from the schedule when there is one.
+/// The arrivals of one thread; none is drawn from the schedule before a connection is free.
 #[derive(Debug)]
 pub struct Arrivals {
     schedule: Schedule,
@@ -152,11 +149,9 @@ pub struct Schedule {
 enum Gaps {
     Constant {
         period_s: f64,
-        clients: u64,
-        threads: u64,
-        thread: u64,
+        share: Share,
         /// The client whose turn is next, and how often all had theirs.
-        client: u64,
+        client: u32,
         round: u64,
     },
     Poisson {
@@ -179,14 +174,9 @@ impl Schedule {
     /// Make the arrivals from `start_ns` on; `rate` is that of all threads, a second.
     pub fn new(arrivals: Law, rate: f64, share: Share, seed: u64, start_ns: u64) -> Self {
         let gaps = match arrivals {
-            Law::Constant => Gaps::Constant {
-                period_s: 1.0 / rate,
-                clients: share.clients.into(),
-                threads: share.threads.into(),
-                thread: share.thread.into(),
-                client: share.thread.into(),
-                round: 0,
-            },
+            Law::Constant => {
+                Gaps::Constant { period_s: 1.0 / rate, share, client: share.thread, round: 0 }
+            }
             Law::Poisson => {
                 let own = (share.clients - share.thread).div_ceil(share.threads);
                 Gaps::Poisson {
@@ -204,11 +194,11 @@ impl Schedule {
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
     pub fn next_ns(&mut self) -> u64 {
         let elapsed_s = match &mut self.gaps {
-            Gaps::Constant { period_s, clients, threads, thread, client, round } => {
-                let number = *round * *clients + *client;
-                *client += *threads;
-                if *client >= *clients {
-                    *client = *thread;
+            Gaps::Constant { period_s, share, client, round } => {
+                let number = *round * u64::from(share.clients) + u64::from(*client);
+                *client += share.threads;
+                if *client >= share.clients {
+                    *client = share.thread;
                     *round += 1;
                 }
                 number as f64 * *period_s

@@ -1,5 +1,4 @@
-//! The thread that coordinates those that drive. It fixes the parts of a drive, marks them, asks for
-//! counts once a second, and ends it.
+//! The thread that fixes the parts of a drive, marks them, reports once a second, and ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -109,7 +108,6 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Follow the drive to its end.
     pub fn run(mut self) -> DriveOutcome {
         if self.drive.warmup != Warmup::Time(Duration::ZERO) {
             self.mark(Mark::WarmupStarted);
@@ -268,8 +266,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Cancel the drive where the server has not answered for too long, whatever is to end the
-    /// drive.
+    /// Cancel the drive where the server has not answered for too long, whatever its end.
     fn cancel_if_silent(&mut self, now_ns: u64) {
         let since_ns = self.measured_until_ns.unwrap_or(self.last_answer_ns);
         let limit = self.drive.idle_timeout;

@@ -51,20 +51,8 @@ const OTHER_FILES: u64 = 64;
 /// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`, and after these
 /// come the clients of each background group. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
-/// the limit too.
+/// the limit too. `maintenance` runs when the settings want it to; no stop or error of a client ends it.
 pub fn drive<C: Session, S: Script + Send>(
-    drive: &DriveSettings,
-    names: &Names,
-    open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
-    report: &dyn Fn(&Report),
-    stop: &AtomicBool,
-) -> Result<DriveResult, Failed> {
-    drive_with_maintenance(drive, names, open, None, report, stop)
-}
-
-/// Drive as [`drive`] does, and run `maintenance` when the settings say so; a stop or an error of a
-/// client does not end it.
-pub fn drive_with_maintenance<C: Session, S: Script + Send>(
     drive: &DriveSettings,
     names: &Names,
     open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,

@@ -32,7 +32,6 @@ pub enum Report {
 pub enum Mark {
     /// Of a phase of any kind; the others are of one that drives clients.
     PhaseStarted,
-    /// All connections are open.
     Connected,
     WarmupStarted,
     MeasureStarted,
@@ -139,8 +138,7 @@ pub enum PacingResult {
         arrivals: Arrivals,
         /// Arrivals in the measured part: as many as began and were skipped.
         scheduled: u64,
-        /// Transactions that began later than they arrived by more than [`super::LATE_NS`], which
-        /// a timer without delay does not exceed.
+        /// Transactions that began more than [`super::LATE_NS`] after they arrived.
         late: u64,
         /// Transactions that could not begin before the end, or within the limit of lateness.
         skipped: u64,
@@ -180,8 +178,7 @@ impl PacingResult {
     }
 }
 
-/// The transactions of single clients that succeeded: those of the one that had the fewest, and of
-/// the one that had the most.
+/// The fewest and the most transactions of a single client that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PerClient {
     pub least: u64,
@@ -212,8 +209,7 @@ pub struct Pace {
     per_second: f64,
 }
 
-/// With more transactions for each client, what is cut off at both ends of the measured part makes
-/// less than 5 %, and nothing on average.
+/// With more for each client, what both ends of the measured part cut off makes less than 5 %.
 const FEW_TRANSACTIONS: u64 = 20;
 
 impl Pace {
@@ -231,8 +227,8 @@ impl Pace {
         }
     }
 
-    /// Return the time that the transactions take at this pace, in seconds; None where so many began
-    /// that the length of the measured part says the same.
+    /// Return the seconds that the transactions take at this pace; None where they are many, and the
+    /// length of the measured part is as good.
     #[allow(clippy::cast_precision_loss)] // few transactions
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);

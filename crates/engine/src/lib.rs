@@ -26,11 +26,11 @@ mod shared;
 mod slices;
 mod slowdowns;
 pub mod statement_activity;
-mod thread_setup;
 mod worker;
 
 pub use arrivals::LATE_NS;
-pub use drive::{drive, drive_with_maintenance};
+pub use clock::nanoseconds;
+pub use drive::drive;
 pub use drive_result::{
     BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report,
     SideResult,
@@ -44,4 +44,4 @@ pub use settings::{
     Arrivals, BackgroundClients, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup,
 };
 pub use slices::{Groups, Slice, SliceSettings};
-pub use thread_setup::first_unusable as first_unusable_cpu;
+pub use worker::{first_unusable_cpu, pin};

@@ -13,7 +13,7 @@ use protocol::script::Names;
 const PARTS: [&str; 3] = ["before", "during", "after"];
 
 /// The record of one statement or one transaction, by its name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Record {
     pub name: String,
     /// The number of successes; the latencies are of these.
@@ -55,11 +55,8 @@ impl Record {
     pub fn new(name: &str, is_open_loop: bool) -> Self {
         Self {
             name: name.to_owned(),
-            count: 0,
-            errors: BTreeMap::new(),
-            tally: Tally::default(),
-            service: Latencies::default(),
             response: is_open_loop.then(Latencies::default),
+            ..Self::default()
         }
     }
 
@@ -96,7 +93,7 @@ impl Record {
 }
 
 /// The measured part by name.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Records {
     pub statements: Vec<Record>,
     pub transactions: Vec<Record>,
@@ -120,12 +117,7 @@ impl Records {
             statements: Record::of_all(&names.statements, is_open_loop),
             transactions: Record::of_all(&names.transactions, is_open_loop),
             parts: Record::of_all(parts, is_open_loop),
-            rollbacks: 0,
-            error_messages: BTreeMap::new(),
-            gap_ns: 0,
-            gaps: 0,
-            before: 0,
-            before_ns: 0,
+            ..Self::default()
         }
     }
 

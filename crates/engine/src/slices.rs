@@ -11,8 +11,7 @@ use serde::Serialize;
 
 use super::clock::nanoseconds;
 
-/// The sides of a drive, and the length of slices. A slice ends when its least time and its
-/// transactions are reached.
+/// The sides of a drive; a slice ends when its least time and its transactions are reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceSettings {
     /// At least 2. Connection `n` belongs to side `n % sides`.
@@ -115,8 +114,7 @@ impl Turns {
         self.slice.from_ns
     }
 
-    /// Begin the next slice and return its side. Groups count from the first that begins in the
-    /// measured part.
+    /// Begin the next slice and return its side. Groups that begin in the measured part count.
     pub fn begin(&mut self, is_measured: bool) -> u32 {
         if self.waiting.is_empty() {
             self.is_measured = is_measured;

@@ -195,8 +195,8 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
     };
     let stop = AtomicBool::new(false);
     let open = |number| open(arguments, number);
-    let mut driven =
-        engine::drive(&settings, &names, open, &|_| {}, &stop).map_err(|failed| failed.error)?;
+    let mut driven = engine::drive(&settings, &names, open, None, &|_| {}, &stop)
+        .map_err(|failed| failed.error)?;
     let record = driven.statements.remove(0);
     Ok(Measured {
         queries: record.count,

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
 use sampler::scheduling;
@@ -54,18 +54,11 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-/// Bind the calling thread to one CPU.
-fn pin_to(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
-}
-
 fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatency> {
     let (signal, signals) = channel::<Instant>();
     let (answer, answers) = channel::<Duration>();
     let sleeper = thread::spawn(move || -> io::Result<()> {
-        pin_to(cpu)?;
+        engine::pin(cpu)?;
         for signalled in signals {
             if answer.send(signalled.elapsed()).is_err() {
                 break;
@@ -74,7 +67,7 @@ fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatenc
         Ok(())
     });
     let waker = thread::spawn(move || -> io::Result<Histogram<u64>> {
-        pin_to(from)?;
+        engine::pin(from)?;
         let mut latencies_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3)
             .expect("the bounds are constants in range");
         for _ in 0..samples {
@@ -153,7 +146,9 @@ impl DisabledIdleStates {
         for &cpu in cpus {
             let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
             let poller = thread::Builder::new().name(POLLER.to_owned()).spawn(move || {
-                let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
+                let outcome = engine::pin(cpu)
+                    .map_err(io::Error::from)
+                    .and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
                 let is_ready = outcome.is_ok();
                 let sent = ready.send(outcome);
                 while is_ready && sent.is_ok() && !stop.load(Ordering::Relaxed) {

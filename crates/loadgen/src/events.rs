@@ -44,9 +44,8 @@ pub enum Event<'a> {
         #[serde(flatten)]
         result: PhaseResult<'a>,
     },
-    /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not;
-    /// `side` is the number of the server, of several, `statement` the beginning of what a server
-    /// refused.
+    /// The run ends here. `code` and `sqlstate` are the server's own, if any; `side` is the number of
+    /// the server, of several, `statement` the beginning of what a server refused.
     Error {
         phase: &'a str,
         kind: &'a str,

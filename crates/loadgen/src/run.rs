@@ -37,12 +37,15 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Return the failure of the server or the connection, whichever side it is of; None where both
-    /// worked.
+    /// Return the failure of a server or its connection, of any side; None where both worked.
     pub fn client(&self) -> Option<&ClientError> {
+        self.cause().map(ClientError::root)
+    }
+
+    fn cause(&self) -> Option<&ClientError> {
         match self {
             Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
-                Some(error.root())
+                Some(error)
             }
             Self::Table(TableError::Mismatch { .. }) => None,
         }
@@ -74,18 +77,8 @@ impl Failure {
             code: server.map(|server| server.code.to_string()),
             sqlstate: server.map(|server| server.sqlstate.as_str()),
             side,
-            statement: self.statement(),
+            statement: self.cause().and_then(ClientError::statement),
             message,
-        }
-    }
-
-    /// Return the statement that a server refused, where it is known.
-    fn statement(&self) -> Option<&str> {
-        match self {
-            Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
-                error.statement()
-            }
-            Self::Table(TableError::Mismatch { .. }) => None,
         }
     }
 
@@ -129,7 +122,7 @@ impl PlannedPhase {
 
 /// Run the phases. Whatever happens is reported as events; the error only says how to exit.
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
-    let mut session = Session::new(plan.login, plan.against, plan.session, plan.idle_timeout);
+    let mut session = plan.session;
     let version = session
         .connection(0, stop)
         .map(|connection| connection.server_version().to_owned())

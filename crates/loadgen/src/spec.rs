@@ -1,5 +1,4 @@
-//! The specification of a run (version 2): JSON in, checked values out. Every mistake names its
-//! key.
+//! The specification of a run (version 2): JSON in, checked values out. Mistakes name their key.
 
 mod drive;
 pub(crate) mod phase;

@@ -92,6 +92,7 @@ fn mute(
         &change(settings(4, 2)),
         &StatementScript::names(1),
         |client| Ok((server.connect(client), StatementScript::new(1))),
+        None,
         &|_| {},
         stop,
     )

@@ -130,7 +130,7 @@ fn the_engine_speaks_the_protocol_of_its_session() {
     let drive = DriveSettings { end: End::Operations(10), ..settings(1, 1) };
     let open = |_| Ok((LineSession(ours.try_clone().unwrap()), LineScript));
     let stop = AtomicBool::new(false);
-    let driven = engine::drive(&drive, &names, open, &|_| (), &stop).unwrap();
+    let driven = engine::drive(&drive, &names, open, None, &|_| (), &stop).unwrap();
     assert_eq!(driven.transactions[0].count, 10);
     assert_eq!((driven.transactions[0].tally.retries, driven.rollbacks), (1, 1));
     assert_eq!(driven.statements[0].tally.rows, 10);

@@ -98,10 +98,7 @@ fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
 
 /// One connection, 10 ms a request, ten times the arrivals that it can serve.
 fn overloaded(max_lateness: Option<Duration>) -> (DriveSettings, Server) {
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(10));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(10));
     let pacing = Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness };
     (DriveSettings { pacing, ..settings(1, 1) }, server)
 }
@@ -167,8 +164,7 @@ fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
     let server = Server::answering(OK);
     let script =
         |client| StatementScript::new(2).with_transactions(if client == 0 { 0 } else { 20 });
-    let (outcome, _) = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
     assert_eq!((driven.transactions[0].count, server.seen()), (40, 80));
     assert!(driven.partial_reason.unwrap().contains("used up"));
 }
@@ -232,6 +228,7 @@ fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
             };
             Ok((server.connect(client), script))
         },
+        None,
         &|_| {},
         &AtomicBool::new(false),
     )

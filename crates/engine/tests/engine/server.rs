@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use protocol::mysql::channel::Channel;
 use protocol::script::{Names, Request, Script};
@@ -69,6 +70,16 @@ impl Server {
 
     pub fn answering(bytes: &'static [u8]) -> Self {
         Self::new(move |_| Answer::Bytes(bytes.to_vec()))
+    }
+
+    /// Answer after this time.
+    pub fn answering_after(
+        time: impl Fn(&SeenRequest<'_>) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |asked| {
+            thread::sleep(time(asked));
+            Answer::Bytes(OK.to_vec())
+        })
     }
 
     /// A connection of a client; its thread ends with it.

@@ -28,8 +28,7 @@ fn slices(sides: u32, at_least: Duration, transactions: u64) -> SliceSettings {
     SliceSettings { sides, at_least, at_most: Duration::from_secs(10), transactions }
 }
 
-/// Assert that no slice is short, that slices follow each other, and that groups are an order of all
-/// sides and its mirror image.
+/// Assert that no slice is short, that they do not overlap, and that groups are mirrored orders.
 fn assert_whole_groups(slices: &[Slice], sides: u32, settings: &SliceSettings) {
     assert!(slices.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns));
     for slice in slices {
@@ -186,8 +185,7 @@ fn what_fails_on_one_side_is_counted_there_and_ends_slices_too() {
         _ => Answer::Bytes(OK.to_vec()),
     });
     let settings = in_slices(2, 2);
-    let (outcome, _) = drive_scripts(&settings, &server, 3, &|_| StatementScript::new(3));
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&settings, &server, 3, &|_| StatementScript::new(3));
     let [right, wrong] = driven.sides.unwrap().try_into().unwrap();
     assert!(right.transactions[0].count > 0);
     assert!(right.transactions[0].errors.is_empty());
@@ -210,21 +208,19 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
     for short_of in [1, 3] {
         let end = End::Time(Duration::from_secs(20));
         let settings = DriveSettings { end, ..in_slices(2, 2) };
-        let (outcome, _) = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
+        let driven = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
             let script = StatementScript::new(1);
             if client == short_of { script.with_transactions(50) } else { script }
         });
-        let driven = outcome.unwrap();
         let reason = driven.partial_reason.as_deref();
         assert_eq!(reason, Some("1 of 4 clients used up what they had to ask"));
         assert!(driven.duration_s < 15.0, "{}", driven.duration_s);
         assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
     }
     // No side has anything to ask.
-    let (outcome, _) = drive_scripts(&in_slices(1, 2), &Server::answering(OK), 1, &|_| {
+    let driven = drive_scripts(&in_slices(1, 2), &Server::answering(OK), 1, &|_| {
         StatementScript::new(1).with_transactions(0)
     });
-    let driven = outcome.unwrap();
     assert!(driven.partial);
     assert!(driven.slices.unwrap().is_empty());
 }
@@ -282,10 +278,7 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
         slices: Some(long),
         ..in_slices(2, 2)
     };
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(5));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(5));
     let driven = drive(&settings, &server).unwrap();
     assert!(!driven.partial);
     assert_eq!(driven.slices.unwrap().len(), 4);
@@ -294,10 +287,8 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
 #[test]
 fn a_drive_lasts_until_a_whole_group_is_over() {
     // Of 0.5 s, a group takes 0.6: two transactions of side 1.
-    let server = Server::new(|asked| {
-        thread::sleep(Duration::from_millis(300 * u64::from(asked.client % 2)));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server =
+        Server::answering_after(|asked| Duration::from_millis(300 * u64::from(asked.client % 2)));
     for warmup_ms in [0, 100] {
         let warmup = Warmup::Time(Duration::from_millis(warmup_ms));
         let short = slices(2, AT_LEAST, 1);
@@ -317,10 +308,8 @@ fn a_drive_lasts_until_a_whole_group_is_over() {
 
 #[test]
 fn slow_transactions_of_several_clients_end_a_slice_before_it_has_all() {
-    let server = Server::new(|asked| {
-        thread::sleep(Duration::from_millis(30 * u64::from(asked.client % 2)));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server =
+        Server::answering_after(|asked| Duration::from_millis(30 * u64::from(asked.client % 2)));
     let at_most = Duration::from_millis(20);
     let few = SliceSettings { at_most, ..slices(2, AT_LEAST, 40) };
     let driven = drive(&DriveSettings { slices: Some(few), ..in_slices(2, 2) }, &server).unwrap();
@@ -353,7 +342,8 @@ fn the_limit_and_a_request_to_stop_end_a_slice() {
             stop.store(true, Ordering::Relaxed);
         });
         let open = |client| Ok((server.connect(client), StatementScript::new(1)));
-        engine::drive(&settings, &StatementScript::names(1), open, &|_| (), &stop).unwrap_err()
+        engine::drive(&settings, &StatementScript::names(1), open, None, &|_| (), &stop)
+            .unwrap_err()
     });
     assert_eq!(failed.error.kind(), "interrupted");
     let driven = failed.driven.unwrap();

@@ -65,13 +65,7 @@ pub fn milliseconds(seconds: Option<f64>) -> String {
         return "-".to_owned();
     };
     let value = seconds * 1e3;
-    let decimals = match value {
-        value if value < 1.0 => 4,
-        value if value < 10.0 => 3,
-        value if value < 100.0 => 2,
-        value if value < 1000.0 => 1,
-        _ => 0,
-    };
+    let decimals = [1.0, 10.0, 100.0, 1000.0].into_iter().filter(|limit| value < *limit).count();
     format!("{value:.decimals$}")
 }
 
@@ -136,8 +130,7 @@ pub fn histogram_lines(histogram: &Histogram<u64>) -> String {
     text
 }
 
-/// Return the upper bound in nanoseconds and the count of each bucket between the first and the
-/// last that has any.
+/// Return the upper bound (ns) and the count of each bucket from the first to the last with any.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(i32, u64)> = Vec::new();
     for step in histogram.iter_recorded() {

@@ -235,13 +235,9 @@ fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
     words.chain(numbers.iter().map(|number| Cell::number(*number))).collect()
 }
 
-fn percent(part: u64, whole: u64) -> String {
-    format!("{:.2} %", 100.0 * share(part, whole))
-}
-
 #[allow(clippy::cast_precision_loss)] // counts below 2^53
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 #[allow(clippy::cast_precision_loss)] // counts below 2^53

@@ -416,17 +416,11 @@ fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Valu
             known.join(", ")
         )));
     };
-    let read = match default {
-        Value::Boolean(_) => switch(text).map(Value::Boolean),
-        Value::Integer(_) => text.parse().ok().map(Value::Integer),
-        Value::Float(_) => text.parse().ok().map(Value::Float),
-        Value::Text(_) => Some(Value::Text(text.to_owned())),
-    };
-    let kind = match default {
-        Value::Boolean(_) => "on or off",
-        Value::Integer(_) => "an integer",
-        Value::Float(_) => "a number",
-        Value::Text(_) => "a text",
+    let (read, kind) = match default {
+        Value::Boolean(_) => (switch(text).map(Value::Boolean), "on or off"),
+        Value::Integer(_) => (text.parse().ok().map(Value::Integer), "an integer"),
+        Value::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
+        Value::Text(_) => (Some(Value::Text(text.to_owned())), "a text"),
     };
     let value =
         read.ok_or_else(|| user_mistake(format!("{option}: {name} is {kind}, not {text:?}")))?;

@@ -11,15 +11,14 @@ use crate::events::{PhaseResult, StatementRecord, StatementResult};
 use crate::spec::{LoadData, Source};
 use crate::tables::{self, LocalRows, SentCounts};
 use datagen::{Nodes, Rows};
-use engine::{Groups, Slice};
+use engine::{Groups, Slice, nanoseconds};
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, Outcome};
 
 /// The file's name in the statement; the rows are generated.
 const LOCAL_FILE: &str = "nodes";
 
-/// Run the statements on one server after the other; the last one's outcome counts, and the last
-/// result set.
+/// Run the statements on one server after the other; the last outcome and result set count.
 pub fn run(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -70,11 +69,12 @@ pub fn load_data(
         Source::Nodes { .. } => format!("LOCAL INFILE '{LOCAL_FILE}'"),
         Source::ServerFile(path) => format!("INFILE '{path}'"),
     };
-    let sql = tables::load_data(&from, &load.table, load.columns.iter().map(String::as_str));
+    let columns = load.columns.iter().map(String::as_str);
+    let sql = tables::load_data(&from, &load.table, tables::TEXTS, columns);
     // Rows are made ahead before the clock starts.
     let mut rows = match load.source {
         Source::Nodes { rows, seed } if load.slice_rows.is_none() => {
-            Some(LocalRows::start(&Arc::new(Nodes::new(rows, seed)), &sent))
+            Some(LocalRows::start(&Arc::new(Nodes::new(rows, seed)), &(0..rows), &sent))
         }
         _ => None,
     };
@@ -272,10 +272,6 @@ impl Turns {
             rested_ns: 0,
         });
     }
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

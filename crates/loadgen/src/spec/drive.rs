@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::read::{self, RawSql, rest_of_kind};
+use super::read::{self, RawSql, refused, rest_of_kind};
 use engine::{
     Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, SliceSettings, Warmup,
 };
@@ -132,30 +132,27 @@ impl RawDrive {
     ) -> Result<Drive, ValidationError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             let message = format!("{} is not from 1 to {MAX_CLIENTS}", self.clients);
-            return Err(ValidationError::new(format!("{key}.clients"), message));
+            return refused(key, "clients", message);
         }
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
-            let message = "is empty; null stands for all";
-            return Err(ValidationError::new(format!("{key}.cpus"), message));
+            return refused(key, "cpus", "is empty; null stands for all");
         }
         let mut numbers = self.cpus.iter().flatten().enumerate();
         if let Some((position, cpu)) = numbers.find(|(_, cpu)| **cpu >= CPU_NUMBERS) {
-            let message =
-                format!("{cpu} is no CPU; they are numbered from 0 to {}", CPU_NUMBERS - 1);
-            return Err(ValidationError::new(format!("{key}.cpus[{position}]"), message));
+            let most = CPU_NUMBERS - 1;
+            let message = format!("{cpu} is not the number of a CPU, which is from 0 to {most}");
+            return refused(key, &format!("cpus[{position}]"), message);
         }
-        let pacing = self.pacing.as_deref();
-        let warmup = self.warmup.as_deref();
-        let maintenance_after = self.maintenance.as_ref().map(|raw| raw.after(key)).transpose()?;
+        let after = |raw: &RawMaintenance| {
+            read::zero_or_more(raw.after_s, &format!("{key}.maintenance.after_s"))
+        };
+        let maintenance_after = self.maintenance.as_ref().map(after).transpose()?;
         let slices = check_slices(self.slices.as_ref(), &format!("{key}.slices"), against)?;
         let settings = DriveSettings {
             clients: self.clients,
             threads: self.threads,
-            pacing: pacing
-                .map_or(Ok(Pacing::Closed), |json| check_pacing(json, &format!("{key}.pacing")))?,
-            warmup: warmup.map_or(Ok(Warmup::Time(Duration::ZERO)), |json| {
-                check_warmup(json, &format!("{key}.warmup"))
-            })?,
+            pacing: check_pacing(self.pacing.as_deref(), &format!("{key}.pacing"))?,
+            warmup: check_warmup(self.warmup.as_deref(), &format!("{key}.warmup"))?,
             end: check_end(&self.end, &format!("{key}.end"))?,
             retry: check_retry(self.retry, &format!("{key}.retry"))?,
             busy_poll: self.busy_poll,
@@ -184,12 +181,6 @@ impl RawDrive {
     }
 }
 
-impl RawMaintenance {
-    fn after(&self, key: &str) -> Result<Duration, ValidationError> {
-        read::zero_or_more(self.after_s, &format!("{key}.maintenance.after_s"))
-    }
-}
-
 /// Check that the statements of maintenance at `key`, if there are any, have their time.
 fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), ValidationError> {
     let Some(after) = settings.maintenance_after else {
@@ -203,8 +194,7 @@ fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), Validati
         End::Time(time) if after <= time => Ok(()),
         End::Time(time) => {
             let (after, time) = (after.as_secs_f64(), time.as_secs_f64());
-            let message = format!("{after} is after the end at {time}");
-            Err(ValidationError::new(format!("{key}.after_s"), message))
+            refused(key, "after_s", format!("{after} is after the end at {time}"))
         }
         End::Operations(_) | End::Either(..) => {
             Err(ValidationError::new(key, "needs an end by time, which it moves"))
@@ -226,7 +216,10 @@ fn check_retry(codes: Option<Vec<String>>, key: &str) -> Result<Vec<u16>, Valida
     codes.iter().enumerate().map(number).collect()
 }
 
-fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
+fn check_pacing(json: Option<&RawValue>, key: &str) -> Result<Pacing, ValidationError> {
+    let Some(json) = json else {
+        return Ok(Pacing::Closed);
+    };
     match read::part::<Tagged<PacingKind>>(json, key)?.kind {
         PacingKind::Closed => {
             let RawClosed { .. } = read::part(json, key)?;
@@ -235,9 +228,8 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
         PacingKind::Open => {
             let raw: RawOpen = read::part(json, key)?;
             if !(raw.rate.is_finite() && raw.rate > 0.0) {
-                let expected = "expected transactions a second above 0";
-                let message = format!("{} is no rate, {expected}", raw.rate);
-                return Err(ValidationError::new(format!("{key}.rate"), message));
+                let message = format!("{} is not a rate; expected more than 0 a second", raw.rate);
+                return refused(key, "rate", message);
             }
             let max_lateness = raw
                 .max_lateness_s
@@ -248,7 +240,10 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
     }
 }
 
-fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, ValidationError> {
+fn check_warmup(json: Option<&RawValue>, key: &str) -> Result<Warmup, ValidationError> {
+    let Some(json) = json else {
+        return Ok(Warmup::Time(Duration::ZERO));
+    };
     match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
         WarmupKind::Time => {
             let RawTime { seconds, .. } = read::part(json, key)?;
@@ -271,16 +266,14 @@ fn check_end(json: &RawValue, key: &str) -> Result<End, ValidationError> {
         EndKind::Operations => {
             let raw: RawOperations = read::part(json, key)?;
             if raw.transactions == 0 {
-                let message = "0 is no work, expected 1 or more";
-                return Err(ValidationError::new(format!("{key}.transactions"), message));
+                return refused(key, "transactions", "0 is too few, expected 1 or more");
             }
             Ok(End::Operations(raw.transactions))
         }
     }
 }
 
-/// Check slices at `key` of a phase that drives one server and those `against`: several servers
-/// need them, a single one has no turns.
+/// Check slices at `key`: a phase with servers `against` needs them, a single one has no turns.
 fn check_slices(
     raw: Option<&RawSlices>,
     key: &str,
@@ -294,15 +287,14 @@ fn check_slices(
             Err(ValidationError::new(key, "has no meaning without against, the other servers"))
         }
         Some(RawSlices { transactions: 0, .. }) => {
-            let message = "0 is no slice, expected 1 or more";
-            Err(ValidationError::new(format!("{key}.transactions"), message))
+            refused(key, "transactions", "0 is too few, expected 1 or more")
         }
         Some(&RawSlices { at_least_s, at_most_s, transactions, ref slowdowns }) => {
             let at_least = read::above_zero(at_least_s, &format!("{key}.at_least_s"))?;
             let at_most = read::above_zero(at_most_s, &format!("{key}.at_most_s"))?;
             if at_most < at_least {
                 let message = format!("{at_most_s} is less than at_least_s, {at_least_s}");
-                return Err(ValidationError::new(format!("{key}.at_most_s"), message));
+                return refused(key, "at_most_s", message);
             }
             check_slowdowns(slowdowns, &format!("{key}.slowdowns"), sides)?;
             Ok(Some(SliceSettings { sides, at_least, at_most, transactions }))
@@ -332,34 +324,25 @@ fn check_turns(settings: &DriveSettings, key: &str) -> Result<(), ValidationErro
     let Some(slices) = settings.slices else {
         return Ok(());
     };
-    let refused =
-        |name: &str, message: String| Err(ValidationError::new(format!("{key}.{name}"), message));
     if settings.is_open_loop() {
-        return refused("pacing.kind", "slices need a closed loop: arrivals do not wait".into());
+        return refused(key, "pacing.kind", "slices need a closed loop: arrivals do not wait");
     }
     if settings.threads > 1 {
         let threads = settings.threads;
-        return refused("threads", format!("{threads} is too many; slices use one thread"));
+        return refused(key, "threads", format!("{threads} is too many; slices use one thread"));
     }
     if settings.connections() > MAX_CLIENTS {
         let (clients, sides) = (settings.clients, slices.sides);
         let message = format!("{clients} on each of {sides} servers are more than {MAX_CLIENTS}");
-        return refused("clients", message);
+        return refused(key, "clients", message);
     }
     let End::Time(time) = settings.end else {
-        let message = "slices need an end by time: sides are not of equal work";
-        return refused("end.kind", message.into());
+        return refused(key, "end.kind", "slices need an end by time: sides do unequal work");
     };
-    if time > longest(slices.at_least) {
-        let message = format!(
-            "{} are more than {MAX_SLICES} slices; expected longer slices or a shorter time",
-            time.as_secs_f64()
-        );
-        return refused("end.seconds", message);
+    if time > slices.at_least.saturating_mul(MAX_SLICES) {
+        let hint = "expected longer slices or a shorter time";
+        let message = format!("{} are more than {MAX_SLICES} slices; {hint}", time.as_secs_f64());
+        return refused(key, "end.seconds", message);
     }
     Ok(())
-}
-
-fn longest(at_least: Duration) -> Duration {
-    at_least.saturating_mul(MAX_SLICES)
 }

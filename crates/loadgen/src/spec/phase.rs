@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::drive::{MAX_SLICES, RawDrive};
-use super::read::{RawSql, rest_of_kind};
+use super::read::{RawSql, refused, rest_of_kind};
 use super::{LoadData, Phase, Source, Work, read};
 use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
@@ -60,7 +60,6 @@ rest_of_kind!([name kind limit_s]
     }
 );
 
-/// The slices of a load.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawLoadSlices {
@@ -89,8 +88,7 @@ enum RawSet {
     Nodes,
 }
 
-/// Read the phase that lies at `key`; `seed` is that of the whole specification, which has servers
-/// `against`.
+/// Read the phase at `key` of a specification with this seed and number of servers `against`.
 pub fn check(
     json: &RawValue,
     key: &str,
@@ -101,7 +99,7 @@ pub fn check(
     if against > 0 && !matches!(common.kind, Kind::Drive | Kind::LoadData | Kind::Statement) {
         let message = "works on one server; a run with against has the kinds drive, load_data and \
                        statement only";
-        return Err(ValidationError::new(format!("{key}.kind"), message));
+        return refused(key, "kind", message);
     }
     let limit = common
         .limit_s
@@ -121,16 +119,12 @@ pub fn check(
         Kind::LoadTables => {
             let raw: RawLoadTables = read::part(json, key)?;
             if raw.lock_tables && raw.method == Method::Local {
-                return Err(ValidationError::new(
-                    format!("{key}.lock_tables"),
-                    "has no meaning with the method local: LOAD DATA is one statement",
-                ));
+                let message = "has no meaning with the method local: LOAD DATA is one statement";
+                return refused(key, "lock_tables", message);
             }
             if raw.lock_tables && raw.chunk_rows > 0 {
-                return Err(ValidationError::new(
-                    format!("{key}.lock_tables"),
-                    "has no meaning with chunk_rows: others fill the table too",
-                ));
+                let message = "has no meaning with chunk_rows: others fill the table too";
+                return refused(key, "lock_tables", message);
             }
             Work::LoadTables(LoadOptions {
                 threads: raw.threads,
@@ -160,18 +154,14 @@ impl RawSource {
     fn check(self, key: &str) -> Result<Source, ValidationError> {
         match self {
             Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => {
-                Err(ValidationError::new(
-                    format!("{key}.source.generate.rows"),
-                    format!("{rows} is more than {MAX_ROWS}"),
-                ))
+                let message = format!("{rows} is more than {MAX_ROWS}");
+                refused(key, "source.generate.rows", message)
             }
             Self::Generate(RawGenerate { rows, seed, .. }) => Ok(Source::Nodes { rows, seed }),
             // How a quote is written in SQL depends on the server's sql_mode.
             Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => {
-                Err(ValidationError::new(
-                    format!("{key}.source.server_file"),
-                    format!("{path:?} has a quote or a backslash; name the file without"),
-                ))
+                let message = format!("{path:?} has a quote or a backslash; name the file without");
+                refused(key, "source.server_file", message)
             }
             Self::ServerFile(path) => Ok(Source::ServerFile(path)),
         }
@@ -185,27 +175,25 @@ fn check_load(
     source: &Source,
     against: usize,
 ) -> Result<Option<u64>, ValidationError> {
-    let refused =
-        |name: &str, message: &str| Err(ValidationError::new(format!("{key}.{name}"), message));
     let rows = match (raw, against) {
         (None, 0) => return Ok(None),
-        (None, _) => return refused("slices", "is missing; a run with against needs it"),
+        (None, _) => return refused(key, "slices", "is missing; a run with against needs it"),
         (Some(_), 0) => {
-            return refused("slices", "has no meaning without against, the other servers");
+            return refused(key, "slices", "has no meaning without against, the other servers");
         }
         (Some(RawLoadSlices { rows }), _) => rows,
     };
     if !(1..=MAX_SLICE_ROWS).contains(&rows) {
         let message = format!("{rows} is not from 1 to {MAX_SLICE_ROWS}");
-        return refused("slices.rows", &message);
+        return refused(key, "slices.rows", message);
     }
     match source {
         Source::ServerFile(_) => {
-            refused("source.server_file", "a server that reads a file itself takes no turns")
+            refused(key, "source.server_file", "a server that reads a file itself takes no turns")
         }
         Source::Nodes { rows: all, .. } if all / rows > u64::from(MAX_SLICES) => {
             let message = format!("{all} rows are more than {MAX_SLICES} slices of {rows}");
-            refused("slices.rows", &message)
+            refused(key, "slices.rows", message)
         }
         Source::Nodes { .. } => Ok(Some(rows)),
     }

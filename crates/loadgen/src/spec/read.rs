@@ -42,20 +42,16 @@ impl From<RawSql> for Vec<String> {
     }
 }
 
-/// Read the whole specification.
 pub fn whole<T: DeserializeOwned>(json: &str) -> Result<T, ValidationError> {
     let mut reader = serde_json::Deserializer::from_str(json);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let key = match error.path().to_string() {
-            path if path == "." || path == "?" => "the specification".to_owned(),
-            path => path,
-        };
-        let message = error.inner().to_string();
+        let path = error.path().to_string();
+        let key = if [".", "?"].contains(&&*path) { "the specification" } else { &path };
         // Where the text is JSON, the key has a line of its own.
         if error.inner().is_data() {
-            return mistake(&key, without_position(&message));
+            return mistake(key, error.inner());
         }
-        ValidationError::new(key, message)
+        ValidationError::new(key, error.inner().to_string())
     })?;
     reader.end().map_err(|error| ValidationError::new("the specification", error.to_string()))?;
     Ok(value)
@@ -70,19 +66,23 @@ pub fn part<T: DeserializeOwned>(json: &RawValue, key: &str) -> Result<T, Valida
             "." => key.to_owned(),
             path => format!("{key}.{path}"),
         };
-        // The position is one within the part: it would mislead.
-        let message = error.inner().to_string();
-        mistake(&key, without_position(&message))
+        mistake(&key, error.inner())
     })
 }
 
 /// A part that was kept before it was read names its own key first. Where a name is unknown, the one that
 /// is meant may be among those that the message lists.
-fn mistake(key: &str, message: &str) -> ValidationError {
+fn mistake(key: &str, error: &serde_json::Error) -> ValidationError {
+    let message = error.to_string();
+    // The position may be one within the part: it would mislead.
+    mistake_in_words(key, message.rsplit_once(" at line ").map_or(&message, |parts| parts.0))
+}
+
+fn mistake_in_words(key: &str, message: &str) -> ValidationError {
     if let Some((inner, message)) = message.split_once(": ")
         && !inner.contains(' ')
     {
-        return mistake(&format!("{key}.{inner}"), message);
+        return mistake_in_words(&format!("{key}.{inner}"), message);
     }
     let mut names = message.split('`').skip(1).step_by(2);
     let near = names.next().filter(|_| message.starts_with("unknown "));
@@ -92,21 +92,23 @@ fn mistake(key: &str, message: &str) -> ValidationError {
     }
 }
 
-fn without_position(message: &str) -> &str {
-    message.rsplit_once(" at line ").map_or(message, |m| m.0)
+/// Refuse the value of a key inside of another one.
+pub fn refused<T>(key: &str, inner: &str, why: impl Into<String>) -> Result<T, ValidationError> {
+    Err(ValidationError::new(format!("{key}.{inner}"), why))
 }
 
 /// Read a number of seconds that may be 0, or none.
 pub fn zero_or_more(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
     Duration::try_from_secs_f64(seconds)
-        .map_err(|_| ValidationError::new(key, format!("{seconds} is no time, expected seconds")))
+        .map_err(|_| ValidationError::new(key, format!("{seconds} is not a time in seconds")))
 }
 
 /// Read a number of seconds above 0.
 pub fn above_zero(seconds: f64, key: &str) -> Result<Duration, ValidationError> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero()).ok_or_else(|| {
-        ValidationError::new(key, format!("{seconds} is no time, expected seconds above 0"))
-    })
+    match zero_or_more(seconds, key)? {
+        Duration::ZERO => Err(ValidationError::new(key, "0 is not a time above 0 seconds")),
+        time => Ok(time),
+    }
 }
 
 /// Return the line (from 1) of the value at `key`, such as `phases[1].pacing.rate`, or of the

@@ -1,5 +1,6 @@
 //! Makes and fills tables.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
 use super::local::{LocalRows, SentCounts};
-use super::pool::{Done, OfTable, Sessions, TableError, each};
+use super::pool::{Done, JobError, Sessions, TableError, each};
 use super::sql;
 use datagen::{Checksum, ChecksummedRows, Rows, TableRows};
 use protocol::ClientError;
@@ -46,7 +47,6 @@ pub enum Method {
     SingleRow,
 }
 
-/// The options of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Connections, and so tables or chunks at a time; 0: as many as there are processors.
@@ -61,7 +61,7 @@ pub struct LoadOptions {
     pub linger: Duration,
 }
 
-/// The result of a load.
+#[derive(Default)]
 pub struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// The method that was used; never `Auto`.
@@ -75,7 +75,6 @@ pub struct Loaded {
     pub connections: Vec<Connection>,
 }
 
-/// A table that has been loaded.
 #[derive(Debug, Serialize)]
 pub struct LoadedTable {
     pub name: String,
@@ -90,8 +89,7 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Create the tables, fill them and run what follows, several tables at a time; in stages where
-/// tables have foreign keys.
+/// Create and fill tables, several at a time, and run what follows; in stages with foreign keys.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
@@ -104,7 +102,6 @@ pub fn load(
     let Done { results, connections } =
         each(sessions, tables, options.threads, |connection, table, deadline| {
             load_table(connection, table, options, sent, deadline)
-                .map_err(|source| TableError::client(table, source))
         })?;
     let mut loaded = Loaded::nothing(options.method, connections);
     for (table, filled) in results {
@@ -114,21 +111,19 @@ pub fn load(
     Ok(loaded)
 }
 
-/// Some rows of a table.
 struct Chunk<'a> {
     table: &'a Table,
     index: usize,
     rows: Range<u64>,
 }
 
-impl OfTable for Chunk<'_> {
-    fn table(&self) -> &Table {
+impl Borrow<Table> for Chunk<'_> {
+    fn borrow(&self) -> &Table {
         self.table
     }
 }
 
-/// Return the chunks of all tables, in such an order that the tables fill evenly; 0 rows are all of
-/// a table.
+/// Return chunks of all tables, in an order that fills them evenly; 0 rows: all of a table.
 fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
     let mut chunks = Vec::new();
     for (index, table) in tables.iter().enumerate() {
@@ -156,25 +151,23 @@ fn load_in_stages(
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
     let refer = sql::refer_to_others(tables);
+    let open = |deadline: &Deadline| {
+        let mut connection = (sessions.open)(deadline)?;
+        if refer {
+            connection.query("SET foreign_key_checks = 0", deadline)?;
+        }
+        Ok(connection)
+    };
+    let sessions = &Sessions { open: &open, ..*sessions };
     let stage_threads = if refer { 1 } else { options.threads };
-    each(sessions, tables, stage_threads, |connection, table, deadline| {
-        unchecked(refer, connection, deadline)
-            .and_then(|()| create(connection, table, deadline))
-            .map_err(|source| TableError::client(table, source))
-    })?;
+    each(sessions, tables, stage_threads, create)?;
     let chunks = chunks(tables, options.chunk_rows);
     let started = Instant::now();
     let filled = each(sessions, &chunks, options.threads, |connection, chunk, deadline| {
-        unchecked(refer, connection, deadline)
-            .and_then(|()| fill(connection, chunk.table, &chunk.rows, options, sent, deadline))
-            .map(|filled| (filled, started.elapsed()))
-            .map_err(|source| TableError::client(chunk.table, source))
+        let filled = fill(connection, chunk.table, &chunk.rows, options, sent, deadline)?;
+        Ok((filled, started.elapsed()))
     })?;
-    let after = each(sessions, tables, stage_threads, |connection, table, deadline| {
-        unchecked(refer, connection, deadline)
-            .and_then(|()| after_load(connection, table, deadline))
-            .map_err(|source| TableError::client(table, source))
-    })?;
+    let after = each(sessions, tables, stage_threads, after_load)?;
     let mut totals = vec![(Checksum::default(), Duration::ZERO); tables.len()];
     let mut loaded = Loaded::nothing(options.method, filled.connections);
     for (chunk, (filled, ended)) in chunks.iter().zip(filled.results) {
@@ -189,31 +182,13 @@ fn load_in_stages(
     Ok(loaded)
 }
 
-/// Let the session make rows without a look at the tables that they refer to.
-fn unchecked(
-    refer: bool,
-    connection: &mut Connection,
-    deadline: &Deadline,
-) -> Result<(), ClientError> {
-    if !refer {
-        return Ok(());
-    }
-    connection.query("SET foreign_key_checks = 0", deadline).map(drop)
-}
-
 impl Loaded {
     /// Return the result of a load by `method` that has filled nothing yet.
     fn nothing(method: Method, connections: Vec<Connection>) -> Self {
         Self {
-            tables: Vec::new(),
-            method: match method {
-                Method::Auto => Method::Local,
-                other => other,
-            },
-            method_reason: None,
-            warnings: 0,
-            generator_wait: Duration::ZERO,
+            method: if method == Method::Auto { Method::Local } else { method },
             connections,
+            ..Self::default()
         }
     }
 
@@ -243,7 +218,7 @@ fn load_table(
     options: &LoadOptions,
     sent: &Arc<SentCounts>,
     deadline: &Deadline,
-) -> Result<(LoadedTable, FilledTable), ClientError> {
+) -> Result<(LoadedTable, FilledTable), JobError> {
     create(connection, table, deadline)?;
     let started = Instant::now();
     let all = 0..table.rows.count();
@@ -253,13 +228,10 @@ fn load_table(
     Ok((LoadedTable::new(table, filled.rows, load, after_load), filled))
 }
 
-fn create(
-    connection: &mut Connection,
-    table: &Table,
-    deadline: &Deadline,
-) -> Result<(), ClientError> {
+fn create(connection: &mut Connection, table: &Table, deadline: &Deadline) -> Result<(), JobError> {
     let created = connection.query(&table.create, deadline);
-    created.map(drop).map_err(|error| error.in_statement(&table.create))
+    created.map_err(|error| error.in_statement(&table.create))?;
+    Ok(())
 }
 
 /// Run what follows once a table is filled, and return its time.
@@ -267,7 +239,7 @@ fn after_load(
     connection: &mut Connection,
     table: &Table,
     deadline: &Deadline,
-) -> Result<Duration, ClientError> {
+) -> Result<Duration, JobError> {
     let started = Instant::now();
     for sql in &table.after_load {
         connection.query(sql, deadline).map_err(|error| error.in_statement(sql))?;
@@ -310,7 +282,6 @@ fn fill(
     Ok(FilledTable { rows, ..outcome })
 }
 
-/// Fills a slice of one table.
 struct TableFiller<'a> {
     connection: &'a mut Connection,
     table: &'a Table,
@@ -326,7 +297,7 @@ impl TableFiller<'_> {
     }
 
     fn local_rows(&self) -> LocalRows {
-        LocalRows::slice(&self.rows, self.slice, self.sent)
+        LocalRows::start(&self.rows, self.slice, self.sent)
     }
 
     fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
@@ -364,11 +335,9 @@ impl TableFiller<'_> {
         let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
         let name = &self.table.name;
-        let sql = if self.table.rows.bytes().contains(&true) {
-            sql::load_bytes(&from, name, columns)
-        } else {
-            sql::load_data(&from, name, columns)
-        };
+        let has_bytes = self.table.rows.bytes().contains(&true);
+        let format = if has_bytes { sql::BYTES } else { sql::TEXTS };
+        let sql = sql::load_data(&from, name, format, columns);
         let mut rows = self.local_rows();
         let outcome = self.connection.load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
         Ok(filled(&rows, outcome.warnings.into()))

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::thread;
 
 use super::by_value::Form;
-use super::pool::{Sessions, TableError, each};
+use super::pool::{JobError, Sessions, TableError, each};
 use super::sql::{self, quoted, text_of};
 use datagen::column::NULL;
 use datagen::{Checksum, Rows, TableRows};
@@ -37,25 +37,21 @@ fn verify_table(
     connection: &mut Connection,
     table: &Table,
     deadline: &Deadline,
-) -> Result<(), TableError> {
+) -> Result<(), JobError> {
     let rows = table.rows.as_ref();
     let (found, expected) = thread::scope(|scope| {
         let expected = scope.spawn(|| expected(rows, deadline));
         let found = found(connection, table, deadline);
         (found, expected.join().expect("making rows does not panic"))
     });
-    let failed = |source| TableError::client(table, source);
-    let (found, expected) = (found.map_err(failed)?, expected.map_err(failed)?);
+    let (found, expected) = (found?, expected?);
     if (found.rows, found.sum) == (expected.rows, expected.sum) {
         return Ok(());
     }
-    match difference(connection, table, deadline).map_err(failed)? {
-        None => Ok(()),
-        Some(difference) => Err(TableError::Mismatch { table: table.name.clone(), difference }),
-    }
+    let difference = difference(connection, table, deadline)?;
+    difference.map_or(Ok(()), |difference| Err(JobError::Mismatch(difference)))
 }
 
-/// Return the expected checksum.
 fn expected(rows: &TableRows, deadline: &Deadline) -> Result<Checksum, ClientError> {
     let count = rows.count();
     let mut total = Checksum::default();
@@ -90,16 +86,13 @@ fn found(
     Ok(Checksum { rows, bytes: 0, sum })
 }
 
-/// Run the statements that read every table and its indexes, on `threads` connections (0: as many
-/// as there are processors).
+/// Read every table and its indexes, on `threads` connections (0: as many as there are CPUs).
 pub fn warm(sessions: &Sessions<'_>, tables: &[Table], threads: usize) -> Result<(), TableError> {
     each(sessions, tables, threads, |connection, table, deadline| {
-        table.warm.iter().try_for_each(|statement| {
-            connection
-                .query(statement, deadline)
-                .map(drop)
-                .map_err(|source| TableError::client(table, source.in_statement(statement)))
-        })
+        for statement in &table.warm {
+            connection.query(statement, deadline).map_err(|error| error.in_statement(statement))?;
+        }
+        Ok(())
     })?;
     Ok(())
 }
@@ -138,15 +131,15 @@ fn difference(
         let message = "each column holds the values that were sent, but in other rows";
         return Ok(Some(message.to_owned()));
     }
-    let mut told = Vec::new();
+    let mut examples = Vec::new();
     for &number in differing.iter().take(SHOWN_COLUMNS) {
-        told.push(comparison.example(number, &differing)?);
+        examples.push(comparison.example(number, &differing)?);
     }
-    let more = differing.len() - told.len();
+    let more = differing.len() - examples.len();
     if more > 0 {
-        told.push(format!("{more} more columns"));
+        examples.push(format!("{more} more columns"));
     }
-    Ok(Some(told.join("; ")))
+    Ok(Some(examples.join("; ")))
 }
 
 /// A column and how its values are compared.
@@ -248,8 +241,7 @@ impl Comparison<'_> {
         Ok(format!("column {name}: sent {sent}, found {found} where {shown}"))
     }
 
-    /// Return the number of a row that differs, by halving the rows: sums of a half differ, or those
-    /// of the other half do.
+    /// Return the number of a row that differs, by halving: the sums of one half differ.
     fn first_difference(&mut self, number: usize, key: usize) -> Result<u64, ClientError> {
         let text = self.columns[number].expression();
         let (mut from, mut to) = (0, self.table.rows.count());

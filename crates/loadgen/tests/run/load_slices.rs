@@ -13,8 +13,8 @@ const SLICE_ROWS: u64 = 1_000;
 /// An OK message with warnings.
 const WARNED: &[u8] = b"\0\0\0\x02\0\x07\0";
 
-/// Load into servers that follow these scripts; the exit status, the events, what was said.
-fn load_into<S>(scripts: Vec<S>, limit_s: f64) -> (i32, Vec<Value>, String)
+/// Load into servers that follow these scripts.
+fn load_into<S>(scripts: Vec<S>, limit_s: f64) -> Ended
 where
     S: FnOnce(Peer) + Send + 'static,
 {
@@ -43,11 +43,9 @@ where
     result
 }
 
-/// Take a file, with a pause after each packet, until `packets` have come; return its text and the
-/// number of the next packet.
+/// Take `packets` of a file, with a pause after each; return the text and the next packet's number.
 fn take(peer: &mut Peer, pause: Duration, packets: usize) -> (Vec<u8>, u8) {
-    peer.accept_login();
-    peer.receive();
+    peer.first_request();
     peer.say(1, b"\xfbnodes");
     let mut text = Vec::new();
     let mut next: u8 = 2;
@@ -185,8 +183,7 @@ fn the_side_that_fails_is_named() {
     assert_eq!(error["code"], "1062");
     let (_, error) = with_trouble(
         |mut peer| {
-            peer.accept_login();
-            peer.receive();
+            peer.first_request();
             peer.say(1, b"\xff\x24\x05#42000not allowed");
         },
         20.0,
@@ -214,13 +211,8 @@ fn statements_run_on_each_server() {
     let sockets = [directory.path().join("a"), directory.path().join("b")];
     let servers = [("1", &sockets[0]), ("2", &sockets[1])].map(|(rows, socket)| {
         server(socket, move |mut peer| {
-            peer.accept_login();
-            peer.receive();
-            peer.say(1, b"\x01");
-            peer.say(2, COLUMN);
-            peer.say(3, b"\xfe\0\0\x02\0");
-            peer.say(4, format!("\x01{rows}").as_bytes());
-            peer.say(5, b"\xfe\0\0\x02\0");
+            peer.first_request();
+            peer.say_rows(1, &[format!("\x01{rows}").as_bytes()]);
         })
     });
     let (status, events, _) = run_spec(&json!({

@@ -1,18 +1,9 @@
 //! The marks of phases, and their times.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixListener;
-use std::process::{self, Stdio};
-use std::thread;
-
-use assert_cmd::cargo::cargo_bin;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use super::peer::{OK, Peer, server};
-use super::{run_marked, types};
+use super::*;
 
 #[test]
 fn every_phase_is_marked_when_it_starts() {
@@ -80,7 +71,7 @@ fn the_end_of_the_measured_part_is_told_before_clients_linger() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut read = || lines.next().map(|line| line.unwrap().parse::<Value>().unwrap());
     while read().unwrap()["mark"] != "measure_ended" {}
-    // What was measured is whole, so that this is no failure.
+    // What was measured is whole, so this does not count as a failure.
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
     let rest: Vec<Value> = std::iter::from_fn(read).collect();
     assert_eq!(child.wait().unwrap().code(), Some(0));
