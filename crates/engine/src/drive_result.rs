@@ -136,21 +136,20 @@ pub enum PacingResult {
         /// Transactions a second.
         rate: f64,
         arrivals: Arrivals,
-        /// Arrivals in the measured part: as many as began and were skipped.
-        scheduled: u64,
-        /// Transactions that began more than [`super::LATE_NS`] after they arrived.
-        late: u64,
-        /// Transactions that could not begin before the end, or within the limit of lateness.
-        skipped: u64,
+        #[serde(flatten)]
+        punctuality: Punctuality,
         max_lateness_s: Option<f64>,
     },
 }
 
 /// The punctuality of the arrivals of one or more threads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Punctuality {
+    /// Arrivals in the measured part: as many as began and were skipped.
     pub scheduled: u64,
+    /// Transactions that began more than [`super::LATE_NS`] after they arrived.
     pub late: u64,
+    /// Transactions that could not begin before the end, or within the limit of lateness.
     pub skipped: u64,
 }
 
@@ -169,9 +168,7 @@ impl PacingResult {
             Pacing::Open { rate, arrivals, max_lateness } => Self::Open {
                 rate,
                 arrivals,
-                scheduled: punctuality.scheduled,
-                late: punctuality.late,
-                skipped: punctuality.skipped,
+                punctuality,
                 max_lateness_s: max_lateness.map(|limit| limit.as_secs_f64()),
             },
         }

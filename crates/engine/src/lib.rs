@@ -32,8 +32,8 @@ pub use arrivals::LATE_NS;
 pub use clock::nanoseconds;
 pub use drive::drive;
 pub use drive_result::{
-    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report,
-    SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality,
+    Report, SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::{Latencies, encoded};

@@ -268,24 +268,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_group_is_an_order_and_its_mirror_image(sides in 2_u32..=8, seed: u64) {
-            let mut turns = turns(sides, seed);
-            for number in 0..u64::from(sides) * 2 * 50 {
-                slice(&mut turns, number, true);
-            }
-            let slices = turns.into_slices();
-            prop_assert_eq!(slices.len(), 50 * 2 * sides as usize);
-            for group in slices.chunks(2 * sides as usize) {
-                let order: Vec<u32> = group.iter().map(|slice| slice.side).collect();
-                let mirrored: Vec<u32> = order.iter().rev().copied().collect();
-                prop_assert_eq!(&order, &mirrored);
-                let mut half = order[..sides as usize].to_vec();
-                half.sort_unstable();
-                prop_assert_eq!(half, (0..sides).collect::<Vec<_>>());
-            }
-        }
-
-        #[test]
         fn both_orders_of_two_sides_come_about_equally_often(seed: u64) {
             let mut turns = turns(2, seed);
             for number in 0..4_000 {

@@ -193,12 +193,9 @@ impl RawSpec {
                 ("values", self.values.is_some()),
                 ("seed", self.seed.is_some()),
             ];
-            return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((key, _)) => {
-                    Err(ValidationError::new(key, "has no meaning without a workload"))
-                }
-                None => Ok(None),
-            };
+            let given = given.into_iter().find(|(_, is_given)| *is_given);
+            let refused = |(key, _)| ValidationError::new(key, "has no meaning without a workload");
+            return given.map_or(Ok(None), |given| Err(refused(given)));
         };
         let seed = self
             .seed

@@ -15,7 +15,7 @@ mod statement_activity;
 mod work;
 
 use std::cell::RefCell;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,9 +30,32 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
     DriveSettings { retry: vec![1213], limit, ..closed }
 }
 
+/// Drive scripts of one statement each until they end or are stopped.
+fn drive_stoppable(
+    settings: &DriveSettings,
+    server: &Server,
+    report: &dyn Fn(&Report),
+    stop: &AtomicBool,
+) -> Result<DriveResult, Failed> {
+    let open = |client| Ok((server.connect(client), StatementScript::new(1)));
+    engine::drive(settings, &StatementScript::names(1), open, None, report, stop)
+}
+
+/// Do what a stop ends, which comes after 0.3 s.
+fn stopped<T>(work: impl FnOnce(&AtomicBool) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        work(&stop)
+    })
+}
+
 /// Drive scripts of one statement each.
 fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Failed> {
-    drive_reporting(settings, server, 1, &|_| StatementScript::new(1)).0
+    drive_stoppable(settings, server, &|_| (), &AtomicBool::new(false))
 }
 
 /// Drive scripts of `statements` names, which may end after some transactions, against a server that

@@ -1,7 +1,7 @@
 //! Servers that take turns: only one is asked at a time, and each gets its share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use protocol::ClientError;
 
 use super::server::{Answer, OK, SeenRequest, Server, StatementScript, error};
-use super::{drive, drive_failing, drive_scripts, settings};
+use super::{drive, drive_failing, drive_scripts, drive_stoppable, settings, stopped};
 
 const AT_LEAST: Duration = Duration::from_millis(2);
 const TRANSACTIONS: u64 = 5;
@@ -119,12 +119,6 @@ fn all_sides_pause_for_as_long_as_the_slowest_one_rests() {
         let pause_ns = pair[1].from_ns - answered_ns;
         assert!(pause_ns as f64 >= 0.5 * (answered_ns - pair[0].from_ns) as f64 - 1.0, "{pair:?}");
     }
-}
-
-#[test]
-fn without_slices_there_are_no_sides() {
-    let driven = drive(&settings(2, 1), &Server::answering(OK)).unwrap();
-    assert!(driven.sides.is_none() && driven.slices.is_none());
 }
 
 #[test]
@@ -333,18 +327,9 @@ fn the_limit_and_a_request_to_stop_end_a_slice() {
     assert!(0.0 < driven.unanswered_s && driven.unanswered_s < 0.7, "{}", driven.unanswered_s);
     assert!(driven.sides.unwrap().iter().all(|side| side.before == 0));
 
-    let stop = AtomicBool::new(false);
     let settings = DriveSettings { end: End::Time(Duration::from_secs(20)), ..in_slices(2, 2) };
     let server = Server::answering(OK);
-    let failed = thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            stop.store(true, Ordering::Relaxed);
-        });
-        let open = |client| Ok((server.connect(client), StatementScript::new(1)));
-        engine::drive(&settings, &StatementScript::names(1), open, None, &|_| (), &stop)
-            .unwrap_err()
-    });
+    let failed = stopped(|stop| drive_stoppable(&settings, &server, &|_| (), stop).unwrap_err());
     assert_eq!(failed.error.kind(), "interrupted");
     let driven = failed.driven.unwrap();
     assert!(driven.partial && driven.duration_s < 1.0);

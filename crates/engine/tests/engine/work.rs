@@ -9,7 +9,7 @@ use engine::{DriveSettings, End, Mark, Part, PerClient, Report, Warmup};
 use protocol::ClientError;
 
 use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS, error};
-use super::{drive, drive_reporting, drive_scripts, settings};
+use super::{drive, drive_reporting, drive_scripts, drive_stoppable, settings};
 
 pub fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
     DriveSettings { end: End::Operations(transactions), ..settings(clients, threads) }
@@ -179,14 +179,13 @@ fn clients_linger_until_they_are_stopped() {
                 assert!(server.seen() <= asked + 4); // those that were under way
                 stop.store(true, Ordering::Relaxed);
             });
-            let open = |client| Ok((server.connect(client), StatementScript::new(1)));
             let report = |report: &Report| {
                 let mark = Mark::MeasureEnded;
                 if matches!(report, Report::Mark { mark: found, .. } if *found == mark) {
                     ended.send(()).unwrap();
                 }
             };
-            engine::drive(&lingering, &StatementScript::names(1), open, None, &report, stop)
+            drive_stoppable(&lingering, server, &report, stop)
         });
         assert!(!driven.unwrap().partial);
         while server.quits() < 4 {

@@ -7,7 +7,7 @@ use super::figures::{
     Cell, bytes, count, histogram_lines, milliseconds, per_second, percentile_name, table,
 };
 use crate::tables::LoadedTable;
-use engine::{DriveResult, Latencies, PacingResult, PerClient, Record};
+use engine::{DriveResult, Latencies, PacingResult, PerClient, Punctuality, Record};
 use protocol::shown::shown_line;
 
 /// Percentiles that every report has.
@@ -90,17 +90,18 @@ fn missing(unanswered: u64) -> String {
 
 /// Write how well the schedule was kept; None in a closed loop.
 fn schedule(driven: &DriveResult) -> Option<String> {
-    let PacingResult::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
+    let PacingResult::Open { rate, arrivals, punctuality, .. } = &driven.pacing else {
         return None;
     };
+    let Punctuality { scheduled, late, skipped } = *punctuality;
     let kind = format!("{arrivals:?}").to_lowercase();
     Some(format!(
         "  Schedule: {} {kind} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
-        count(*scheduled),
-        count(*late),
-        percent(*late, *scheduled),
-        count(*skipped),
-        percent(*skipped, *scheduled),
+        count(scheduled),
+        count(late),
+        percent(late, scheduled),
+        count(skipped),
+        percent(skipped, scheduled),
     ))
 }
 

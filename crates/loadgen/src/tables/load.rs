@@ -89,7 +89,7 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Create and fill tables, several at a time, and run what follows; in stages with foreign keys.
+/// Create and fill tables, several at a time, and run what follows; in stages if any needs another.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
@@ -141,7 +141,7 @@ fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
 /// Load in stages: create all tables, fill them chunk by chunk, several connections maybe the same
 /// table, and run what follows.
 ///
-/// Tables with foreign keys need the stages: a server locks the other table too while it creates or
+/// Tables with a FOREIGN KEY need the stages: a server locks the other table too while it creates or
 /// changes one of them. They are created and finished one at a time, in the order of the workload,
 /// and rows are not checked for their parents: a load is to make the same rows in any order.
 fn load_in_stages(

@@ -13,7 +13,7 @@ pub fn quoted(identifier: &str) -> String {
     format!("`{}`", identifier.replace('`', "``"))
 }
 
-/// Return whether a definition names another table by a foreign key, perhaps in a comment only.
+/// Return whether a definition names another table by a FOREIGN KEY, perhaps in a comment only.
 pub fn refer_to_others(tables: &[Table]) -> bool {
     let texts = tables.iter().flat_map(|table| table.after_load.iter().chain([&table.create]));
     texts.into_iter().any(|text| text.to_ascii_uppercase().contains("REFERENCES"))

@@ -44,7 +44,7 @@ where
 }
 
 /// Take `packets` of a file, with a pause after each; return the text and the next packet's number.
-fn take(peer: &mut Peer, pause: Duration, packets: usize) -> (Vec<u8>, u8) {
+pub fn take(peer: &mut Peer, pause: Duration, packets: usize) -> (Vec<u8>, u8) {
     peer.first_request();
     peer.say(1, b"\xfbnodes");
     let mut text = Vec::new();
@@ -88,13 +88,9 @@ fn each_server_gets_the_whole_file_in_its_turns() {
         .collect();
     let (status, events, said) = load_into(scripts, 20.0);
     assert_eq!((status, said.as_str()), (0, ""));
-    let direct = Command::cargo_bin("millrace-load")
-        .unwrap()
-        .args(["data", "nodes", "--rows", &ROWS.to_string(), "--seed", "1"])
-        .output()
-        .unwrap();
+    let direct = data::nodes(&["--rows", &ROWS.to_string(), "--seed", "1"]);
     for _ in 0..3 {
-        assert!(receiver.recv().unwrap() == direct.stdout);
+        assert!(receiver.recv().unwrap() == direct);
     }
     assert_eq!(types(&events), ["start", "phase", "phase", "phase", "summary"]);
     assert_eq!(events[4]["statements"][0]["count"], 3);
@@ -102,7 +98,7 @@ fn each_server_gets_the_whole_file_in_its_turns() {
     for (side, phase) in events[1..4].iter().enumerate() {
         assert_eq!((&phase["side"], &phase["warnings"]), (&json!(side), &json!(7)));
         assert_eq!(phase["rows_sent"], ROWS);
-        assert_eq!(phase["bytes_sent"], direct.stdout.len());
+        assert_eq!(phase["bytes_sent"], direct.len());
         assert!(phase["round_s"].as_f64() > phase["duration_s"].as_f64());
         let slices = slices_of(phase);
         assert_eq!(slices.iter().map(|slice| slice.3).sum::<u64>(), ROWS);
@@ -131,7 +127,9 @@ fn a_slice_lasts_until_its_rows_are_read_and_a_load_until_its_answer() {
         let all = slices.iter().map(|slice| Duration::from_nanos(slice.2 - slice.1));
         all.sum::<Duration>().as_secs_f64()
     };
-    let (fast, slow) = (&events[1], &events[2]);
+    // A busy host may report an interval before.
+    let phases: Vec<&Value> = events.iter().filter(|event| event["type"] == "phase").collect();
+    let [fast, slow] = phases[..] else { panic!("{events:?}") };
     // The server rests after a packet that it has read: all but the last rest of a slice is waited for.
     assert!(took(slow) > 22.0 * 0.005, "{}", took(slow));
     assert!(took(fast) < took(slow) / 2.0, "{} {}", took(fast), took(slow));

@@ -1,6 +1,7 @@
 //! Runs against servers that misbehave, word by word: real ones cannot be made to.
 
 mod bench;
+mod data;
 mod load_slices;
 mod marks;
 mod validation;
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::process::{self, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use assert_cmd::Command;
 use assert_cmd::cargo::cargo_bin;
@@ -120,6 +122,15 @@ fn run_marked(spec: &Value) -> Ended {
     )
 }
 
+/// Begin a run of a specification, which is put into a directory.
+fn spawn(directory: &Path, spec: &Value) -> process::Child {
+    let file = directory.join("spec");
+    fs::write(&file, spec.to_string()).unwrap();
+    let mut command = process::Command::new(cargo_bin("millrace-load"));
+    command.args(["--die-with-parent", "run"]).arg(&file);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 fn statement() -> Value {
     json!({"name": "ask", "kind": "statement", "sql": "SELECT 1", "limit_s": 5})
 }
@@ -135,34 +146,20 @@ fn types(events: &[Value]) -> Vec<&str> {
 
 #[test]
 fn a_file_is_sent_whole_and_in_order() {
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let (status, events, said) = run(&load(), move |mut peer| {
-        peer.say(1, b"\xfbnodes");
-        let mut file = Vec::new();
-        let mut packets: u8 = 2;
-        loop {
-            let part = peer.receive();
-            packets = packets.wrapping_add(1);
-            if part.is_empty() {
-                break;
-            }
-            file.extend(part);
-        }
-        peer.say(packets, b"\0\xfd\x50\xc3\0\0\x02\0\x07\0");
+    let (sender, receiver) = mpsc::channel();
+    let (status, events, said) = run_from_login(&load(), move |mut peer| {
+        let (file, next) = load_slices::take(&mut peer, Duration::ZERO, usize::MAX);
+        peer.say(next, b"\0\xfd\x50\xc3\0\0\x02\0\x07\0");
         sender.send(file).unwrap();
     });
     assert_eq!((status, said.as_str()), (0, ""));
-    let direct = Command::cargo_bin("millrace-load")
-        .unwrap()
-        .args(["data", "nodes", "--rows", "50000", "--seed", "1"])
-        .output()
-        .unwrap();
-    assert!(receiver.recv().unwrap() == direct.stdout);
+    let direct = data::nodes(&["--rows", "50000", "--seed", "1"]);
+    assert!(receiver.recv().unwrap() == direct);
     assert_eq!(types(&events), ["start", "phase", "summary"]);
     assert_eq!(events[1]["affected_rows"], 50_000);
     assert_eq!(events[1]["warnings"], 7);
     assert_eq!(events[1]["rows_sent"], 50_000);
-    assert_eq!(events[1]["bytes_sent"], direct.stdout.len());
+    assert_eq!(events[1]["bytes_sent"], direct.len());
     assert_eq!(events[2]["statements"][0]["count"], 1);
 }
 
@@ -179,7 +176,7 @@ fn a_client_that_is_done_says_goodbye() {
 #[test]
 fn results_that_nobody_reads_are_a_failure() {
     let directory = tempfile::tempdir().unwrap();
-    let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
+    let socket = directory.path().join("s");
     let (closed, wait) = mpsc::channel();
     let server = server(&socket, move |mut peer| {
         peer.first_request();
@@ -191,14 +188,7 @@ fn results_that_nobody_reads_are_a_failure() {
         "connection": {"socket": socket, "user": "u", "password": "secret"},
         "phases": [statement()],
     });
-    fs::write(&file, spec.to_string()).unwrap();
-    let mut child = process::Command::new(cargo_bin("millrace-load"))
-        .arg("run")
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = spawn(directory.path(), &spec);
     let mut first = String::new();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     reader.read_line(&mut first).unwrap();
@@ -283,11 +273,11 @@ fn a_server_that_hangs_meets_the_time_limit() {
 fn a_server_that_stops_reading_meets_the_time_limit() {
     let mut phase = load();
     phase["limit_s"] = json!(0.3);
-    let (done, wait) = std::sync::mpsc::channel::<()>();
+    let (done, wait) = mpsc::channel::<()>();
     let (status, events, _) = run(&phase, move |mut peer| {
         peer.say(1, b"\xfbnodes");
         // Long enough for the limit; the client's end is what ends the wait early.
-        let _ = wait.recv_timeout(std::time::Duration::from_secs(1));
+        let _ = wait.recv_timeout(Duration::from_secs(1));
     });
     drop(done);
     assert_eq!((status, &events[1]["kind"]), (1, &json!("time_limit")));

@@ -47,7 +47,7 @@ fn agree(listener: UnixListener) {
 #[test]
 fn the_end_of_the_measured_part_is_told_before_clients_linger() {
     let directory = tempfile::tempdir().unwrap();
-    let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
+    let socket = directory.path().join("s");
     agree(UnixListener::bind(&socket).unwrap());
     let spec = json!({
         "version": 2,
@@ -61,13 +61,7 @@ fn the_end_of_the_measured_part_is_told_before_clients_linger() {
                     "protocol": "text", "linger_s": 3600,
                     "end": {"kind": "operations", "transactions": 20}}],
     });
-    fs::write(&file, spec.to_string()).unwrap();
-    let mut child = process::Command::new(cargo_bin("millrace-load"))
-        .args(["--die-with-parent", "run"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = spawn(directory.path(), &spec);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut read = || lines.next().map(|line| line.unwrap().parse::<Value>().unwrap());
     while read().unwrap()["mark"] != "measure_ended" {}
