@@ -235,8 +235,8 @@ class _Administration:
 class _LoadDialect:
     session: tuple[str, ...] = ()
     no_read_timeout: tuple[str, ...] = ()
-    retried_errors: tuple[int, ...] = ()
-    error_hints: Mapping[int, str] = MappingProxyType({})
+    retried_errors: tuple[str, ...] = ()
+    error_hints: Mapping[str, str] = MappingProxyType({})
 
     def count(self, table: str) -> str:
         return f"count {table}"

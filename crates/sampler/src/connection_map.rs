@@ -42,7 +42,7 @@ impl ConnectionMap {
             source,
         };
         let activity = StatementActivity::open(&path).map_err(failed)?;
-        if slots.values().any(|&slot| slot >= activity.len()) {
+        if slots.values().any(|&slot| slot >= activity.count()) {
             return Err(failed(io::Error::other("it has fewer slots")));
         }
         Ok(Self { activity, slots })

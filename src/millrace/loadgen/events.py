@@ -6,22 +6,12 @@ one JSON line, checked once, and then read by attribute; ``to_json`` gives the l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from millrace.model.documents import Count, Document, Items, Number, Whole
 from millrace.model.measurements import Part
-
-
-def _by_code(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return {int(code) if str(code).isdecimal() else code: each for code, each in value.items()}
-
-
-ByCode = Annotated[Mapping[int, Number], BeforeValidator(_by_code)]
-"""Numbers by the server's error code, which JSON writes as text."""
 
 
 class Start(Document):
@@ -153,7 +143,7 @@ class Record(Document):
 
     name: str
     count: int  # of those that succeeded
-    errors: ByCode  # of the others, by the server's code
+    errors: Mapping[str, Number]  # of the others, by the server's code
     retries: int
     rows: int
     affected_rows: int
@@ -292,7 +282,7 @@ class Error(Document):
     type: Literal["error"] = "error"
     phase: str
     kind: str
-    code: int | None
+    code: str | None
     sqlstate: str | None
     side: int | None = None
     statement: str | None = None

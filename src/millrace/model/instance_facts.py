@@ -102,7 +102,7 @@ class FullDiskFact(OpenDocument):
 
     trouble: Literal["error", "silence", "end"] | None
     trouble_s: Count
-    error_code: int | str | None
+    error_code: str | None
     error: str | None
     free_bytes: Count
     reads: Count

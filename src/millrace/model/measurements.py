@@ -253,7 +253,7 @@ DROP_TIME = "drop_time"
 MEASUREMENTS = tuple(_LIST)
 
 
-def errors_of(code: int) -> str:
+def errors_of(code: str) -> str:
     """Return the measurement that counts the transactions that ended with an error code."""
     return _ERRORS_OF.format(code=code)
 
@@ -275,10 +275,10 @@ def files_bytes(table: str) -> tuple[str, str]:
     return names[0].format(table=table), names[1].format(table=table)
 
 
-def error_code(name: str) -> int | None:
+def error_code(name: str) -> str | None:
     """Return the error code of a measurement's name; None where it counts no such errors."""
-    found = re.fullmatch(r"errors_([0-9]{1,20})", name)
-    return None if found is None else int(found[1])
+    found = re.fullmatch(r"errors_([0-9A-Z]+)", name)
+    return None if found is None else found[1]
 
 
 def background_test(name: str) -> str | None:

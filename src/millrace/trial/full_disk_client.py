@@ -38,7 +38,7 @@ class FirstError:
     """The first error that the client met; ``is_lost``: it lost the session, or got none."""
 
     at_s: float  # of the monotonic clock
-    code: int | str | None
+    code: str | None
     text: str  # on one line
     is_lost: bool
 

@@ -32,7 +32,7 @@ PHASES = (
         "pacing": {"kind": "closed"},
         "warmup": {"kind": "time", "seconds": 0},
         "end": {"kind": "operations", "transactions": 4000},
-        "retry": [1213, 1205],
+        "retry": ["1213", "1205"],
     },
 )
 LINKS, COUNTS = "linkbench.linktable", "linkbench.counttable"

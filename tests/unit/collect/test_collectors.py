@@ -157,7 +157,7 @@ def test_a_measurement_without_an_end_was_not_observed(
     [
         (Unavailable("perf is not here", hint="install it"), "perf is not here", "install it"),
         (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
-        (DatabaseError("SELECT denied", kind="forbidden", code=1142), "SELECT denied", None),
+        (DatabaseError("SELECT denied", kind="forbidden", code="1142"), "SELECT denied", None),
     ],
 )
 def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(

@@ -79,7 +79,7 @@ def with_tables(connection: Connection) -> LoadSpec:
         Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
-            pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
+            pacing=Open(50.5, "constant", 0.5), retry=("1213",), busy_poll=True,
             warmup_s=20, until_steady=True, linger_s=0.25, primary=True,
             statement_activity=Path("/run/activity"),
         ),

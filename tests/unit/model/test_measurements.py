@@ -43,14 +43,15 @@ def test_a_phase_and_an_error_code_stand_for_themselves() -> None:
     found = measurement(duration_s("create_index"))
     assert found is not None
     assert (found.name, found.unit, found.better) == ("{phase}_duration_s", "s", "lower")
-    known = measurement(errors_of(1213))
+    known = measurement(errors_of("1213"))
     assert known is not None
     assert known.name == "errors_{code}"
     assert measurement("temperature") is None
 
 
 def test_an_error_code_is_read_from_its_name() -> None:
-    assert error_code(errors_of(1062)) == 1062
+    assert error_code(errors_of("1062")) == "1062"
+    assert error_code(errors_of("40P01")) == "40P01"
     assert error_code("errors") is None
     assert error_code("errors_many") is None
 

@@ -107,11 +107,11 @@ def test_a_refused_transaction_is_no_loss_and_the_first_error_is_kept() -> None:
 
     def refuse(word: str) -> None:
         if word == "INSERT" and (text := next(errors, None)) is not None:
-            raise DatabaseError(text, kind="refused", code=1114)
+            raise DatabaseError(text, kind="refused", code="1114")
 
     client, table = filled("inserts", refuse, lambda client: client.commits >= 2)
     assert client.first_error is not None
-    assert client.first_error.code == 1114
+    assert client.first_error.code == "1114"
     assert not client.first_error.is_lost
     assert client.first_error.text.startswith(r"is full\n\x1b")
     assert len(client.first_error.text) == 200
@@ -125,7 +125,7 @@ def test_a_transaction_without_an_answer_may_be_there_or_not() -> None:
 
     def refuse(word: str) -> None:
         if word == "INSERT" and next(lost, False):
-            raise DatabaseError("gone away", kind="lost", code=2013)
+            raise DatabaseError("gone away", kind="lost", code="2013")
 
     client, _ = filled("inserts", refuse, lambda client: client.commits >= 1)
     assert client.first_error is not None
@@ -139,7 +139,7 @@ def test_a_server_that_cannot_be_reached_is_asked_again() -> None:
 
     def connect() -> Any:
         if next(tries, None) is not None:
-            raise DatabaseError("nobody answers", kind="unreachable", code=2003)
+            raise DatabaseError("nobody answers", kind="unreachable", code="2003")
         return FakeSession({}, lambda _: None)
 
     client = FillingClient(connect, "inserts", ROWS, seed=1)

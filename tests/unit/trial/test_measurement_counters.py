@@ -40,7 +40,7 @@ class Session:
     def query(self, sql: str) -> Sequence[tuple[str, ...]]:
         self.asked.append(sql)
         if sql.startswith(self._refuses):
-            raise DatabaseError("you need the PROCESS privilege", kind="forbidden", code=1227)
+            raise DatabaseError("you need the PROCESS privilege", kind="forbidden", code="1227")
         engine = [("InnoDB", "", ENGINE)]
         return list(POOL.items()) if "global_status" in sql else engine
 

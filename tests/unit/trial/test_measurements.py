@@ -134,7 +134,7 @@ def driven(**changes: Any) -> LoadResult:
         partial=False,
         partial_reason=None,
         transactions=(
-            record("pair", 90, errors={1213: 2, 1205: 1}, retries=4, response=histogram(90)),
+            record("pair", 90, errors={"1213": 2, "1205": 1}, retries=4, response=histogram(90)),
             record("one", 10),
         ),
         statements=(record("select", 180), record("update", 10)),
@@ -304,7 +304,7 @@ def test_a_trial_without_a_transaction_is_refused() -> None:
     measurements.refuse_idle(driven())
     none = driven().drives[0].transactions[0].replace(count=0, errors={})
     closed = Pacing(kind="closed")
-    measurements.refuse_idle(driven(transactions=(none.replace(errors={1213: 5}),)))
+    measurements.refuse_idle(driven(transactions=(none.replace(errors={"1213": 5}),)))
     with pytest.raises(TrialFailed, match=r"no transaction of .* ended in the measured part$"):
         measurements.refuse_idle(driven(transactions=(none,), pacing=closed))
     skipped = Pacing(kind="open", rate=10.0, scheduled=1_200, skipped=1_200)

@@ -140,7 +140,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
 def test_clients_are_driven_as_the_levels_say() -> None:
     assert drive() == spec.Drive(
         "measure", "point", 1, time_limits.limit_s(driven().measuring_phases, driven()),
-        time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020), linger_s=0.3,
+        time_s=30.0, warmup_s=5.0, retry=("1213", "1205", "1020"), linger_s=0.3,
     )  # fmt: skip
     steady = drive(warmup="steady", warmup_s=1)
     assert (steady.until_steady, steady.warmup_s) == (True, 300.0)

@@ -76,7 +76,7 @@ class TrialWork:
     scheduled: int = 0
     rows_read: int = 0
     rows_affected: int = 0
-    error_codes: tuple[tuple[int, int], ...] = ()
+    error_codes: tuple[tuple[str, int], ...] = ()
 
     @property
     def tried(self) -> int:
@@ -221,7 +221,7 @@ def _mostly_errors(pairs: Sequence[_Pair], names: tuple[str, str]) -> str:
     ]
     if max(rates) <= MOST_ERRORS:
         return ""
-    codes: Counter[int] = Counter()
+    codes: Counter[str] = Counter()
     for work in (*sides[0], *sides[1]):
         codes.update(dict(work.error_codes))
     most = f", most with code {codes.most_common(1)[0][0]}" if codes else ""

@@ -145,18 +145,19 @@ def _errors_as_ours() -> Iterator[None]:
     try:
         yield
     except pymysql.MySQLError as error:
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-        raise DatabaseError(words_of(error), kind=_kind(code), code=code) from error
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        code = None if number is None else str(number)
+        raise DatabaseError(words_of(error), kind=_kind(number), code=code) from error
 
 
-def _kind(code: int | None) -> DatabaseErrorKind:
-    if code in _NOT_THERE:
+def _kind(number: int | None) -> DatabaseErrorKind:
+    if number in _NOT_THERE:
         return "unreachable"
-    if code == _CLOSED or code in _OF_THE_CLIENT:
+    if number == _CLOSED or number in _OF_THE_CLIENT:
         return "lost"
-    if code in _MAY_NOT:
+    if number in _MAY_NOT:
         return "forbidden"
-    return "absent" if code in _HAS_NOT else "refused"
+    return "absent" if number in _HAS_NOT else "refused"
 
 
 if TYPE_CHECKING:  # only its type is generic

@@ -98,7 +98,7 @@ def _about_errors(analysis: RunAnalysis) -> Iterator[str]:
         tried = sum(work.tried for work in treatment.work)
         errors = sum(work.errors for work in treatment.work)
         if tried and errors > ERRORS_LIMIT * tried:
-            codes = Counter[int]()
+            codes = Counter[str]()
             for work in treatment.work:
                 codes.update(dict(work.error_codes))
             most = [f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3)]

@@ -98,9 +98,7 @@ class WorkPart(JsonPart):
     scheduled: int
     rows_read: int
     rows_affected: int
-    error_codes: Annotated[
-        dict[str, int], From(lambda work: {str(code): n for code, n in work.error_codes})
-    ]
+    error_codes: Annotated[dict[str, int], From(lambda work: dict(work.error_codes))]
 
 
 class SteadyCheckPart(JsonPart):
@@ -201,7 +199,7 @@ class FullDiskPart(JsonPart):
 
     trouble: Literal["error", "silence", "end"] | None
     trouble_s: float
-    error_code: int | str | None
+    error_code: str | None
     error: str | None
     free_bytes: float
     reads: float

@@ -18,7 +18,7 @@ from tests.unit.analysis.query_runs import Levels, QueryRun
 SERVERS = ("mysql-5.6.24", "mariadb-11.8.9")
 
 FACT: dict[str, Any] = {
-    "trouble": "error", "trouble_s": 3.25, "error_code": 1114, "error": "The table is full",
+    "trouble": "error", "trouble_s": 3.25, "error_code": "1114", "error": "The table is full",
     "free_bytes": 0, "reads": 6, "reads_answered": 6, "commits_while_full": 0, "waiting_s": 0.0,
     "ended": None, "recovery_s": 0.25, "recovery_limit_s": 90.0, "stop_failed": None,
     "restart_s": 2.0, "restart_failed": None, "committed_rows": 64_000, "lost_rows": 0,

@@ -1,16 +1,13 @@
 //! The data sets as a user gets them.
 
-use std::fs;
+use super::*;
 
-use assert_cmd::Command;
-use serde_json::Value;
-
-fn load() -> Command {
+fn program() -> Command {
     Command::cargo_bin("millrace-load").unwrap()
 }
 
-fn nodes(arguments: &[&str]) -> Vec<u8> {
-    let assert = load().args(["data", "nodes"]).args(arguments).assert().success();
+pub fn nodes(arguments: &[&str]) -> Vec<u8> {
+    let assert = program().args(["data", "nodes"]).args(arguments).assert().success();
     assert.get_output().stdout.clone()
 }
 
@@ -50,7 +47,7 @@ fn the_checksum_is_that_of_the_bytes() {
 
 #[test]
 fn versions_are_json() {
-    let output = load().arg("version").assert().success().get_output().stdout.clone();
+    let output = program().arg("version").assert().success().get_output().stdout.clone();
     let answer: Value = serde_json::from_slice(&output).unwrap();
     assert_eq!(answer["load_generator"], env!("CARGO_PKG_VERSION"));
     assert_eq!(answer["data"]["nodes"], "nodes-1");
@@ -65,7 +62,7 @@ fn mistakes_end_with_status_2_and_say_what_was_expected() {
         (&["--rows", "10"], "--seed"),
     ];
     for (arguments, expected) in cases {
-        let assert = load().args(["data", "nodes"]).args(arguments).assert().code(2);
+        let assert = program().args(["data", "nodes"]).args(arguments).assert().code(2);
         let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert!(said.contains(expected), "{said}");
         assert!(assert.get_output().stdout.is_empty());
@@ -74,7 +71,7 @@ fn mistakes_end_with_status_2_and_say_what_was_expected() {
 
 #[test]
 fn a_full_disk_is_named() {
-    let assert = load()
+    let assert = program()
         .args(["data", "nodes", "--rows", "100000", "--seed", "1", "--output", "/dev/full"])
         .assert()
         .code(1);

@@ -1,7 +1,5 @@
 //! `millrace-load threads` against a process whose threads are known.
 
-mod acting;
-
 use std::env;
 use std::fs::File;
 use std::hint;
@@ -20,8 +18,6 @@ use libc::c_long;
 use protocol::PeerAddress;
 use serde_json::Value;
 
-use acting::{ThreadedProcess, begin, poll_for_ever, sync_for_ever};
-
 /// Names the directory in which a process of this test program acts as the sampled one.
 const PLACE: &str = "MILLRACE_TEST_PLACE";
 
@@ -30,6 +26,63 @@ const PLACE: &str = "MILLRACE_TEST_PLACE";
 const POLL: c_long = libc::SYS_poll;
 #[cfg(not(target_arch = "x86_64"))]
 const POLL: c_long = libc::SYS_ppoll;
+
+fn begin(name: &str, act: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name(name.to_owned()).spawn(act).unwrap();
+}
+
+fn sync_for_ever(path: &Path) {
+    let mut file = File::create(path).unwrap();
+    loop {
+        file.write_all(b"x").unwrap();
+        file.sync_all().unwrap();
+    }
+}
+
+/// Wait until any of the descriptors can be read; none of them ever can.
+fn poll_for_ever(sockets: &[UnixStream]) {
+    let mut list: Vec<libc::pollfd> = sockets
+        .iter()
+        .map(|socket| libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    // SAFETY: the list is as long as it says, and outlives the call.
+    unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, -1) };
+}
+
+/// A process of the kind above; it ends with its input.
+struct ThreadedProcess {
+    process: Child,
+    _place: tempfile::TempDir,
+}
+
+impl ThreadedProcess {
+    fn start() -> Self {
+        // Not in a file system in memory, where there is nothing to sync.
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let mut process = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "the_process_that_is_looked_at", "--nocapture"])
+            .env(PLACE, place.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let is_acting = |line: io::Result<String>| line.unwrap().ends_with("acting");
+        assert!({ lines }.any(is_acting));
+        Self { process, _place: place }
+    }
+
+    fn end(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for ThreadedProcess {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
 
 /// Not a test: the sampled process, where the environment variable asks for it.
 #[test]

@@ -1,17 +1,98 @@
-//! Keeps CPUs from halting: the kernel is asked to, and each CPU gets a thread that never sleeps.
+//! Sleeping CPUs: how long one takes to wake, and how to keep them all awake.
+//!
+//! A CPU with nothing to do halts, and on a virtual machine it takes tens of microseconds to run
+//! again. A server that answers one client sleeps between two requests, so that delay is in every
+//! latency and dilutes the difference between two servers.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::hint;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::Serialize;
 
-use super::measure::pin_to;
 use sampler::scheduling;
+
+/// A pause before each signal, long enough for the CPU to halt.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest wake-up that is distinguished from longer ones.
+const LONGEST_NS: u64 = 1_000_000_000;
+
+/// The time one CPU takes to run a thread that was signalled, in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IdleLatency {
+    pub cpu: usize,
+    pub samples: usize,
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+}
+
+/// Measure each CPU this process may use, `samples` times each.
+pub fn measure(samples: usize) -> io::Result<Vec<IdleLatency>> {
+    let cpus = allowed_cpus()?;
+    cpus.iter()
+        .enumerate()
+        .map(|(index, &cpu)| {
+            // Signalled from another CPU where there is one, as a server is by its client.
+            let from = cpus[(index + 1) % cpus.len()];
+            measure_one(cpu, from, samples)
+        })
+        .collect()
+}
+
+/// Return the CPUs that this process may run on.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
+fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatency> {
+    let (signal, signals) = channel::<Instant>();
+    let (answer, answers) = channel::<Duration>();
+    let sleeper = thread::spawn(move || -> io::Result<()> {
+        engine::pin(cpu)?;
+        for signalled in signals {
+            if answer.send(signalled.elapsed()).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    let waker = thread::spawn(move || -> io::Result<Histogram<u64>> {
+        engine::pin(from)?;
+        let mut latencies_ns = Histogram::new_with_bounds(1, LONGEST_NS, 3)
+            .expect("the bounds are constants in range");
+        for _ in 0..samples {
+            thread::sleep(PAUSE);
+            let taken = signal.send(Instant::now()).ok();
+            let Some(latency) = taken.and_then(|()| answers.recv().ok()) else {
+                break; // the sleeper ended; it says why
+            };
+            let nanoseconds = u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS);
+            latencies_ns.saturating_record(nanoseconds);
+        }
+        Ok(latencies_ns)
+    });
+    let latencies_ns = waker.join().expect("the waker does not panic")?;
+    sleeper.join().expect("the sleeper does not panic")?;
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    let quantile = |q: f64| latencies_ns.value_at_quantile(q) as f64 / 1e3;
+    Ok(IdleLatency {
+        cpu,
+        samples,
+        p50_us: quantile(0.5),
+        p90_us: quantile(0.9),
+        p99_us: quantile(0.99),
+    })
+}
 
 /// A process that holds this file open with a number of microseconds in it bounds the time a CPU may take to
 /// wake (Linux, PM `QoS`); 0 keeps the idle loop polling.
@@ -65,7 +146,9 @@ impl DisabledIdleStates {
         for &cpu in cpus {
             let (ready, stop) = (ready.clone(), Arc::clone(&awake.stop));
             let poller = thread::Builder::new().name(POLLER.to_owned()).spawn(move || {
-                let outcome = pin_to(cpu).and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
+                let outcome = engine::pin(cpu)
+                    .map_err(io::Error::from)
+                    .and_then(|()| scheduling::enter(libc::SCHED_IDLE, 0));
                 let is_ready = outcome.is_ok();
                 let sent = ready.send(outcome);
                 while is_ready && sent.is_ok() && !stop.load(Ordering::Relaxed) {
@@ -107,7 +190,7 @@ pub fn yield_to_other_sessions() {
     let leads = unsafe { libc::getsid(0) == libc::getpid() };
     if leads {
         // Absent where the kernel does no such thing: then the idle class is all it takes.
-        let _ = std::fs::write(SESSION_NICENESS, NICEST);
+        let _ = fs::write(SESSION_NICENESS, NICEST);
     }
 }
 
@@ -120,14 +203,22 @@ fn request_no_latency() -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu_idle::measure::allowed_cpus;
-    use std::time::Duration;
+
+    #[test]
+    fn every_allowed_cpu_is_measured() {
+        let found = measure(20).unwrap();
+        let cpus: Vec<usize> = found.iter().map(|one| one.cpu).collect();
+        assert_eq!(cpus, allowed_cpus().unwrap());
+        for one in found {
+            assert!(one.p50_us > 0.0 && one.p50_us <= one.p90_us && one.p90_us <= one.p99_us);
+        }
+    }
 
     /// Return the number of pollers of the idle class; this process may be of it as a whole.
     fn idle_class_pollers() -> usize {
-        std::fs::read_dir("/proc/self/task")
+        fs::read_dir("/proc/self/task")
             .unwrap()
-            .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
+            .filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok())
             .filter(|stat| {
                 let is_poller = stat.contains(&format!("({POLLER})"));
                 let after_name = stat.rsplit(')').next().unwrap_or_default();
