@@ -12,7 +12,7 @@ from millrace.analysis.history.overview import group_changes, series_view
 from millrace.output_files import PAGE, write_text
 from millrace.report.history.html import as_html
 from tests.browser.looking import contrast, luminance, open_page, said_and_requested
-from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
+from tests.support.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
 from tests.unit.report.history.test_formats import CHANGES
 
 pytestmark = pytest.mark.browser

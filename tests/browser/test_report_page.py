@@ -10,8 +10,8 @@ from playwright.sync_api import Browser
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import html
 from tests.browser.looking import luminance, open_page, said_and_requested
-from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import FINDINGS, RunBuilder, noisy, study
+from tests.support.query_runs import QueryRun
 
 pytestmark = pytest.mark.browser
 

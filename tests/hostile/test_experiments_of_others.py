@@ -13,7 +13,7 @@ from millrace.app.explain import ExplainedRun
 from millrace.campaign.policies import confirm
 from millrace.errors import UserError
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import change, history, part_of, run_of
+from tests.support.history_points import change, history, part_of, run_of
 from tests.unit.campaign.measured import alone
 from tests.unit.campaign.policies.test_confirm import SPEED
 from tests.unit.cli.observed_store import keep

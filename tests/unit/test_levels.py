@@ -20,8 +20,8 @@ from millrace.levels import (
 from millrace.report.run.sentences import answer
 from millrace.report.run.tables import ratios_table, results_table
 from millrace.report.run.terminal import as_text
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import Fails
+from tests.support.query_runs import QueryRun
 
 FLUSH = "options.innodb_flush_log_at_trx_commit"
 

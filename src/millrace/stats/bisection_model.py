@@ -49,7 +49,7 @@ class Posterior:
     """Probabilities of the position of the change.
 
     ``first[i]`` is the probability that member *i* is the first of the new level, ``none`` that
-    there is no change; they sum to 1.
+    of no change; they sum to 1.
     """
 
     first: tuple[float, ...]

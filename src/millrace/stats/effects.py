@@ -134,7 +134,7 @@ def factor_effects(
     Intervals have confidence 1 - ``alpha`` each, and the false discovery rate among the terms that
     matter is ``alpha``.
 
-    Factors of one level are no terms. A pair of factors is a term where all combinations of its
+    Factors of one level are not terms. A pair of factors is a term where all combinations of its
     levels are present and the cells suffice to estimate its effects separately; several cells of
     the same levels count as repetitions. Cells are assumed independent: candidates compared with
     the same trials of a base are not, and need a model each.

@@ -25,8 +25,8 @@ from millrace.trial import counting
 from millrace.trial.count_extent import Extent
 from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.counts.counted import OLD, start
+from tests.support.builders import study
+from tests.support.counted_starts import OLD, start
 from tests.unit.campaign.measured import HOST, alone
 from tests.unit.cli.called import Done, millrace
 from tests.unit.servers import small_servers
@@ -248,7 +248,7 @@ def test_a_report_has_the_formats_of_counts(counter: Counter, tmp_path: Path) ->
         (["--output", str(tmp_path / "x.txt")], "of the format terminal in a file"),
         (["--fail-on", "regression"], "without a margin or verdicts on speed"),
         (["--margin", "1"], "without a margin or verdicts on speed"),
-        (["--base", "mysql-9"], "is no level of the compared factor"),
+        (["--base", "mysql-9"], "is not a level of the compared factor"),
     ):
         refused = stored(tmp_path, "report", *options)
         assert refused.returncode == 2

@@ -24,8 +24,8 @@ from millrace.report.history.json import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER, keep
-from tests.unit.analysis.history_points import (
+from tests.support.builders import OWNER, keep
+from tests.support.history_points import (
     CANDIDATE,
     NOW,
     OTHER_STATE,
@@ -146,7 +146,7 @@ def test_mistakes_of_recording_are_told(call: Call, path: Path) -> None:
     assert "there is no results store here" in err
     keep(run_of("run-a"), path)
     _, err = call("record", "latest", "--reference", "mysql-9", status=2)
-    assert "'mysql-9' is no level" in err
+    assert "'mysql-9' is not a level" in err
     _, err = call("record", "latest", "--date", "yesterday", status=2)
     assert "'yesterday' is no date" in err
     _, err = call("forget", "run-x", status=2)

@@ -81,7 +81,7 @@ def test_slower_only_with_the_binlog_on() -> None:
     assert term(effects, "binlog").at[1].here.high < 1
 
 
-def test_an_interaction_is_told_from_its_factors() -> None:
+def test_interaction_is_separate_from_its_factors() -> None:
     found = term(
         factor_effects(FACTORS, matrix(np.random.default_rng(5), writes_of_one_client)),
         "workload",
@@ -127,7 +127,7 @@ def test_one_comparison_is_its_own_effect() -> None:
         ([Cell(("a", "b"), 0.0, 0.1, 3), Cell(("c", "d"), 0.0, 0.1, 3)], "together"),
     ],
 )
-def test_what_cannot_be_told_is_refused(cells: list[Cell], message: str) -> None:
+def test_inputs_without_an_answer_are_refused(cells: list[Cell], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         factor_effects(("x", "y"), cells)
 

@@ -53,7 +53,7 @@ def test_no_spread_wants_the_fewest_blocks() -> None:
     assert blocks_wanted(0.0, 0.02) == 3
 
 
-def test_what_cannot_be_told_is_refused() -> None:
+def test_inputs_without_an_answer_are_refused() -> None:
     with pytest.raises(ValueError, match="one block"):
         minimum_detectable_ratio(0.01, 1)
     with pytest.raises(ValueError, match="margin"):

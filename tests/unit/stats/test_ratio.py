@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as reference
 
-from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio, unpaired_ratio
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 pairs = st.lists(st.tuples(positive, positive), min_size=2, max_size=20)
@@ -51,11 +52,21 @@ def test_one_pair_has_no_interval() -> None:
 
 @pytest.mark.parametrize(
     ("base", "candidate"),
-    [([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [-1.0]), ([1.0], [math.inf])],
+    [
+        ([], []),
+        ([], [1.0]),
+        ([1.0], [1.0, 2.0]),
+        ([0.0], [1.0]),
+        ([1.0], [-1.0]),
+        ([1.0], [math.inf]),
+    ],
 )
-def test_what_has_no_ratio_is_refused(base: list[float], candidate: list[float]) -> None:
+def test_values_without_a_ratio_are_refused(base: list[float], candidate: list[float]) -> None:
     with pytest.raises(ValueError, match=r"value|pair"):
         paired_ratio(base, candidate)
+    if len(base) <= 1 == len(candidate):
+        with pytest.raises(ValueError, match="value"):
+            unpaired_ratio(base, candidate)
 
 
 @given(pairs, factors)
@@ -191,3 +202,66 @@ def test_an_interval_that_rounding_extends_over_1_has_no_small_p_value() -> None
     found = paired_ratio([12.0] * 5, [11.0] * 5, unit_of_last_digit=1.0)
     assert not found.excludes_1
     assert found.p_value == 1.0
+
+
+VALUES = st.lists(st.floats(min_value=1e-3, max_value=1e9), min_size=2, max_size=8)
+
+
+def test_known_values_of_unpaired_ratio() -> None:
+    # Logarithms 0 ± 0.1 and 1 ± 0.1 (3 values each): error 0.1 √(2/3), 4 degrees of freedom.
+    base = [math.exp(each) for each in (-0.1, 0.0, 0.1)]
+    found = unpaired_ratio(base, [math.e * each for each in base])
+    half_width = 2.776445 * 0.1 * math.sqrt(2 / 3)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.ratio == pytest.approx(math.e)
+    assert found.low == pytest.approx(math.exp(1 - half_width), rel=1e-6)
+    assert found.high == pytest.approx(math.exp(1 + half_width), rel=1e-6)
+    assert found.excludes_1
+    assert found.p_value == pytest.approx(2 * reference.t.sf(1 / (0.1 * math.sqrt(2 / 3)), 4))
+
+
+@given(VALUES, VALUES)
+def test_the_p_value_is_that_of_the_interval(base: list[float], candidate: list[float]) -> None:
+    found = unpaired_ratio(base, candidate)
+    assert found.p_value is not None
+    if abs(found.p_value - 0.05) > 1e-6:
+        assert found.excludes_1 == (found.p_value < 0.05)
+
+
+def test_a_single_value_has_no_interval() -> None:
+    found = unpaired_ratio([100.0], [110.0, 111.0])
+    assert (found.low, found.high, found.excludes_1) == (None, None, False)
+    assert found.p_value is None
+
+
+def test_values_without_any_spread_have_an_interval_without_width() -> None:
+    same = unpaired_ratio([5.0, 5.0], [5.0, 5.0, 5.0])
+    assert (same.excludes_1, same.p_value) == (False, 1.0)
+    found = unpaired_ratio([5.0, 5.0], [6.0, 6.0])
+    assert (found.low, found.high, found.excludes_1) == (found.ratio, found.ratio, True)
+    assert found.p_value == 0.0
+
+
+@given(VALUES, VALUES)
+def test_the_other_way_round_it_is_the_inverse(base: list[float], candidate: list[float]) -> None:
+    there, back = unpaired_ratio(base, candidate), unpaired_ratio(candidate, base)
+    assert there.low is not None
+    assert back.high is not None
+    assert there.ratio == pytest.approx(1 / back.ratio)
+    assert math.log(there.low) == pytest.approx(-math.log(back.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("starts", [3, 4])
+@pytest.mark.parametrize("unequal", [1.0, 5.0])
+def test_intervals_hold_as_often_as_they_say(starts: int, unequal: float) -> None:
+    random = np.random.default_rng(starts)
+    base = 40_000 * np.exp(0.001 * random.standard_normal((SIMULATIONS, starts)))
+    candidate = 41_000 * np.exp(0.001 * unequal * random.standard_normal((SIMULATIONS, starts)))
+    missed = 0
+    for each, other in zip(base, candidate, strict=True):
+        found = unpaired_ratio(list(each), list(other))
+        assert found.low is not None
+        assert found.high is not None
+        missed += not found.low <= 41_000 / 40_000 <= found.high
+    assert 0.02 < missed / SIMULATIONS < 0.065  # of equal spreads they are somewhat too wide

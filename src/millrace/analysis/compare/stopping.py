@@ -25,7 +25,7 @@ from millrace.analysis.compare.model import (
     RunAnalysis,
     RunStatus,
 )
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.model.run_spec import Design
 from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import Looks

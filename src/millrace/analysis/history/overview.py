@@ -83,7 +83,7 @@ class SeriesView:
 
 @dataclass(frozen=True)
 class ChangeGroup:
-    """Open changes of several series at one label, of which ``n_series`` have a point.
+    """Open changes of several series at one label; ``n_series`` series have a point there.
 
     All series have one ``origin``. ``least`` and ``most`` are the gains of these changes, by size.
     """

@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.calibration_model import (
+from millrace.analysis.compare.calibration import (
     Calibration,
     GroupCalibration,
+    calibration,
 )
 from millrace.campaign.blocks import n_blocks, open_block_number
 from millrace.campaign.scheduler import Batch, End

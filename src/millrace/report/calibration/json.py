@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from millrace.analysis.compare.calibration_model import Calibration, Noise
+from millrace.analysis.compare.calibration import Calibration, Noise
 from millrace.analysis.compare.model import Verdict
 from millrace.levels import Level
 from millrace.model.measurements import Direction

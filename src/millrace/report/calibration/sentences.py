@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from millrace.analysis.compare.calibration_model import (
+from millrace.analysis.compare.calibration import (
     TABLE,
     Calibration,
     GroupCalibration,

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.analysis.counts.model import Verdict
-from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.levels import Level
 from millrace.report.common.json_parts import From, Part, part
 from millrace.report.common.wording import imported_notes

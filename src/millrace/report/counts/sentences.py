@@ -11,7 +11,6 @@ from millrace.report.common.formatting import (
     times_interval_text,
 )
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.unpaired_ratio import UnpairedRatio
 
 NOT_SPEED = (
     "Instructions are not speed: caches, branch prediction and the compiler decide how long each "
@@ -40,9 +39,7 @@ def sentence(comparison: CountComparison) -> str:
     return counts_sentence(a.label, b.label, ratio, means=means, evidence="start")
 
 
-def counts_sentence(
-    a: str, b: str, ratio: UnpairedRatio | RatioEstimate, *, means: str, evidence: str
-) -> str:
+def counts_sentence(a: str, b: str, ratio: RatioEstimate, *, means: str, evidence: str) -> str:
     """Say how the instructions of B differ from A's; ``evidence`` is what a value is of."""
     if ratio.low is None or ratio.high is None:
         return (

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.padding import Padding
 
-from millrace.analysis.counts.stored_counts import CountedRun
+from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.report.common.terminal_table import show_table, text_line
 from millrace.report.common.wording import imported_notes
 from millrace.report.counts.sentences import notes, sentence

@@ -5,14 +5,14 @@ from dataclasses import replace
 from itertools import chain
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import (
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
+from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import (
     BreakdownDifference,
     DifferenceLine,
     TimeBreakdown,
 )
-from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
-from millrace.analysis.explain.statements import StatementComparison
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,

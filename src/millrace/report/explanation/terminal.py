@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from rich.console import Console
 from rich.padding import Padding
 
-from millrace.analysis.explain.model import Explanation, only_compared
+from millrace.analysis.explain.explanation import Explanation, only_compared
 from millrace.quantities import counted
 from millrace.report.common.tables import Table
 from millrace.report.common.terminal_table import show_table, text_line

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from millrace.analysis.compare.background_clients import background_latency
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis, background_latency
 from millrace.levels import factor_text
 from millrace.report.common.formatting import MISSING, count_text, known_text, latency_text
 from millrace.report.common.tables import Column, Table, text_columns

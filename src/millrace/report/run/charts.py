@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.charts import LogAxis, Tick, linear_ticks
 from millrace.report.common.formatting import MISSING, count_text, difference_text, value_text

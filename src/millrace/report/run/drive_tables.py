@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from millrace.analysis.compare.latencies import Latency
+from millrace.analysis.compare.metrics import Latency
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.analysis.steady.policy import reasons
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import factor_text, level_value

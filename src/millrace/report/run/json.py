@@ -5,7 +5,7 @@ from typing import Literal
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis, varied_factors
 from millrace.analysis.compare.published import published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.report.calibration.sentences import head_line
 from millrace.report.common.json_parts import document_text, part
 from millrace.report.run import notes, schema

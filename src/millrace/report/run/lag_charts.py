@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from millrace.analysis.compare.model import Group
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import level_text
 from millrace.report.common.charts import MOST_LINES, Line, LineChart, Mark, Tick, linear_ticks
 from millrace.report.common.formatting import latency_text

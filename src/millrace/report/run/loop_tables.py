@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from millrace.analysis.compare.loops import LoopMeans, shown
 from millrace.analysis.compare.model import Group, RunAnalysis
 from millrace.analysis.compare.published import PublishedStudy, published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import LoopMeans, TreatmentAnalysis, shown
 from millrace.levels import factor_text, level_text
 from millrace.report.common.charts import MOST_LINES, Line, LineChart, Mark, Tick, linear_ticks
 from millrace.report.common.formatting import bytes_text, grouped_text, known_text

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.maintenance import MaintenanceFigures, PartFigures
+from millrace.analysis.compare.metrics import Latency
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import MaintenanceFigures, PartFigures, TreatmentAnalysis
 from millrace.levels import factor_text
 from millrace.report.common.formatting import (
     MISSING,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from millrace.analysis.compare import model
-from millrace.analysis.compare.equal_work import SkippedShares
+from millrace.analysis.compare.comparability import SkippedShares
 from millrace.levels import Level
 from millrace.model.measurements import Direction
 from millrace.report.common.json_parts import From, HostPart, Part, RunPart, TextOrNull

@@ -2,10 +2,12 @@
 
 from typing import Annotated, Literal
 
-from millrace.analysis.compare.background_clients import BackgroundFigures
 from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.maintenance import MaintenanceFigures
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import (
+    BackgroundFigures,
+    MaintenanceFigures,
+    TreatmentAnalysis,
+)
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.model.run_spec import Of, Time

@@ -30,8 +30,8 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from tests.unit.analysis.builders import OWNER, study
-from tests.unit.analysis.seconds import events
+from tests.support.builders import OWNER, study
+from tests.support.seconds import events
 from tests.unit.campaign.measured import result_of
 
 NAMES = ("v1", "v2", "v3", "v4", "v5")
@@ -114,7 +114,7 @@ def test_a_change_is_found_between_its_neighbours() -> None:
     assert sum(m["probability"] for m in document["members"]) + document["none"] == pytest.approx(1)
 
 
-def test_no_change_is_said_to_be_none() -> None:
+def test_no_change_is_reported_when_levels_are_equal() -> None:
     found = bisection(bisected(going_on([100] * 5, 0.005)))
     assert isinstance(found.step, NoChange)
     assert "no change between v1 and v5 beyond 2 %" in answer(found)
@@ -143,7 +143,7 @@ def test_a_server_that_cannot_be_had_is_not_tried_again() -> None:
     assert found.members[2].skipped.startswith("failed at install")
 
 
-def test_an_end_that_fails_is_told() -> None:
+def test_lost_end_is_reported_when_it_fails() -> None:
     found = bisection(bisected([(0, [100.0]), (4, ["start", "start"])]))
     assert found.lost_end == "v5: failed at start: mysqld: does not start"
 

@@ -15,7 +15,7 @@ from millrace.report.run.matrix import matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import results_table
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from tests.unit.analysis.builders import Fails, RunBuilder
+from tests.support.builders import Fails, RunBuilder
 
 BASE, SLOWER = "mysql-5.6.24", "mysql-5.7.22"
 BLOCKS = 8
@@ -82,7 +82,7 @@ def test_among_many_more_blocks_are_needed() -> None:
     assert (alone.more_blocks or 0) < (beside.more_blocks or 10_000)
 
 
-def test_of_few_comparisons_it_is_told_beside_the_verdict() -> None:
+def test_adjusted_p_is_with_the_verdict_when_comparisons_are_few() -> None:
     analysis = run(3)
     found = replace(slower_one(analysis), adjusted_p=0.07)
     groups = (replace(analysis.groups[0], comparisons=(found,)),)
@@ -112,7 +112,7 @@ def test_each_metric_is_a_family() -> None:
 
 
 @pytest.mark.parametrize("looks", ["once", "any"])
-def test_a_p_value_says_whether_the_interval_excludes_1(looks: Looks) -> None:
+def test_p_value_is_small_when_the_interval_excludes_1(looks: Looks) -> None:
     source = np.random.default_rng(3)
     sides = set()
     for size in np.linspace(0, 0.06, 25):

@@ -43,7 +43,7 @@ def test_each_case(
     assert "2 %" in reason
 
 
-def test_an_inconclusive_one_says_why() -> None:
+def test_inconclusive_verdict_has_a_reason() -> None:
     _, unknown = decide(estimate(0.960, 0.985, 1.010), "higher", MARGIN)
     assert unknown == "the interval includes no difference and differences beyond 2 %"
     _, small = decide(estimate(0.970, 0.985, 0.999), "higher", 0.025)

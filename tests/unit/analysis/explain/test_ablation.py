@@ -31,7 +31,7 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from tests.unit.analysis.seconds import events
+from tests.support.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
 RATE = Metric(
@@ -142,7 +142,7 @@ def test_each_alignment_counts_in_the_blocks_that_have_it_and_both_sides() -> No
     assert found.untried == ()
 
 
-def test_what_could_not_be_tried_is_told_and_the_others_answer() -> None:
+def test_other_alignments_have_results_when_one_fails() -> None:
     found = shares([{**WHOLE, "two": 0.0, "all": 0.0}] * 2)
     (only,) = found.recovered
     assert (only.name, round(only.share.mean, 9)) == ("binary log", 0.1)

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.errors import UserError
 from millrace.model.observations import Observations
 from millrace.store.records import StoredRun
-from tests.unit.analysis.observations import A, B, Scene, Truth, explained_run
+from tests.support.observed_trials import A, B, Scene, Truth, explained_run
 
 FAST = Truth(waits={"log_flush": 20.0})
 SLOW = replace(FAST, cpu_user=34.0, waits={"log_flush": 50.0})
@@ -87,7 +86,7 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.likely_causes[0].kind == "plan"
 
 
-def test_disturbances_and_what_is_missing_are_told_by_side() -> None:
+def test_disturbances_and_missing_observations_are_by_side() -> None:
     found = one(run())
     assert {(d.side, d.block, d.profiled) for d in found.disturbances} == {
         (side, 1, profiled) for side in "AB" for profiled in (False, True)
@@ -196,7 +195,7 @@ def test_a_side_without_a_finished_trial_has_no_account() -> None:
     assert "perf is gone" in lack.what
 
 
-def test_unequal_work_is_said() -> None:
+def test_unequal_work_is_explained() -> None:
     stored = run()
     trials = {trial.id for trial in stored.trials if trial.treatment_id == "treatment-1"}
     failing = [
@@ -223,7 +222,7 @@ def test_servers_that_are_alike_have_no_significant_part() -> None:
     assert not any(row.significant for row in found.efficiency)
 
 
-def test_where_nobody_is_suspected_it_says_why() -> None:
+def test_reason_is_given_when_no_cause_is_likely() -> None:
     assert one(run()).why_no_likely_causes == ""
     same = one(explained_run(lambda _, block: (FAST.times(1 + block / 10), {}), blocks=3))
     assert same.likely_causes == ()

@@ -86,7 +86,7 @@ def test_generic_functions_have_a_group_of_their_own_whoever_calls_them() -> Non
     assert group_of([(SERVER, "MYSQLparse"), (LIBC, "malloc")]).name == "memory"
 
 
-def test_a_name_that_says_nothing_is_as_its_caller() -> None:
+def test_unknown_name_has_the_group_of_its_caller() -> None:
     parsing = [(SERVER, "do_command"), (SERVER, "MYSQLparse"), (SERVER, "frobnicate")]
     assert group_of(parsing).name == "parser"
     assert group_of([(SERVER, "frobnicate")]).name == "other"

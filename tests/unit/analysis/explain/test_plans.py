@@ -6,7 +6,7 @@ from typing import Any
 
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison, compare_plans, unlike_plans
-from tests.unit.analysis.observations import Scene, Truth
+from tests.support.observed_trials import Scene, Truth
 
 
 def row(**columns: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statements import compare_statements, normalised
-from tests.unit.analysis.observations import Scene, Truth, histogram, seen
+from tests.support.observed_trials import Scene, Truth, histogram, seen
 
 TABLES = ("sbtest{n}",)
 

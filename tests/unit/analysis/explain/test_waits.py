@@ -17,7 +17,7 @@ from millrace.analysis.explain.waits import (
     coverage,
     is_of_sessions,
 )
-from tests.unit.analysis.observations import Scene, Truth, seen
+from tests.support.observed_trials import Scene, Truth, seen
 
 TRUTH = Truth(waits={"lock": 20.0, "log_flush": 30.0})
 SCENE = Scene(rate_hz=1e6)
@@ -55,7 +55,7 @@ def test_the_largest_of_each_side_stand_beside_each_other() -> None:
     assert small.a.us == pytest.approx(1)
 
 
-def test_a_wait_that_one_trial_lacks_was_not_there() -> None:
+def test_wait_counts_as_zero_when_a_trial_has_none() -> None:
     a = [trial(0, waits=waiting(event(MUTEX, 50))), trial(1, waits=waiting())]
     (row,) = compare_waits(a, [])
     assert row.a is not None
@@ -125,7 +125,7 @@ def test_digests_are_matched_by_their_text() -> None:
         ("idle", False),
     ],
 )
-def test_waits_of_sessions_are_told_from_others(name: str, expected: bool) -> None:
+def test_waits_of_sessions_are_recognised(name: str, expected: bool) -> None:
     assert is_of_sessions(name) == expected
 
 
@@ -148,7 +148,7 @@ def test_no_coverage_without_instruments_or_samples() -> None:
     assert covered([bare], None) is None
 
 
-def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
+def test_coverage_includes_the_queue() -> None:
     trials = [trial(waits=waiting(event(MUTEX, 10)))]
     found = time_breakdown(trials)
     assert found is not None

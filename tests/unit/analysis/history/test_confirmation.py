@@ -10,8 +10,8 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.confirmation import Ends, Outcome, outcome
 from millrace.store.history_records import ChangeRecord, SeriesRecord
 from millrace.store.records import StoredRun
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
-from tests.unit.analysis.history_points import (
+from tests.support.builders import Fails, RunBuilder, noisy
+from tests.support.history_points import (
     CANDIDATE,
     NOW,
     REFERENCE,
@@ -86,7 +86,7 @@ def test_the_interval_holds_for_any_number_of_looks() -> None:
         assert again.high - again.low > fixed.high - fixed.low
 
 
-def test_without_a_block_of_both_nothing_is_said() -> None:
+def test_outcome_is_none_without_a_block_of_both() -> None:
     failed = RunBuilder({REFERENCE: noisy(3.0, 3), CANDIDATE: [Fails()] * 3}).build()
     assert outcome(failed, change(40), SPEED, ENDS, NOW) is None
     other_metric = replace(SPEED, metric="no_such_metric")

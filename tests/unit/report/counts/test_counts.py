@@ -8,17 +8,16 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.compare_counts import CountedRun, compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
-from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.common.flame_graph import as_svg
 from millrace.report.counts import terminal
 from millrace.report.counts.flame import count_graph
 from millrace.report.counts.json import as_json
 from millrace.report.counts.sentences import fraction_text, notes, sentence
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
+from tests.support.builders import study
+from tests.support.counted_starts import BASE, MORE, start, treatment
 
 
 def groups(*others: TreatmentStarts) -> tuple[CountGroup, ...]:

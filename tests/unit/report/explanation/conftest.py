@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from tests.unit.report.explanation.explained import explained_study, unprofiled
 
 

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
@@ -24,8 +23,8 @@ from millrace.model.observations import Observations
 from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.store.records import StoredRun, TreatmentRecord
-from tests.unit.analysis.counts.counted import BASE, MORE, with_counts
-from tests.unit.analysis.observations import A, B, Truth, explained_run
+from tests.support.counted_starts import BASE, MORE, with_counts
+from tests.support.observed_trials import A, B, Truth, explained_run
 from tests.unit.report.common.flame_trees import STACKS
 
 _TRUTH = {

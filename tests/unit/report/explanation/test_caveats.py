@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.breakdown_model import TrialBreakdown
-from millrace.analysis.explain.model import Explanation, SideExplanation
+from millrace.analysis.explain.explanation import Explanation, SideExplanation
 from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
 )
+from millrace.analysis.explain.time_breakdown import TrialBreakdown
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
-from tests.unit.analysis.asked import TRANSACTION, Seen
-from tests.unit.analysis.observations import A, B
+from tests.support.asked_statements import TRANSACTION, Seen
+from tests.support.observed_trials import A, B
 from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
 
 USABLE = "what is sure is usable, since intervals include that noise"

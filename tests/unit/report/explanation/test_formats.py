@@ -14,8 +14,7 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation, SideExplanation, is_observed
+from millrace.analysis.explain.explanation import Explanation, SideExplanation, explain, is_observed
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, as_html
@@ -27,7 +26,7 @@ from millrace.report.explanation.sentences import (
     headings,
     missing_rows,
 )
-from tests.unit.analysis.observations import A, B
+from tests.support.observed_trials import A, B
 from tests.unit.report.explanation.explained import (
     explained_text,
     of_levels,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.cli.explain import command as explain_command
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK
 from millrace.report.explanation.sentences import (
@@ -14,7 +13,7 @@ from millrace.report.explanation.sentences import (
     coverage_text,
 )
 from millrace.report.explanation.tables import breakdown_table
-from tests.unit.analysis.observations import A, B
+from tests.support.observed_trials import A, B
 from tests.unit.report.explanation.explained import (
     explained_text,
     first_blocks,

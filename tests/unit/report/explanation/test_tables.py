@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
@@ -17,7 +17,7 @@ from millrace.report.explanation.tables import (
     statement_breakdown_table,
     statement_sentence,
 )
-from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
+from tests.support.asked_statements import TRANSACTION, Asked, Seen
 from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
 
 SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}

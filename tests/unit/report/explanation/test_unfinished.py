@@ -9,15 +9,14 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.model.observations import Observations
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
 from millrace.report.run import html
 from millrace.store.records import StoredAttempt, StoredRun
-from tests.unit.analysis.observations import A, B
+from tests.support.observed_trials import A, B
 from tests.unit.report.explanation.explained import explained_text, study_run
 
 GOES_ON = "; `millrace run` with the same file goes on."

@@ -9,7 +9,7 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.background_tables import background_table
 from millrace.report.run.formats import render
 from millrace.report.run.schema import ReportDocument
-from tests.unit.analysis.query_runs import QueryRun, Values
+from tests.support.query_runs import QueryRun, Values
 
 KEPT: Values = {
     "measure_duration_s": 10.0,

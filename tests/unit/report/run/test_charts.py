@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run.charts import bar_charts, ratio_charts
-from tests.unit.analysis.builders import RunBuilder, noisy, study
+from tests.support.builders import RunBuilder, noisy, study
 
 times = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=3, max_size=3)
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from millrace.cli.report import command
 from millrace.errors import HostError, UserError
 from millrace.report.run.formats import FORMATS
-from tests.unit.analysis.builders import keep, study
+from tests.support.builders import keep, study
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.notes import counted_lines
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.counts.counted import BASE, MORE
+from tests.support.builders import study
+from tests.support.counted_starts import BASE, MORE
 
 SAID = "new executes 6.4 % more instructions than old"
 

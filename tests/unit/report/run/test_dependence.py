@@ -20,10 +20,10 @@ from millrace.report.run import terminal
 from millrace.report.run.dependence import TITLE, dependence_part, dependence_text, where
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import verdict_text
-from tests.unit.analysis import crossed
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.crossed import BINLOG, CANDIDATE
-from tests.unit.analysis.query_runs import SERVERS, Levels, QueryRun
+from tests.support import crossed_runs as crossed
+from tests.support.builders import Fails
+from tests.support.crossed_runs import BINLOG, CANDIDATE
+from tests.support.query_runs import SERVERS, Levels, QueryRun
 
 
 def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:

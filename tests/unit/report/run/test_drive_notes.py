@@ -17,9 +17,9 @@ from millrace.report.run.drive_notes import steady_conditions, steady_warnings
 from millrace.report.run.drive_tables import steady_table
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.schema import ReportDocument
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import Series, events
+from tests.support.builders import study
+from tests.support.query_runs import Levels, QueryRun
+from tests.support.seconds import Series, events
 
 BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 

@@ -20,8 +20,8 @@ from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.schema import ReportDocument
 from millrace.report.run.tables import sizes_table
 from millrace.report.run.units import readable
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
+from tests.support.builders import study
+from tests.support.query_runs import Levels, QueryRun, Values, nothing_else
 
 TWO = ("mysql-5.6.24", "mysql-8.0.12")
 WAKEUP = {

@@ -23,7 +23,7 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import RunPage
 from millrace.report.run.schema import ReportDocument
 from millrace.report.run.tables import results_table
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
+from tests.support.builders import Fails, RunBuilder, noisy, study
 from tests.unit.report.json_schema import json_schema
 
 SECTIONS = [

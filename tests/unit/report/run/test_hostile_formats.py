@@ -11,7 +11,7 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import notes
 from millrace.report.run.formats import render
-from tests.unit.analysis.builders import RunBuilder, noisy, study
+from tests.support.builders import RunBuilder, noisy, study
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\u00a0=", "\uff1d"])

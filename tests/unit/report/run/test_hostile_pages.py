@@ -17,7 +17,7 @@ from millrace.report.common.tables import Column, Row, Section, Table
 from millrace.report.common.terminal_table import show_table
 from millrace.report.run.formats import render
 from millrace.shown_text import shown
-from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.support.builders import RunBuilder, noisy
 from tests.unit.report.common.flame_trees import STACKS, tree
 
 _HARMLESS = "harmless"

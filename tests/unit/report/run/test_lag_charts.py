@@ -10,7 +10,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.lag_charts import lag_charts
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.query_runs import QueryRun
 
 SERVERS, TESTS = ("mysql-5.6.24", "mysql-5.7.22"), ("point-query", "insert")
 LAG = tuple((at / 4, min(at, 80 - at) / 8) for at in range(81))

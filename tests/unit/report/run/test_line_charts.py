@@ -10,8 +10,8 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.charts import MOST_LINES
 from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
+from tests.support.builders import Fails
+from tests.support.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 
 
 @functools.cache

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.loops import shown
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.treatments import shown
 from millrace.report.run.drive_notes import conditions, warnings
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json
 from millrace.report.run.loop_tables import loop_charts, loop_tables
 from millrace.report.run.markdown import as_markdown
 from millrace.store.loops import LoopOperation, LoopRecord
-from tests.unit.analysis.query_runs import QueryRun
-from tests.unit.stats.hdr import FINE, encoded
+from tests.support.hdr import FINE, encoded
+from tests.support.query_runs import QueryRun
 
 OPERATION = LoopOperation(
     name="add_node", count=3, sum_s=0.006, encoded=encoded([1_000_000, 2_000_000, 3_000_000], FINE)

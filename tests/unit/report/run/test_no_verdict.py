@@ -13,8 +13,8 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
-from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import Series, events
+from tests.support.query_runs import Levels, QueryRun
+from tests.support.seconds import Series, events
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-8.0.12", "mariadb-11.8.6"
 HINT = "warm up for longer"

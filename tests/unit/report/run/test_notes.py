@@ -15,7 +15,7 @@ from millrace.report.run.formats import render
 from millrace.report.run.notes import conditions, warnings
 from millrace.report.run.tables import trials_table
 from millrace.store.records import InstanceRecord, OptionRecord, StoredAttempt, StoredRun
-from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy
+from tests.support.builders import Fails, RunBuilder, extended, measured, noisy
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
 RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build()

@@ -14,8 +14,8 @@ from millrace.report.run.markdown import as_markdown
 from millrace.report.run.sentences import answer, effect, sentence
 from millrace.report.run.tables import results_table
 from millrace.report.run.terminal import as_text
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.builders import Fails, RunBuilder, noisy, study
+from tests.support.query_runs import Levels, QueryRun
 
 Times = dict[tuple[str, str], Sequence[float | Fails | None]]
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"

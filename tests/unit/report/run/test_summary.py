@@ -10,7 +10,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run.html import as_html
 from millrace.report.run.sentences import answer, summary
-from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.support.builders import RunBuilder, noisy
 
 BASE, OTHER = "mysql-5.6.24", "mysql-8.0.33"
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from millrace.analysis.explain.breakdown_model import (
-    PARTS,
-    BreakdownDifference,
-    PartKey,
-    TrialBreakdown,
-)
 from millrace.analysis.explain.causes.model import share_text, us_text
 from millrace.analysis.explain.observations import Observed, ObservedTrial, figure_of
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference, LeadingFunction
-from millrace.analysis.explain.time_breakdown import trial_breakdown
+from millrace.analysis.explain.time_breakdown import (
+    PARTS,
+    BreakdownDifference,
+    PartKey,
+    TrialBreakdown,
+    trial_breakdown,
+)
 from millrace.levels import Level
 from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -39,7 +39,7 @@ PAGE_FAULTS = "page_faults"
 """The name of the process's page faults among the server's counters."""
 
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
-_APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
+_APART = 3  # blocks: all of one side are larger by chance once in 20 times; with 2, once in 6
 _MOST_PARTS = 3  # in a sentence
 _EACH = 0.99  # COMMITs in an operation, for each transaction to end by one
 

@@ -1,4 +1,4 @@
-"""Test which evidence exceeds chance, and why there are no likely causes."""
+"""Test which evidence exceeds chance, and the reason for no likely cause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from millrace.analysis.explain.causes.evidence import Evidence, is_larger
 from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
-from tests.unit.analysis.explain.causes.cases import EXACT, Seen, case, truth
-from tests.unit.analysis.observations import seen
+from tests.support.cause_cases import EXACT, Seen, case, truth
+from tests.support.observed_trials import seen
 
 
 @pytest.mark.parametrize(("blocks", "larger"), [(2, False), (3, True)])
@@ -72,7 +72,7 @@ def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
 
 
 def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", 1)
+    monkeypatch.setattr("tests.support.cause_cases.BLOCKS", 1)
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
     assert (
         why_no_causes(found)
