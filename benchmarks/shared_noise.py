@@ -25,8 +25,8 @@ from scipy import stats
 from benchmarks.trial_noise import Pool
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.verdict import decide
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.ratio import RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.stats.shared_noise import GroupValues, shared_ratios
 
 ALPHA = 0.05

@@ -155,7 +155,7 @@ def test_the_base_of_a_report_may_be_on_or_true() -> None:
     ).build()  # fmt: skip
     assert compare_run(run, base="on").base is True
     assert compare_run(run, base="true").base is True
-    with pytest.raises(UserError, match="no level") as raised:
+    with pytest.raises(UserError, match="is not a level of") as raised:
         compare_run(run, base="yes")
     assert raised.value.hint == "its levels are: off, on (or false, true; or 0, 1)"
     text = as_text(compare_run(run))

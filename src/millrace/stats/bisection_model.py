@@ -25,7 +25,6 @@ class Search:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The members between which the change lies."""
         return 0, self.n_members - 1
 
 

@@ -83,16 +83,6 @@ class Term:
     matters: bool
     at: tuple[AtLevels, ...]
 
-    @property
-    def only(self) -> tuple[tuple[str, ...], ...]:
-        """The only levels at which a difference is significant ("slower only at 1 client").
-
-        Empty where the term does not matter, or where all levels differ or none does. A difference
-        that is not significant may still be small.
-        """
-        seen = tuple(each.levels for each in self.at if each.seen)
-        return seen if self.matters and len(seen) < len(self.at) else ()
-
 
 @dataclass(frozen=True)
 class FactorEffects:

@@ -69,7 +69,6 @@ class RatioEstimate:
 
     @property
     def excludes_1(self) -> bool:
-        """Return whether the interval excludes 1; False where there is none."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property

@@ -65,7 +65,6 @@ class Member:
 
     @property
     def level(self) -> float | None:
-        """Return the geometric mean of its values."""
         return math.exp(fmean(map(math.log, self.values))) if self.values else None
 
 
@@ -101,7 +100,6 @@ class Bisection:
 
     @property
     def trials(self) -> int:
-        """Return the number of measured trials."""
         return sum(isinstance(each, Measured) for each in self.seen)
 
     @property

@@ -30,11 +30,10 @@ from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S, Direction
-from millrace.model.run_spec import Calibrates
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
 from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.stats.ratio import RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.stats.spread import sd_limits, summarise
 from millrace.store.records import (
     ROUND_FAILED,
@@ -69,7 +68,6 @@ class SequentialVerdict:
 
     @property
     def excludes_1(self) -> bool:
-        """Return whether the interval of the last look excludes no difference."""
         return self.estimate.excludes_1
 
 
@@ -139,7 +137,6 @@ class GroupCalibration:
 
     @property
     def refused(self) -> int:
-        """Return the number of A/A verdicts that were refused."""
         return sum(bool(each.refused) for each in self.verdicts)
 
 
@@ -314,7 +311,6 @@ class _Trials:
         )
 
     def pairs(self, base: str, other: str) -> list[Pair]:
-        """Return the blocks in which both finished, in their order."""
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 

@@ -87,7 +87,6 @@ class TrialWork:
 
     @property
     def tried(self) -> int:
-        """Return transactions that ended, well or not."""
         return self.transactions + self.errors
 
 

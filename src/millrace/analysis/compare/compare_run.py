@@ -38,12 +38,11 @@ from millrace.analysis.compare.treatments import (
 from millrace.analysis.compare.verdict import decide, smallest_detectable
 from millrace.errors import UserError
 from millrace.levels import Level, level_named, level_text, levels_text
-from millrace.model.run_spec import Design, EarlierNoise, RunSpec
+from millrace.model.run_spec import FEWEST_BLOCKS, Design, EarlierNoise, RunSpec
 from millrace.model.trials import Purpose
 from millrace.quantities import counted
 from millrace.stats.power import blocks_wanted
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import (
     ROUND_FAILED,
     ServerRecord,

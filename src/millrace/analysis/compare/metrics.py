@@ -39,7 +39,6 @@ class Latency:
         return tuple(max(float(ns), _SHORTEST_NS) / NS_PER_S for ns in found)
 
     def by_percentile(self) -> dict[float, float]:
-        """Return ``PERCENTILES`` in s, by percent."""
         return dict(zip(PERCENTILES, self.percentiles_s(PERCENTILES), strict=True))
 
     @property
@@ -107,7 +106,6 @@ class Metric(MetricDefinition):
 
     @property
     def needs_steady_state(self) -> bool:
-        """Return whether the value depends on how steady the clients were."""
         return not self.numerator or not NEED_NO_STEADY_STATE.issuperset(
             (*self.numerator, *self.denominator)
         )

@@ -92,7 +92,6 @@ class Comparison:
         return self.verdict is None or (self.verdict == "inconclusive" and not self.undecided)
 
     def is_beyond(self, margin: float) -> bool:
-        """Return whether the estimate is beyond the margin, for certain or not."""
         return self.estimate is not None and self.estimate.is_beyond(margin)
 
 
@@ -348,7 +347,6 @@ class RunAnalysis:
 
     @property
     def base_text(self) -> str:
-        """Return the base as it stands in sentences."""
         return level_text(self.factor, self.base)
 
     @property

@@ -17,8 +17,8 @@ from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Verdict
 from millrace.analysis.compare.verdict import Power, decide, decide_interval, power
 from millrace.model.measurements import Direction
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.ratio import RatioEstimate, paired_ratio, unpaired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 _SMALLEST_NOISE = 1e-4  # of a value: trials whose rounding is finer do not repeat a number
 

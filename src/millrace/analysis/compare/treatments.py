@@ -103,7 +103,6 @@ class PartFigures:
 
     @property
     def throughput(self) -> float | None:
-        """Return transactions a second; None for a part without any time."""
         return self.transactions / self.duration_s if self.duration_s > 0 else None
 
 
@@ -343,7 +342,6 @@ class TreatmentAnalysis:
 
     @property
     def unsteady_trials(self) -> tuple[TrialSteadiness, ...]:
-        """Return the trials that were not steady while they were measured."""
         return tuple(trial for trial in self.steadiness if trial.state == "unsteady")
 
     def until(self, block: int) -> "TreatmentAnalysis":

@@ -40,7 +40,6 @@ class CountedRun:
 
     @property
     def experiment(self) -> str:
-        """The name of the experiment that was counted."""
         return self.run.name.removeprefix(RUN_PREFIX)
 
 

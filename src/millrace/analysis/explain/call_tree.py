@@ -141,7 +141,6 @@ class CountedPaths:
         return found
 
     def samples(self) -> list[int]:
-        """Count the samples of each path, on both sides together."""
         return [sum(each[key] for each in (*self.a, *self.b)) for key in self.keys]
 
     def differing(

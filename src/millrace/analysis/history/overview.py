@@ -77,7 +77,6 @@ class SeriesView:
 
     @property
     def too_few_points(self) -> bool:
-        """Return whether no state has enough points to tell whether a level moved."""
         return too_few_points(self.points)
 
 

@@ -343,7 +343,6 @@ class TrialSteadiness:
 
     @property
     def failed(self) -> tuple[SteadyCheck, ...]:
-        """Return the gates that it did not pass."""
         return tuple(gate for gate in self.checks if gate.result == "failed")
 
 

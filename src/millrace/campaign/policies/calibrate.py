@@ -31,9 +31,8 @@ from millrace.experiment.plan import block_of, digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
-from millrace.model.run_spec import Calibrates, CampaignPart
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates, CampaignPart
 from millrace.quantities import counted
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
 SUFFIX = "-calibration"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.levels import level_text
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.quantities import counted
 from millrace.report.common.wording import listed
 from millrace.report.run.undecided import unit_of_evidence
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 _MOST_NAMES = 4  # of levels whose trials were not steady
 

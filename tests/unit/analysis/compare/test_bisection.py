@@ -31,6 +31,7 @@ from millrace.store.records import (
     TrialRecord,
 )
 from tests.support.builders import OWNER, study
+from tests.support.known import known
 from tests.support.seconds import events
 from tests.unit.campaign.measured import result_of
 
@@ -173,8 +174,7 @@ def test_what_is_to_go_is_about_what_it_takes() -> None:
     speeds = [100, 100, 100, 98, 98]
     whole = going_on(speeds, 0.012, seed=5, most=200)
     found = bisection(bisected(whole[:12]))
-    to_go = trials_to_go(found)
-    assert to_go is not None
+    to_go = known(trials_to_go(found))
     assert (len(whole) - 12) / 6 < to_go <= 100
 
 

@@ -22,7 +22,7 @@ from millrace.analysis.compare.calibration import (
 )
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.model import DIFFERENCES
-from millrace.model.run_spec import Calibrates
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
 from millrace.report.calibration.json import as_json
 from millrace.report.calibration.sentences import (
     age_text,
@@ -31,7 +31,8 @@ from millrace.report.calibration.sentences import (
     verdicts_text,
 )
 from millrace.stats.ratio import paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
+from millrace.stats.sequential import FIRST_LOOK
+from tests.support.known import known
 from tests.support.query_runs import Levels, QueryRun, Values, nothing_else
 from tests.support.seconds import Series, events
 
@@ -101,9 +102,7 @@ def test_peeking_with_a_fixed_interval_would_be_seen() -> None:
         for n in range(FIRST_LOOK, 17):
             part = pairs[start : start + n]
             found = paired_ratio([p.base for p in part], [p.other for p in part])
-            assert found.low is not None
-            assert found.high is not None
-            if not found.low <= 1 <= found.high:
+            if not known(found.low) <= 1 <= known(found.high):
                 wrong += 1
                 break
     assert wrong >= 30
@@ -120,8 +119,7 @@ def test_detectable_change_is_found_as_often_as_claimed(times: float) -> None:
 
 
 def test_noise_is_that_of_a_block_and_of_a_trial() -> None:
-    noise = noise_of(stream(200, sd=0.02))
-    assert noise is not None
+    noise = known(noise_of(stream(200, sd=0.02)))
     assert noise.low < 0.02 < noise.high
     assert noise.log_sd == pytest.approx(0.02, rel=0.15)
     assert noise.trials_cv == pytest.approx(0.05, rel=0.25)  # of a disturbance of whole blocks
@@ -170,8 +168,7 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
     ]
     verdicts, _ = sequential_verdicts(drifting, direction="higher", margin=MARGIN, most=16)
     assert sum(each.verdict in DIFFERENCES for each in verdicts) <= 1
-    noise = noise_of(drifting)
-    assert noise is not None
+    noise = known(noise_of(drifting))
     assert noise.log_sd < 0.012 < 0.15 < noise.trials_cv
     apart = [
         Pair(n, a.base, b.other)

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from millrace.analysis.explain.function_groups import group_of, groups, own_group
+from tests.support.known import known
 
 SERVER, KERNEL, LIBC = "mysqld", "[kernel]", "libc.so"
 
@@ -55,8 +56,7 @@ SERVER, KERNEL, LIBC = "mysqld", "[kernel]", "libc.so"
     ],
 )
 def test_functions_of_servers(symbol: str, group: str) -> None:
-    found = own_group(SERVER, symbol)
-    assert found is not None
+    found = known(own_group(SERVER, symbol))
     assert found.name == group
 
 
@@ -74,8 +74,7 @@ def test_functions_of_servers(symbol: str, group: str) -> None:
     ],
 )
 def test_functions_of_the_kernel(symbol: str, group: str) -> None:
-    found = own_group(KERNEL, symbol)
-    assert found is not None
+    found = known(own_group(KERNEL, symbol))
     assert found.name == group
     assert found.kernel
 

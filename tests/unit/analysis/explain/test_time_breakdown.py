@@ -20,6 +20,7 @@ from millrace.analysis.explain.time_breakdown import (
     time_breakdown,
     trial_breakdown,
 )
+from tests.support.known import known, limits
 from tests.support.observed_trials import Scene, Truth, loading, seen
 
 WAITS = {
@@ -44,15 +45,11 @@ TRUTHS = st.builds(
 
 
 def account_of(trials: Sequence[ObservedTrial]) -> TimeBreakdown:
-    found = time_breakdown(trials)
-    assert found is not None
-    return found
+    return known(time_breakdown(trials))
 
 
 def compared(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> BreakdownDifference:
-    found = breakdown_difference(account_of(a), account_of(b))
-    assert found is not None
-    return found
+    return known(breakdown_difference(account_of(a), account_of(b)))
 
 
 def us(found: TimeBreakdown) -> dict[str, float]:
@@ -73,10 +70,8 @@ def test_the_account_is_what_happened(clients: int) -> None:
     assert found.unaccounted.us.mean == pytest.approx(0, abs=0.01)
     assert found.latency.mean == pytest.approx(TRUTH.latency, rel=1e-4)
     assert found.cycle.mean == pytest.approx(TRUTH.cycle)
-    assert found.gap is not None
-    assert found.gap.mean == pytest.approx(5)
-    assert found.client_cpu is not None
-    assert found.client_cpu.mean == pytest.approx(9)
+    assert known(found.gap).mean == pytest.approx(5)
+    assert known(found.client_cpu).mean == pytest.approx(9)
     assert found.blocked_us() == pytest.approx(72, abs=0.01)
     assert {kind: cpu.mean for kind, cpu in found.background.items()} == {
         "log": pytest.approx(3), "purge": pytest.approx(1),
@@ -114,8 +109,7 @@ def test_client_part_is_unaccounted_in_an_open_loop() -> None:
     assert "client and wire" in found.unknown
     assert found.gap is None
     assert found.unaccounted.us.mean == pytest.approx(15, abs=0.02)
-    assert found.waiting_for_client is not None
-    assert found.waiting_for_client.mean == pytest.approx(20, abs=0.02)
+    assert known(found.waiting_for_client).mean == pytest.approx(20, abs=0.02)
     assert "open loop" in found.notes[0]
 
 
@@ -195,8 +189,7 @@ def test_only_blocks_that_both_have_are_compared() -> None:
 def test_part_is_not_compared_when_one_side_has_none() -> None:
     document = {name: part for name, part in EXACT.document(TRUTH).items() if name != "states"}
     a, b = account_of([EXACT.trial(TRUTH)]), account_of([EXACT.trial(TRUTH, document=document)])
-    found = breakdown_difference(a, b)
-    assert found is not None
+    found = known(breakdown_difference(a, b))
     assert {line.key for line in found.lines} == {"cpu_user", "cpu_system", "runnable"}
     assert found.unaccounted.difference.mean == pytest.approx(0, abs=1e-6)
     assert "client and wire" in found.unknown
@@ -321,9 +314,8 @@ def test_intervals_of_parts_hold_as_often_as_claimed(blocks: int) -> None:
         found = account_of(noisy(TRUTH, blocks, source, 0.01, scene))
         for part in (*found.parts, found.unaccounted):
             if part.key in held:
-                assert part.us.low is not None
-                assert part.us.high is not None
-                held[part.key] += part.us.low <= expected[part.key] <= part.us.high
+                low, high = limits(part.us)
+                held[part.key] += low <= expected[part.key] <= high
     for count in held.values():
         assert count / repeats >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / repeats)
 
@@ -332,8 +324,7 @@ def test_unaccounted_time_has_the_counting_error_of_its_parts() -> None:
     """In an open loop no part contains waits for clients, so their share is in the error."""
     closed, opened = (trial_breakdown(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
     assert closed is not None
-    assert opened is not None
-    errors = [result.left(list(result.parts)).error_us for result in (closed, opened)]
+    errors = [result.left(list(result.parts)).error_us for result in (closed, known(opened))]
     running, waiting = (TRUTH.shares()[name] for name in ("running", "network"))
     for error, share in zip(errors, (running, running + waiting), strict=True):
         expected = TRUTH.cycle * math.sqrt(share * (1 - share) / 300)

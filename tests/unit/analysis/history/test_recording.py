@@ -17,6 +17,7 @@ from millrace.store.records import HostRecord, InstanceRecord, StoredRun
 from tests.support.builders import Fails, RunBuilder, noisy
 from tests.support.counted_starts import BASE, MORE, start, with_counts
 from tests.support.history_points import CANDIDATE, NOW, REFERENCE, run_of
+from tests.support.known import known, limits
 from tests.support.observed_trials import A, B
 from tests.unit.report.explanation.explained import study_run
 
@@ -79,8 +80,7 @@ def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
     assert len(found.part.series) == len(points) > 1
     assert found.left_out == ()
     for metric, point in points.items():
-        estimate = comparisons[metric].estimate
-        assert estimate is not None
+        estimate = known(comparisons[metric].estimate)
         assert (point.ratio, point.low, point.high) == (estimate.ratio, estimate.low, estimate.high)
         assert (point.n_blocks, point.log_sd) == (5, estimate.log_sd)
         assert (point.label, point.at_utc, point.run_id) == (CANDIDATE, NOW, "r1")
@@ -262,9 +262,8 @@ def test_counts_alone_are_a_series_without_clients() -> None:
     assert (series.experiment, series.reference, series.candidate) == ("count-study", A, None)
     assert "clients" not in series.fixed_factors
     assert point.ratio == pytest.approx(1.064, abs=0.001)
-    assert point.low is not None
-    assert point.high is not None
-    assert point.low < point.ratio < point.high
+    low, high = limits(point)
+    assert low < point.ratio < high
     assert (point.label, point.level, point.n_blocks, point.log_sd) == (B, B, 3, None)
     assert (point.at_utc, point.place, point.state) == (NOW, 0, state.id)
     assert state.facts["valgrind"] == "3.19.0"

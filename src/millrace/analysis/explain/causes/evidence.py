@@ -90,7 +90,6 @@ class SideEvidence:
 
     @property
     def clients(self) -> int:
-        """Return the number of clients at a time; loads have one."""
         clients = self.levels.get("clients", 1)
         return clients if isinstance(clients, int) else 1
 
@@ -172,7 +171,6 @@ class Evidence:
 
     @property
     def sign(self) -> int:
-        """Return 1 where B is the worse side, else -1."""
         return 1 if self.differences.latency.mean >= 0 else -1
 
     @property
@@ -257,7 +255,7 @@ class Evidence:
     # The difference as a whole.
 
     @cached_property
-    def why_alike(self) -> str:
+    def why_not_different(self) -> str:
         """Explain why latencies do not differ, by the rule of verdicts; empty where they do."""
         found = self.latency_ratio
         if found is None:

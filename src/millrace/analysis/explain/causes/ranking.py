@@ -77,7 +77,7 @@ def rank_causes(evidence: Evidence) -> tuple[LikelyCause, ...]:
     evidence: first a disturbance of only one side, then a plan, a differing setting known to move
     the parts that moved, counters that moved along, and last a part that moved alone.
     """
-    if evidence.why_alike:
+    if evidence.why_not_different:
         return ()
     findings = (finding for finder in _FINDERS for finding in finder(evidence))
     found = [each for each in findings if each.us >= LEAST_SHARE * evidence.size_us]
@@ -106,7 +106,7 @@ def with_facts(
 
 def why_no_causes(evidence: Evidence) -> str:
     """Explain why the times show no likely cause, and which parts differ nevertheless."""
-    if not evidence.why_alike:
+    if not evidence.why_not_different:
         return (
             f"No cause follows from the times: latencies differ, and nothing that was seen makes "
             f"{share_text(LEAST_SHARE)} of the difference or more."
@@ -117,7 +117,7 @@ def why_no_causes(evidence: Evidence) -> str:
             more = "more" if line.difference.mean > 0 else "less"
             parts.append(f"{line.title} ({us_text(line.difference.mean)} {more} in B)")
     nevertheless = f" Parts of them do: {'; '.join(parts)}." if parts else ""
-    return f"No cause follows from the times: {evidence.why_alike}.{nevertheless}"
+    return f"No cause follows from the times: {evidence.why_not_different}.{nevertheless}"
 
 
 def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
@@ -328,7 +328,7 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
 def _is_ruled_out(contrast: Contrast, topic: Topic, costs: str) -> bool:
     """Return whether a topic can have made less than half of a difference that is certain."""
     evidence = contrast.evidence
-    if evidence is None or evidence.why_alike or costs != contrast.looks_slower:
+    if evidence is None or evidence.why_not_different or costs != contrast.looks_slower:
         return False
     return most_of(evidence, topic) < _HALF * evidence.size_us
 
