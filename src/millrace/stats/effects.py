@@ -103,7 +103,7 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
     Where its interval is valid for any number of looks, the error is scaled by the ratio of that
     interval's width to Student's. Otherwise comparisons stopped at a large value would seem to
     differ: of 300 matrices of six with one ratio, 6 to 13 % had a term that mattered, and now 0.3 %
-    at most (simulated as in ``tests/unit/analysis/test_effects.py``, for three ratios).
+    at most (simulated as in ``tests/unit/analysis/compare/test_effects.py``, for three ratios).
 
     Raises ValueError for an estimate without a spread.
     """
