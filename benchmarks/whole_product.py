@@ -37,8 +37,7 @@ from scipy.stats import binom
 
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.calibration import Calibration, calibration
 from millrace.app.calibrate import calibrate_by
 from millrace.app.execution import Caller
 from millrace.app.experiments import read_experiment

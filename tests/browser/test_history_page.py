@@ -16,7 +16,7 @@ from tests.support.browser_pages import (
     open_page,
     said_and_requested,
 )
-from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
+from tests.support.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
 from tests.unit.report.test_history import CHANGES
 
 pytestmark = pytest.mark.browser

@@ -15,8 +15,8 @@ from tests.support.browser_pages import (
     open_page,
     said_and_requested,
 )
-from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import FINDINGS, RunBuilder, noisy, study
+from tests.support.query_runs import QueryRun
 
 pytestmark = pytest.mark.browser
 

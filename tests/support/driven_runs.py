@@ -8,8 +8,8 @@ import numpy as np
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.common.tables import Table
-from tests.unit.analysis.query_runs import Levels, QueryRun, nothing_else
-from tests.unit.analysis.seconds import Series, events
+from tests.support.query_runs import Levels, QueryRun, nothing_else
+from tests.support.seconds import Series, events
 
 TWO = ("mysql-5.6.24", "mysql-8.0.12")
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
@@ -21,10 +20,10 @@ from millrace.model.run_spec import CompareSpec, FactorSpec
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.html import as_html
 from millrace.store.records import StoredRun, TreatmentRecord
+from tests.support.counted_starts import BASE, MORE, with_counts
 from tests.support.flame_trees import STACKS
+from tests.support.observed_trials import A, B, Truth, explained_run
 from tests.support.reports import terminal_text
-from tests.unit.analysis.counts.counted import BASE, MORE, with_counts
-from tests.unit.analysis.observations import A, B, Truth, explained_run
 
 _TRUTH = {
     A: Truth(

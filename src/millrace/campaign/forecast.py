@@ -25,10 +25,10 @@ from millrace.experiment.estimate import (
     require_space,
     unmeasured_s,
 )
-from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
+from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts
 from millrace.levels import Level, Values
-from millrace.model.run_spec import WorkloadDefinition
+from millrace.model.run_spec import FEWEST_BLOCKS, WorkloadDefinition
 from millrace.model.trials import is_in_measured_block
 from millrace.servers import install
 from millrace.stats.ratio import Looks

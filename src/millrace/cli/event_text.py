@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from millrace.analysis.compare.bisection import trials_to_go
-from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.calibration import Calibration
 from millrace.app.ablate import AblationPlanned
 from millrace.app.bisect import BisectionOpened
 from millrace.app.calibrate import CalibrationOpened

@@ -7,7 +7,7 @@ import click
 
 from millrace import output_files
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.app.ablate import ablate
 from millrace.app.explain import Selection, explain_run, titles
 from millrace.cli.console import echo, err, out

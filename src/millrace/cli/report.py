@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from millrace.analysis.ci_gate import Gated
-from millrace.analysis.counts.stored_counts import CountedRun
+from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output

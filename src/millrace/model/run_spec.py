@@ -22,6 +22,7 @@ from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.renamed_keys import read_parameters, read_workload
 from millrace.model.roles import SERVER
 
+FEWEST_BLOCKS = 3  # of a verdict: fewer do not determine their own spread
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
 BLOCKS_IN_TIME = 100  # at most, where a limit of time is to end a run and not a number of blocks

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from millrace.analysis.compare.calibration_model import (
+from millrace.analysis.compare.calibration import (
     TABLE,
     Calibration,
     GroupCalibration,

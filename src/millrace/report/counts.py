@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from rich.console import Console
 
+from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.analysis.counts.model import (
     CountComparison,
     CountGroup,
@@ -13,7 +14,6 @@ from millrace.analysis.counts.model import (
     TreatmentCount,
     Verdict,
 )
-from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.analysis.explain.call_tree import Path, call_tree
 from millrace.levels import Level, factor_text
 from millrace.quantities import counted
@@ -34,7 +34,6 @@ from millrace.report.common.terminal_table import print_line, show_table
 from millrace.report.common.wording import imported_notes
 from millrace.shown_text import shown_line
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.unpaired_ratio import UnpairedRatio
 from millrace.store.records import Origin
 
 NOT_SPEED = (
@@ -64,9 +63,7 @@ def sentence(comparison: CountComparison) -> str:
     return counts_sentence(a.label, b.label, ratio, means=means, evidence="start")
 
 
-def counts_sentence(
-    a: str, b: str, ratio: UnpairedRatio | RatioEstimate, *, means: str, evidence: str
-) -> str:
+def counts_sentence(a: str, b: str, ratio: RatioEstimate, *, means: str, evidence: str) -> str:
     """Say how the instructions of B differ from A's; ``evidence`` is what a value is of."""
     if ratio.low is None or ratio.high is None:
         return (

@@ -22,9 +22,9 @@ from millrace.store import observations
 from millrace.trial import measurements
 from tests.conftest import InstanceOf
 from tests.integration.collect.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.support.observed_trials import attempt
+from tests.support.observed_trials import seen as seen_by
 from tests.traced import needs_tracing
-from tests.unit.analysis.observations import attempt
-from tests.unit.analysis.observations import seen as seen_by
 
 # The test compares shares of times, so nobody else may need the CPUs; and writes reach a disk.
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.disk]

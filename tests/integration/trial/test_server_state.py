@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from millrace import databases
-from millrace.analysis.steady.checks import SteadyCheck, steady_checks
+from millrace.analysis.steady.steadiness import SteadyCheck, steady_checks
 from millrace.model.instance_facts import ServerStateFact
 from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial

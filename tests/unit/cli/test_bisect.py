@@ -25,7 +25,7 @@ from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord
-from tests.unit.analysis.counts.counted import OLD, start
+from tests.support.counted_starts import OLD, start
 from tests.unit.campaign.laboratory import inputs_of
 from tests.unit.campaign.measured import (
     Speed,

@@ -20,7 +20,7 @@ from millrace.errors import UserError
 from millrace.store import schema
 from millrace.store.store import Store
 from tests.support.explained import study_run
-from tests.unit.analysis.history_points import run_of
+from tests.support.history_points import run_of
 from tests.unit.cli.called import call
 from tests.unit.cli.observed_store import keep
 

@@ -24,8 +24,8 @@ from millrace.report.history import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER, keep
-from tests.unit.analysis.history_points import (
+from tests.support.builders import OWNER, keep
+from tests.support.history_points import (
     CANDIDATE,
     NOW,
     OTHER_STATE,

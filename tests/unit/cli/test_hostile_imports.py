@@ -23,7 +23,7 @@ from millrace.analysis.history.recording import points_of
 from millrace.report.run.formats import FORMATS
 from millrace.store.store import Store
 from tests.support.explained import study_run
-from tests.unit.analysis.history_points import run_of
+from tests.support.history_points import run_of
 from tests.unit.cli.called import call, millrace
 from tests.unit.cli.observed_store import keep
 

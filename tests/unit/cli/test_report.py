@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from millrace.cli.report import command
 from millrace.errors import HostError, UserError
 from millrace.report.run.formats import FORMATS
-from tests.unit.analysis.builders import keep, study
+from tests.support.builders import keep, study
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
     ("arguments", "error", "said"),
     [
         (("no-such-run",), UserError, "no-such-run"),
-        (("--base", "mysql-9.9"), UserError, "no level"),
+        (("--base", "mysql-9.9"), UserError, "not a level"),
         (("--format", "csv", "--output", "/proc/r.csv"), UserError, "/proc/r.csv"),
         (("--format", "csv", "--output", "/dev/full"), HostError, "/dev/full"),
     ],

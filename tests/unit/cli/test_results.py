@@ -13,8 +13,8 @@ import pytest
 from millrace.campaign import run_records
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.store import Store
+from tests.support.hdr import FINE, encoded
 from tests.unit.cli.called import millrace
-from tests.unit.stats.hdr import FINE, encoded
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 

@@ -5,15 +5,14 @@ from functools import partial
 
 import pytest
 
-from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.compare_counts import CountedRun, compare_counts
 from millrace.analysis.counts.model import CountComparison, CountGroup
-from millrace.analysis.counts.stored_counts import CountedRun
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.report.common.flame_graph import as_svg
 from millrace.report.counts import as_json, count_graph, fraction_text, notes, sentence, show
+from tests.support.builders import study
+from tests.support.counted_starts import BASE, MORE, start, treatment
 from tests.support.reports import terminal_text
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
 
 
 def groups(*others: TreatmentStarts) -> tuple[CountGroup, ...]:

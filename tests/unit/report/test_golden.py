@@ -22,16 +22,16 @@ from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import FirstCause
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.html import as_html as explanation_html
 from millrace.report.explanation.json import as_json as explanation_json
 from millrace.report.history import as_html as history_html
 from millrace.report.history import as_json as history_json
 from millrace.report.run.formats import FORMATS, render
+from tests.support.builders import RunBuilder, study
 from tests.support.explained import explained_study, explained_text
+from tests.support.history_points import STATES
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import RunBuilder, study
-from tests.unit.analysis.history_points import STATES
 from tests.unit.report.test_history import CHANGES, grouped, shown
 
 GOLDEN = Path(__file__).parent / "golden"

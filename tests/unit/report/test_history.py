@@ -23,7 +23,7 @@ from millrace.report.history import (
     state_text,
 )
 from millrace.store.history_records import ChangeRecord, Remeasured
-from tests.unit.analysis.history_points import (
+from tests.support.history_points import (
     NOW,
     OTHER_STATE,
     SERIES,

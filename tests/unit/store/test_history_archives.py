@@ -17,7 +17,7 @@ import pytest
 from millrace.errors import UserError
 from millrace.store.history_records import HistoryPart, as_imported
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import (
+from tests.support.history_points import (
     change,
     history,
     point,

@@ -9,7 +9,7 @@ from millrace.analysis.explain.caveats import (
     UnclosedStatements,
     caveats,
 )
-from millrace.analysis.explain.model import Explanation, Side, SideExplanation
+from millrace.analysis.explain.explanation import Explanation, Side, SideExplanation
 from millrace.quantities import counted
 from millrace.report.common.formatting import figure_text, whole_percent_text
 from millrace.report.common.wording import imported_notes

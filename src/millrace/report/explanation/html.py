@@ -9,9 +9,9 @@ from itertools import accumulate
 from typing import Any
 
 from millrace.analysis.counts.model import CountComparison
-from millrace.analysis.explain.breakdown_model import PARTS, UNACCOUNTED
-from millrace.analysis.explain.model import Explanation, only_compared
+from millrace.analysis.explain.explanation import Explanation, only_compared
 from millrace.analysis.explain.plans import PlanComparison
+from millrace.analysis.explain.time_breakdown import PARTS, UNACCOUNTED
 from millrace.quantities import counted
 from millrace.report.common.charts import Tick, linear_ticks
 from millrace.report.common.flame_graph import MICROSECONDS, ROW_PX, FlameGraph, flame_graph

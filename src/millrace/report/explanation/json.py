@@ -13,11 +13,10 @@ from pydantic import ConfigDict, Field
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.call_tree import PathDifference
 from millrace.analysis.explain.causes.model import Kind
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.model import Disturbance, Explanation, MissingObservation
+from millrace.analysis.explain.explanation import Disturbance, Explanation, MissingObservation
 from millrace.analysis.explain.observations import Noun
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import (
@@ -32,6 +31,7 @@ from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdownDifference,
 )
 from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level

@@ -5,11 +5,6 @@ from dataclasses import replace
 from itertools import chain
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import (
-    BreakdownDifference,
-    DifferenceLine,
-    TimeBreakdown,
-)
 from millrace.analysis.explain.call_tree import PathDifference
 from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.observations import figure_of
@@ -22,6 +17,11 @@ from millrace.analysis.explain.profiles import (
 )
 from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
 from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import (
+    BreakdownDifference,
+    DifferenceLine,
+    TimeBreakdown,
+)
 from millrace.analysis.explain.waits import Amount, DigestComparison, WaitComparison
 from millrace.model.observations import PlanRow
 from millrace.quantities import counted

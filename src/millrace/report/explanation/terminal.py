@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from rich.console import Console
 
-from millrace.analysis.explain.model import Explanation, only_compared
+from millrace.analysis.explain.explanation import Explanation, only_compared
 from millrace.quantities import counted
 from millrace.report import counts
 from millrace.report.common.tables import Table

@@ -7,11 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.loops import shown
-from millrace.analysis.compare.metrics import Metric
+from millrace.analysis.compare.metrics import Latency, Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis, shown
 from millrace.levels import factor_text, level_text, level_value
 from millrace.model.roles import MEASURED
 from millrace.report.common.charts import (

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from millrace.analysis.compare.model import ComparisonStatus, Group, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
-from millrace.model.run_spec import Design
+from millrace.model.run_spec import FEWEST_BLOCKS, Design
 from millrace.quantities import counted, duration_in_words
 from millrace.report.run.undecided import MANY_BLOCKS
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import ROUND_FAILED
 
 _STATES = {

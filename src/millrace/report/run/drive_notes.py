@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.analysis.steady.policy import reasons
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.quantities import counted

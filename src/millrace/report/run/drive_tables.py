@@ -4,13 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from millrace.analysis.compare.background_clients import background_latency
-from millrace.analysis.compare.latencies import Latency
-from millrace.analysis.compare.loops import LoopMeans, shown
-from millrace.analysis.compare.maintenance import MaintenanceFigures, PartFigures
+from millrace.analysis.compare.metrics import Latency
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import PublishedStudy, published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import (
+    LoopMeans,
+    MaintenanceFigures,
+    PartFigures,
+    TreatmentAnalysis,
+    background_latency,
+    shown,
+)
 from millrace.analysis.steady.policy import reasons
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import factor_text, level_value

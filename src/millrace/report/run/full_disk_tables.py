@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.model.instance_facts import FullDiskFact
 from millrace.quantities import counted

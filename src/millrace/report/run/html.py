@@ -7,9 +7,9 @@ from typing import Any
 
 from millrace.analysis.compare.model import RunAnalysis, VariablesComparison
 from millrace.analysis.compare.published import published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.levels import level_text
 from millrace.output_files import PAGE, write_text
 from millrace.report.calibration import head_line

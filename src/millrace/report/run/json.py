@@ -10,14 +10,16 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from millrace.analysis.compare import model
-from millrace.analysis.compare.background_clients import BackgroundFigures
+from millrace.analysis.compare.comparability import SkippedShares
 from millrace.analysis.compare.conditions import DriveConditions
-from millrace.analysis.compare.equal_work import SkippedShares
-from millrace.analysis.compare.maintenance import MaintenanceFigures
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis, varied_factors
 from millrace.analysis.compare.published import published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import (
+    BackgroundFigures,
+    MaintenanceFigures,
+    TreatmentAnalysis,
+)
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import Level
 from millrace.model.measurements import Direction

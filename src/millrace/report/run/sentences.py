@@ -4,10 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from millrace.analysis.compare.equal_work import SkippedShares
+from millrace.analysis.compare.comparability import SkippedShares
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.quantities import counted
 from millrace.report.common.formatting import (
     amount_text,
@@ -23,7 +24,6 @@ from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
 from millrace.report.run.undecided import unit_of_evidence
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 FEW = 4  # comparisons at most that the answer names one by one
 _FEW_REASONS = 2

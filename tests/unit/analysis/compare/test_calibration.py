@@ -13,15 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.compare.calibration import (
+    Calibration,
+    Pair,
     calibration,
     detectable,
     noise_of,
     sequential_verdicts,
 )
-from millrace.analysis.compare.calibration_model import Calibration, Pair
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.model import DIFFERENCES
-from millrace.model.run_spec import Calibrates
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
 from millrace.report.calibration import (
     age_text,
     as_json,
@@ -30,9 +31,9 @@ from millrace.report.calibration import (
     verdicts_text,
 )
 from millrace.stats.ratio import paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
-from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
-from tests.unit.analysis.seconds import Series, events
+from millrace.stats.sequential import FIRST_LOOK
+from tests.support.query_runs import Levels, QueryRun, Values, nothing_else
+from tests.support.seconds import Series, events
 
 MARGIN = 0.02
 

@@ -13,9 +13,9 @@ from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
 from millrace.store.history_records import PointRecord
 from millrace.store.records import HostRecord, InstanceRecord, StoredRun
+from tests.support.builders import Fails, RunBuilder, noisy
 from tests.support.explained import study_run
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
-from tests.unit.analysis.history_points import CANDIDATE, NOW, REFERENCE, run_of
+from tests.support.history_points import CANDIDATE, NOW, REFERENCE, run_of
 
 THIRD = "mysql-8.0.12"
 

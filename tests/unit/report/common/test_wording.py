@@ -10,7 +10,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.cli.main import cli
 from millrace.report.common.wording import extended, repeating, short_symbol
 from millrace.report.run.formats import render
-from tests.unit.analysis.builders import study
+from tests.support.builders import study
 
 
 @pytest.mark.parametrize(

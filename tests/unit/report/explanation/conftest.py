@@ -2,7 +2,7 @@
 
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from tests.support.explained import explained_study, unprofiled
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import Kind
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.causes import ablating, cause_texts
 from millrace.report.explanation.json import as_json
 from tests.support.explained import explained_page, explained_text

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.breakdown_model import TrialBreakdown
-from millrace.analysis.explain.model import Explanation, SideExplanation
+from millrace.analysis.explain.explanation import Explanation, SideExplanation
+from millrace.analysis.explain.time_breakdown import TrialBreakdown
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
+from tests.support.asked_statements import TRANSACTION, Seen
 from tests.support.explained import explained_study, explained_text, with_statements
+from tests.support.observed_trials import A, B
 from tests.support.reports import one_line
-from tests.unit.analysis.asked import TRANSACTION, Seen
-from tests.unit.analysis.observations import A, B
 
 USABLE = "what is sure is usable, since intervals include that noise"
 

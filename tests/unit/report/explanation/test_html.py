@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, stacked_bars
 from millrace.report.explanation.sentences import (
@@ -24,8 +23,8 @@ from tests.support.explained import (
     of_levels,
     study_run,
 )
+from tests.support.observed_trials import A, B
 from tests.support.reports import Page, one_line, page_text
-from tests.unit.analysis.observations import A, B
 
 SECTIONS = [
     "answer", "causes", "breakdown", "efficiency", "waits", "plans", "groups", "functions",

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.json import ExplanationDocument, as_json
 from tests.support.explained import (
     explained_page,

@@ -9,8 +9,7 @@ from typing import Literal
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation, SideExplanation, is_observed
+from millrace.analysis.explain.explanation import Explanation, SideExplanation, explain, is_observed
 from millrace.model.observations import Observations
 from millrace.report.explanation.caveats import ONE_BLOCK
 from millrace.report.explanation.html import as_html
@@ -35,8 +34,8 @@ from tests.support.explained import (
     unobserved,
     unprofiled,
 )
+from tests.support.observed_trials import A, B
 from tests.support.reports import Page, one_line, page_text
-from tests.unit.analysis.observations import A, B
 
 
 def test_the_answer_adds_up(study: Explanation) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.profiles import FlatLine, FlatProfile
 from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
@@ -22,8 +22,8 @@ from millrace.report.explanation.tables import (
     statement_breakdown_table,
     statement_sentence,
 )
+from tests.support.asked_statements import TRANSACTION, Asked, Seen
 from tests.support.explained import explained_study, explained_text, with_statements
-from tests.unit.analysis.asked import TRANSACTION, Asked, Seen
 
 SLOW = {**TRANSACTION, "update": Asked(2, {"running": 25.0, "lock": 160.0, "network": 9.0})}
 LABELS = ("old", "new")

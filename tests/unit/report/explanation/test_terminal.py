@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.cli.explain import command as explain_command
 from millrace.report.explanation.caveats import NOT_SURE
 from tests.support.explained import (

@@ -14,8 +14,8 @@ from millrace.analysis.compare.model import FirstCause, RunAnalysis
 from millrace.report.run.causes import cause_text
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
+from tests.support.builders import RunBuilder, noisy
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import RunBuilder, noisy
 
 BASE, OTHER = "mysql-5.6.24", "mysql-8.0.33"
 LOG = FirstCause(

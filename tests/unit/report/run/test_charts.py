@@ -19,8 +19,8 @@ from millrace.report.run.charts import (
     relative_charts,
 )
 from millrace.report.run.html import as_html
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
+from tests.support.builders import Fails, RunBuilder, noisy, study
+from tests.support.query_runs import SERVERS, TESTS, Levels, QueryRun, usual_rate
 
 times = st.lists(st.floats(min_value=0.01, max_value=1e4), min_size=3, max_size=3)
 

@@ -16,14 +16,14 @@ from millrace.report.run.dependence import TITLE, dependence_part, dependence_te
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import verdict_text
 from millrace.report.run.terminal import as_text
-from tests.unit.analysis import crossed
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.crossed import BINLOG, CANDIDATE
-from tests.unit.analysis.query_runs import SERVERS, Levels, QueryRun
+from tests.support import crossed_runs
+from tests.support.builders import Fails
+from tests.support.crossed_runs import BINLOG, CANDIDATE
+from tests.support.query_runs import SERVERS, Levels, QueryRun
 
 
 def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
-    return crossed.analysed(ratio, **{"noise": 0.001, **also})
+    return crossed_runs.analysed(ratio, **{"noise": 0.001, **also})
 
 
 def said(ratio: Callable[[Levels], float], **also: Any) -> str:

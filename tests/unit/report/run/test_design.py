@@ -13,9 +13,9 @@ from millrace.report.calibration import head_line
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.json import ReportDocument
+from tests.support.builders import Fails, noisy
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import Fails, noisy
-from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_aa_trials
+from tests.support.sequential_runs import BASE, designed, run_of, with_aa_trials
 
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})

@@ -14,9 +14,9 @@ from millrace.report.run import notes
 from millrace.report.run.doubts import aa_text, doubts
 from millrace.report.run.formats import render
 from millrace.store.records import MeasurementRecord, StoredRun
+from tests.support.builders import noisy
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import noisy
-from tests.unit.analysis.sequential_runs import BASE, run_of, with_aa_trials
+from tests.support.sequential_runs import BASE, run_of, with_aa_trials
 
 SLOW = "mysql-5.7.22"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})

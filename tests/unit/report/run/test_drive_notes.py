@@ -18,10 +18,10 @@ from millrace.report.run.drive_tables import (
 )
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.json import ReportDocument
+from tests.support.builders import study
 from tests.support.driven_runs import TWO, falling_candidate, few
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.query_runs import Levels, QueryRun, Values
-from tests.unit.analysis.seconds import Series, events
+from tests.support.query_runs import Levels, QueryRun, Values
+from tests.support.seconds import Series, events
 
 
 def test_trials_that_were_not_steady_are_counted_with_their_reasons() -> None:

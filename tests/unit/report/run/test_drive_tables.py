@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.loops import shown
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.treatments import shown
 from millrace.report.run import notes
 from millrace.report.run.charts import loop_charts
 from millrace.report.run.drive_notes import conditions, warnings
@@ -26,10 +26,10 @@ from millrace.report.run.json import ReportDocument, as_json
 from millrace.report.run.markdown import as_markdown
 from millrace.report.run.tables import sizes_table
 from millrace.store.loops import LoopOperation, LoopRecord
+from tests.support.builders import study
 from tests.support.driven_runs import TWO, falling_candidate, few, rows
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.query_runs import QueryRun, Values
-from tests.unit.stats.hdr import FINE, encoded
+from tests.support.hdr import FINE, encoded
+from tests.support.query_runs import QueryRun, Values
 
 KEPT: Values = {
     "measure_duration_s": 10.0,

@@ -24,10 +24,10 @@ from millrace.report.run.json import ReportDocument
 from millrace.report.run.tables import results_table
 from millrace.shown_text import shown
 from millrace.store.records import StoredRun
+from tests.support.builders import Fails, RunBuilder, noisy, study
 from tests.support.flame_trees import STACKS, tree
+from tests.support.query_runs import QueryRun
 from tests.support.reports import Page, terminal_text
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import QueryRun
 
 SECTIONS = [
     "answer", "verdicts", "dependence", "results", "bars", "ratios", "count_time", "published",

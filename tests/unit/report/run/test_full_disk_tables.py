@@ -13,7 +13,7 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.full_disk_tables import full_disk_tables, outcome
 from millrace.report.run.json import ReportDocument
 from millrace.report.run.sentences import answer
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.query_runs import Levels, QueryRun
 
 SERVERS = ("mysql-5.6.24", "mariadb-11.8.9")
 

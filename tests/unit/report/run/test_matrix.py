@@ -14,9 +14,9 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.matrix import Matrix, is_large, matrix, sections
 from millrace.report.run.sentences import verdict_text
 from millrace.report.run.terminal import as_text, show
+from tests.support.builders import Fails, study
+from tests.support.query_runs import SERVERS, TESTS, Levels, QueryRun
 from tests.support.reports import terminal_text
-from tests.unit.analysis.builders import Fails, study
-from tests.unit.analysis.query_runs import SERVERS, TESTS, Levels, QueryRun
 
 CLIENTS = (1, 8, 32)
 

@@ -15,9 +15,9 @@ from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.notes import conditions, counted_lines, warnings
 from millrace.report.run.tables import trials_table
 from millrace.store.records import InstanceRecord, OptionRecord, StoredAttempt, StoredRun
+from tests.support import counted_starts
+from tests.support.builders import Fails, RunBuilder, extended, measured, noisy, study
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, study
-from tests.unit.analysis.counts import counted
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
 RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build()
@@ -150,7 +150,8 @@ SAID = "new executes 6.4 % more instructions than old"
 
 def counted_analysis(comparisons: int = 1) -> RunAnalysis:
     ((found,),) = (
-        each.comparisons for each in compare_counts([counted.BASE, counted.MORE], "server", "old")
+        each.comparisons
+        for each in compare_counts([counted_starts.BASE, counted_starts.MORE], "server", "old")
     )
     return replace(compare_run(study()), instructions=(("point-query", found),) * comparisons)
 

@@ -16,10 +16,10 @@ from millrace.report.run.markdown import as_markdown
 from millrace.report.run.sentences import answer, effect, sentence, summary
 from millrace.report.run.tables import results_table
 from millrace.report.run.terminal import as_text
+from tests.support.builders import Fails, RunBuilder, noisy, study
 from tests.support.driven_runs import falling
+from tests.support.query_runs import Levels, QueryRun
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import Levels, QueryRun
 
 Times = dict[tuple[str, str], Sequence[float | Fails | None]]
 BASE, OTHER, NEWER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-11.8.6"

@@ -18,8 +18,8 @@ from millrace.report.run.formats import as_csv
 from millrace.report.run.json import as_json
 from millrace.report.run.tables import results_table
 from millrace.report.run.units import readable
-from tests.unit.analysis.builders import Fails, RunBuilder
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.builders import Fails, RunBuilder
+from tests.support.query_runs import Levels, QueryRun
 
 BASE, FIRST, SECOND = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12"
 

@@ -15,9 +15,9 @@ from millrace.model.run_spec import BLOCKS_IN_TIME, Design
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
+from tests.support.builders import RunBuilder, noisy
 from tests.support.reports import one_line
-from tests.unit.analysis.builders import RunBuilder, noisy
-from tests.unit.analysis.sequential_runs import designed, run_of
+from tests.support.sequential_runs import designed, run_of
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-8.0.33", "mysql-9.7.4"
 TIMES = (4.0, 4.1, 3.9)

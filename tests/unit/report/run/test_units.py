@@ -6,8 +6,8 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run.units import readable
+from tests.support.builders import study
 from tests.support.driven_runs import few
-from tests.unit.analysis.builders import study
 
 
 def test_latencies_are_scaled_for_readers_and_times_of_loads_are_not() -> None:

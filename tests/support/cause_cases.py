@@ -20,7 +20,7 @@ from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import BuildFacts
 from millrace.stats.mean import mean_estimate
 from millrace.store.records import InstanceRecord, OptionRecord, ServerRecord
-from tests.unit.analysis.observations import Scene, Truth, seen
+from tests.support.observed_trials import Scene, Truth, seen
 
 BLOCKS = 4
 EXACT = Scene(rate_hz=1e6)

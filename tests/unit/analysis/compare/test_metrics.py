@@ -10,13 +10,14 @@ from typing import Literal
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.latencies import by_name, merged
-from millrace.analysis.compare.metrics import read_metrics
+from millrace.analysis.compare.metrics import by_name, merged, read_metrics
+from millrace.analysis.compare.model import RunAnalysis
 from millrace.errors import DamagedResult, UserError
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.store.records import HistogramRecord, StoredAttempt
-from tests.unit.analysis.query_runs import WORKLOAD, QueryRun
-from tests.unit.stats.hdr import FINE, LATENCIES, encoded
+from tests.support.hdr import FINE, LATENCIES, encoded
+from tests.support.known import known
+from tests.support.query_runs import WORKLOAD, Levels, QueryRun, Values
 
 _, P99, _ = read_metrics(WorkloadDefinition.model_validate(WORKLOAD))
 
@@ -77,8 +78,7 @@ def test_percentiles_are_compared_over_blocks_as_any_metric() -> None:
     (comparison,) = (c for c in analysis.comparisons(analysis.metrics[1]))
     assert comparison.metric.name == "p99"
     assert comparison.verdict == "regression"
-    assert comparison.estimate is not None
-    assert comparison.estimate.ratio == pytest.approx(1.5, rel=2e-3)
+    assert known(comparison.estimate).ratio == pytest.approx(1.5, rel=2e-3)
 
 
 def test_latencies_of_a_treatment_are_those_of_all_its_trials() -> None:
@@ -114,3 +114,34 @@ def test_histograms_of_other_layouts_are_not_merged() -> None:
     coarse = replace(record([5_000]), encoded=encoded([5_000], LATENCIES))
     with pytest.raises(UserError, match="latencies cannot be merged: histograms of different"):
         merged([attempt(record([5_000])), attempt(coarse)], of="transaction", time="service")
+
+
+A, B = "mysql-5.6.24", "mysql-8.0.12"
+LAGS: dict[str, tuple[float, ...]] = {A: (0.1, 0.2, 0.3), B: (0.0, 0.1, 0.5)}
+LAG = {"title": "lag", "unit": "s", "direction": "lower", "numerator": ["mean_lag_s"]}
+
+
+def lagging(lags: dict[str, tuple[float, ...]] = LAGS) -> RunAnalysis:
+    def measured(levels: Levels, block: int) -> Values:
+        return {"mean_lag_s": lags[str(levels["server"])][block]}
+
+    stored = QueryRun((A, B), ("point-query",), (8,), 3, also=measured).build()
+    workload = stored.run.spec.workload.to_json()
+    workload["metrics"]["mean_lag"] = LAG
+    spec = stored.run.spec.replace(workload=workload)
+    return compare_run(replace(stored, run=replace(stored.run, spec=spec)))
+
+
+def test_the_mean_is_over_all_trials_and_the_ratio_over_those_above_zero() -> None:
+    a, b = (each.metrics["mean_lag"] for each in lagging().treatments)
+    assert a.zeros == 0
+    assert a.level == pytest.approx(a.summary.geometric_mean)
+    assert (b.zeros, b.summary.n) == (1, 2)
+    assert b.level == pytest.approx(0.2)
+    assert [trial.block for trial in b.trials] == [1, 2]
+
+
+def test_a_throughput_of_zero_is_no_amount() -> None:
+    found = lagging({A: (0.1,) * 3, B: (0.0,) * 3}).treatments[1]
+    assert "mean_lag" not in found.metrics
+    assert found.metrics["throughput"].zeros == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.query_runs import Levels, QueryRun
 
 BASE, CANDIDATE = "mysql-5.6.24", "mysql-5.7.22"
 BINLOG = "options.sync_binlog"

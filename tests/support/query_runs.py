@@ -26,9 +26,9 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from tests.unit.analysis.builders import FINDINGS, HOST_FACTS, OWNER, Fails
-from tests.unit.analysis.seconds import Series
-from tests.unit.stats.hdr import FINE, encoded
+from tests.support.builders import FINDINGS, HOST_FACTS, OWNER, Fails
+from tests.support.hdr import FINE, encoded
+from tests.support.seconds import Series
 
 TIME_S = 30.0
 

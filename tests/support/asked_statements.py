@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from millrace.analysis.explain.observations import ObservedTrial
-from tests.unit.analysis.observations import Scene, Truth, histogram, seen
+from tests.support.observed_trials import Scene, Truth, histogram, seen
 
 CLIENTS = 4
 GAP_US = 10.0

@@ -18,7 +18,7 @@ from millrace.store.history_records import (
     StateRecord,
 )
 from millrace.store.records import StoredRun
-from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.support.builders import RunBuilder, noisy
 
 REFERENCE, CANDIDATE = "mysql-5.6.24", "mysql-5.7.22"
 NOW = "2026-05-01T12:00:00Z"

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.facts import MOST_FACTS, Contrast, rank_facts
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.causes.ranking import with_facts
+from millrace.analysis.explain.causes.ranking import MOST_FACTS, Contrast, rank_facts, with_facts
 from millrace.analysis.explain.efficiency import compare_efficiency
 from millrace.analysis.explain.plans import compare_plans
 from millrace.analysis.explain.time_breakdown import time_breakdown
-from tests.unit.analysis.explain.causes.cases import EXACT, Seen, named, side, trials, truth
+from tests.support.cause_cases import EXACT, Seen, named, side, trials, truth
 
 WRITES = {"Innodb_rows_inserted": 1.0}
 WITHOUT_LOG = Seen(truth(), WRITES, effective={"log_bin": "OFF", "sync_binlog": "0"})
@@ -58,7 +57,7 @@ def test_a_binary_log_on_one_side_is_a_fact_with_its_bytes(*, with_times: bool) 
     assert first.certainty == Certainty.FACT
 
 
-def test_what_costs_the_side_that_looks_faster_says_so() -> None:
+def test_fact_is_marked_when_it_costs_the_faster_side() -> None:
     found = facts(replace(WITHOUT_LOG, truth=SLOWER), WITH_LOG)
     (log,) = [cause for cause in found if cause.about == "binary log"]
     assert log.certainty == Certainty.FACT_AGAINST
@@ -80,7 +79,7 @@ def test_a_setting_acts_only_in_the_parts_that_take_time() -> None:
     assert named(facts(a, waiting))[0] == ("option", "doublewrite")
 
 
-def test_of_a_setting_of_which_any_value_may_cost_more_nothing_is_said() -> None:
+def test_setting_is_not_a_fact_when_any_value_may_cost_more() -> None:
     a = Seen(truth(), effective={"innodb_adaptive_hash_index": "ON"})
     b = Seen(SLOWER, effective={"innodb_adaptive_hash_index": "OFF"})
     assert facts(a, b) == ()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from millrace.model.run_spec import Design
 from millrace.store.records import StoredRun, TrialRecord
-from tests.unit.analysis.builders import Fails, RunBuilder
+from tests.support.builders import Fails, RunBuilder
 
 BASE = "mysql-5.6.24"
 SEQUENTIAL = Design(kind="sequential", blocks=20)

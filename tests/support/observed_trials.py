@@ -23,9 +23,9 @@ from millrace.store.records import (
     StoredRun,
     TrialRecord,
 )
-from tests.unit.analysis.builders import OWNER
-from tests.unit.analysis.query_runs import QueryRun
-from tests.unit.stats.hdr import FINE, encoded
+from tests.support.builders import OWNER
+from tests.support.hdr import FINE, encoded
+from tests.support.query_runs import QueryRun
 
 A, B = "mysql-5.6.24", "mysql-9.7.4"
 WINDOW_S = 3.0

@@ -13,10 +13,10 @@ from millrace.analysis.explain.plans import PlanComparison
 from millrace.model.measurements import BUFFER_POOL_READ_REQUESTS
 from millrace.stats.mean import mean_estimate
 from millrace.store.records import MeasurementRecord
-from tests.unit.analysis.explain.causes.cases import Seen, case, named, suspects, truth
+from tests.support.cause_cases import Seen, case, named, suspects, truth
 
 
-def test_rows_of_which_more_are_read_by_the_same_plan() -> None:
+def test_rows_read_are_a_cause_when_plans_are_equal() -> None:
     a = Seen(truth(cpu_user=100.0), {"Innodb_rows_read": 10.0})
     b = Seen(truth(cpu_user=200.0), {"Innodb_rows_read": 21.0})
     assert named(suspects(a, b))[0] == ("work", "rows read")
@@ -39,7 +39,7 @@ def test_a_row_costs_no_more_than_an_operation_did() -> None:
 def with_pages(found: Evidence, a: float, b: float) -> Evidence:
     """Return evidence in which an operation of each side asked for this many pages."""
 
-    def asking(side: SideEvidence, pages: float) -> SideEvidence:
+    def requesting(side: SideEvidence, pages: float) -> SideEvidence:
         def measured(trial: ObservedTrial) -> ObservedTrial:
             count = pages * trial.observed.work.operations
             asked = MeasurementRecord(BUFFER_POOL_READ_REQUESTS, count)
@@ -48,7 +48,7 @@ def with_pages(found: Evidence, a: float, b: float) -> Evidence:
 
         return replace(side, trials=tuple(map(measured, side.trials)))
 
-    return replace(found, a=asking(found.a, a), b=asking(found.b, b))
+    return replace(found, a=requesting(found.a, a), b=requesting(found.b, b))
 
 
 def test_pages_differ_by_the_same_plan() -> None:
