@@ -24,7 +24,7 @@ from millrace.store.store import Store
 from tests import examples
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command, Example
-from tests.integration.loadgen import driving
+from tests.support import driving
 from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import point, stepping
 from tests.unit.analysis.observations import B

@@ -15,7 +15,7 @@ io_bound  at least 1 request in 200. The upper levels of an index are always in 
           memory. 1 in 200 is a read in every 50th lookup or every third to fifteenth update.
 between   anything else: a bit of both, whose results depend on the size of the memory.
 
-Read-ahead is no miss: its pages are there before they are requested. The page cache of the
+Read-ahead does not miss: its pages are there before they are requested. The page cache of the
 operating system may serve a read where the server does not use direct I/O.
 """
 

@@ -106,7 +106,7 @@ def _row_after(last: int, row: tuple[Any, ...]) -> tuple[int, int]:
         number, payload = row
         found = int(number), zlib.crc32(payload)
     except (TypeError, ValueError) as error:
-        raise DatabaseError("the server's rows are no ids with payloads", kind="odd") from error
+        raise DatabaseError("the server's rows are not ids with payloads", kind="odd") from error
     if found[0] <= last:  # it would never end
         raise DatabaseError("the server's rows are not in the order of their ids", kind="odd")
     return found

@@ -20,6 +20,8 @@ OnEvent = Callable[[Event], None]
 Check = Callable[[], None]
 """Raise TrialFailed where a server itself knows why it is in trouble."""
 
+_PARTIAL_LIMIT_S = 10.0
+
 
 def run_phases(
     phases: Sequence[Phase],
@@ -58,15 +60,15 @@ def run_measured(
     limit_s: float,
     on_event: OnEvent,
     *,
-    grace_s: float,
-    keep_partial: Callable[[LoadResult], None],
+    drives: bool,
+    keep_partial: Callable[[LoadResult], None] = lambda _result: None,
 ) -> LoadResult:
     """Run a load that is measured.
 
-    A server's trouble ends the load after ``grace_s``, so that the load generator notices it too
-    and reports its clients' work until then, which ``keep_partial`` gets.
+    A server's trouble ends driven clients after some seconds, so that the load generator notices
+    it too and reports their work until then, which ``keep_partial`` gets.
     """
-    trouble = _Trouble(check, grace_s)
+    trouble = _Trouble(check, _PARTIAL_LIMIT_S if drives else 0.0)
 
     def handle(event: Event) -> None:
         on_event(event)

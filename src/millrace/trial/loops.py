@@ -31,7 +31,7 @@ _MOST_SEED = (1 << 63) - 1
 
 @dataclass
 class Loops:
-    """The loops of a trial on its ``server``, of which ``kept`` has those that have ended."""
+    """The loops of a trial on its ``server``; ``kept`` has those that have ended."""
 
     trial: TrialContext
     server: LiveServer

@@ -21,7 +21,7 @@ from millrace.servers.instances.instance import Instance
 from millrace.store import observations
 from millrace.trial import measurements
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.support.driven import QUIET_LINGER_S, Observed, loaded, observed
 from tests.traced import needs_tracing
 from tests.unit.analysis.observations import attempt
 from tests.unit.analysis.observations import seen as seen_by

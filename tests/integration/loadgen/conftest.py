@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.loadgen import talk
+from tests.support import talk
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving
-from tests.integration.loadgen.driving import by_socket, drive, run, specification
+from tests.support import driving
+from tests.support.driving import by_socket, drive, run, specification
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ import pytest
 
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving, talk
-from tests.integration.loadgen.driving import (
+from tests.support import driving, talk
+from tests.support.driving import (
     ROWS,
     Event,
     by_socket,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = pytest.mark.integration
 

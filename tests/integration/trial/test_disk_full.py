@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 from tests.unit.cli.called import millrace
 
 pytestmark = pytest.mark.integration

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place
 from tests.loop_devices import is_freed, skip_without_loop_devices
+from tests.support.command import Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 

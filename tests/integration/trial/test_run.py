@@ -9,7 +9,7 @@ import pytest
 
 from millrace.host.exclusive import host_lock
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

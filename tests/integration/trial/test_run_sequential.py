@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
+from tests.support.command import QUICK_START, SHORT_TRIALS, Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

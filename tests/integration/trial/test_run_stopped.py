@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

@@ -14,7 +14,7 @@ from millrace.databases.client import Session
 from millrace.errors import DatabaseError
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +72,7 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
     assert attempt.instances[0].effective["innodb_buffer_pool_size"].isdecimal()
     archive = tmp_path / "runs.zip"
     place.millrace("results", "export", "latest", "--output", archive)
-    printed = [
+    outputs = [
         ran.stdout,
         inspected.stdout,
         place.millrace("results", "show", "latest", "--json").stdout,
@@ -84,7 +84,7 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
         kept += [opened.read(member) for member in opened.namelist()]
     assert any(b"read-select" in each for each in kept)
     for what, secret in SECRETS.items():
-        assert not [each for each in printed if secret in each], what
+        assert not [each for each in outputs if secret in each], what
         assert not [each[:100] for each in kept if secret.encode() in each], what
 
 

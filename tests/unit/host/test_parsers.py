@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.host import parsers
-from tests.unit.host import host_trees as trees
+from tests.support import host_trees as trees
 
 
 def test_the_deepest_mount_holds_a_path_and_the_last_one_hides_the_others() -> None:

@@ -29,7 +29,7 @@ from millrace.loadgen.events import (
     read_event,
 )
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
-from tests.unit.loadgen import made_events
+from tests.support import made_events
 
 SPEC = LoadSpec(
     Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)

@@ -13,6 +13,7 @@ from millrace.loadgen import client
 from millrace.loadgen.spec import (
     Closed,
     Connection,
+    ConnectionTls,
     Drive,
     GeneratedSource,
     LoadData,
@@ -24,7 +25,6 @@ from millrace.loadgen.spec import (
     Slices,
     Statement,
     Tables,
-    Tls,
     VerifyTables,
     WarmTables,
 )
@@ -95,7 +95,7 @@ def with_tables(connection: Connection) -> LoadSpec:
 
 
 def test_the_form_of_tables_and_clients() -> None:
-    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("required"))
+    connection = Connection(user="u", password="p", host="h", port=1, tls=ConnectionTls("required"))
     written = json.loads(with_tables(connection).to_json())
     assert written["connection"]["tls"] == {"mode": "required", "ca": None}
     assert written["seed"] == 7

@@ -108,13 +108,13 @@ def test_no_cpu_is_shared_where_that_would_be_unfair_or_is_not_wanted(
     assert policy.settings(1).shared_cpu is None
 
 
-def test_a_shared_cpu_can_be_asked_for() -> None:
+def test_shared_cpu_can_be_requested() -> None:
     chosen = replace(ALERT, colocate_client="on").settings(1)
     assert chosen.shared_cpu == 1
     assert 'colocate_client = "on"' in chosen.reason
 
 
-def test_what_the_experiment_says_holds() -> None:
+def test_experiment_setting_wins() -> None:
     chosen = replace(ALERT, disable_idle_states="on", busy_poll="on", most_clients=64).settings(64)
     assert chosen.disable_idle_states
     assert chosen.busy_poll
@@ -187,7 +187,7 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])
-def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Switch) -> None:
+def test_reasons_name_settings_and_missing_cpus(setting: Switch) -> None:
     reason = replace(SLEEPY, disable_idle_states=setting, most_clients=8).settings(8).reason
     assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic

@@ -134,7 +134,7 @@ def test_a_transaction_without_an_answer_may_be_there_or_not() -> None:
     assert not client.listed.refused
 
 
-def test_a_server_that_cannot_be_reached_is_asked_again() -> None:
+def test_client_reconnects_after_a_lost_server() -> None:
     tries = iter(range(2))
 
     def connect() -> Any:
@@ -152,7 +152,7 @@ def test_a_server_that_cannot_be_reached_is_asked_again() -> None:
     assert not client.listed.unanswered
 
 
-def test_a_client_that_waits_for_an_answer_says_so_and_cannot_be_closed() -> None:
+def test_client_cannot_be_closed_while_it_waits() -> None:
     answer = threading.Event()
     closed = []
 
@@ -182,7 +182,7 @@ def test_a_defect_of_the_client_is_raised() -> None:
         client.close(60)
 
 
-def test_rows_that_differ_from_the_list_are_told_apart() -> None:
+def test_rows_that_differ_from_the_list_are_classified() -> None:
     listed = Acknowledged(
         committed={1: 10, 2: 20, 3: 30, 4: 40},
         refused={2: {21}, 6: {60}},

@@ -21,7 +21,7 @@ from tests.unit.workloads.small import driving
 
 
 @pytest.mark.parametrize(("snapshot", "why"), [("on", None), ("off", "snapshots are off")])
-def test_a_server_says_why_its_tables_are_not_restored(
+def test_reason_is_kept_when_tables_are_not_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, why: str | None
 ) -> None:
     installed = family.install("fake", family.Script(), tmp_path / "fake")

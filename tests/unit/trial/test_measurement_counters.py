@@ -13,8 +13,8 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.trial import measurement_counters
 from millrace.trial.hooks import MeasurementContext, MeasurementHook
-from tests.unit.loadgen.made_events import interval, mark
-from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
+from tests.support.made_events import interval, mark
+from tests.support.measuring import BEGIN, END, RESULT, live, measured, measurement
 
 POOL = {
     "Innodb_buffer_pool_dump_status": "not started",
@@ -96,7 +96,7 @@ def test_each_server_has_counters_of_its_own() -> None:
     assert roles == ["source", "source", "replica", "replica"]
 
 
-def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
+def test_counters_are_queried_twice_at_each_mark() -> None:
     session = Session()
     measuring, hook = counters(session, cache_mode="any")
     for event in (BEGIN, interval(), mark("connected"), END):

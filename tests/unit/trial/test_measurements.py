@@ -156,7 +156,7 @@ def measured(result: LoadResult) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
+def test_steady_warmup_is_recorded(steady: bool) -> None:
     found = measured(driven(warmup_steady=steady, warmup_s=8.0))
     assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
 

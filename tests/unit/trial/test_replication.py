@@ -9,7 +9,7 @@ from typing import cast
 from millrace.databases.client import Session
 from millrace.databases.replication import LogProgress, Replication
 from millrace.errors import DatabaseError
-from millrace.trial.lag import LagSampler
+from millrace.trial.replication import LagSampler
 
 SESSION = cast(Session, object())
 

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from millrace.servers.instances.instance import Instance
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 120
 
 

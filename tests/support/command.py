@@ -25,7 +25,7 @@ from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.event_files import read_events
 
-SOURCE = Path(__file__).parents[3] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 EVENT_LIMIT_S = 120.0
 WIDTH = 200
 
