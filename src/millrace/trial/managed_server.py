@@ -94,7 +94,7 @@ class ManagedServer:
         else:
             yield from self._started()
         yield Step("record", self._record, QUERY_LIMIT_S)
-        yield from self._generated(self._keep_facts)
+        yield from self._generated(partial(self.trial.outputs.add_facts, self.spec.role))
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
@@ -240,9 +240,6 @@ class ManagedServer:
             full_disk.size_bytes(self.trial.spec.workload),
             owner=self._instance.uid,
         )
-
-    def _keep_facts(self, **facts: str | None) -> None:
-        self.trial.outputs.add_facts(self.spec.role, **facts)
 
     @staticmethod
     def _keep_facts_of(data: DataDirectory, **facts: str | None) -> None:

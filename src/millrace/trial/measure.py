@@ -25,7 +25,7 @@ from millrace.trial import (
 )
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
-from millrace.trial.load_run import Emit, OnEvent, run_load, run_measured
+from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.replication import ReplicatedLoad
 from millrace.trial.spec import TrialSpec
@@ -161,7 +161,7 @@ def _run(
 
     workload = measurement.spec.workload
     run_source = partial(
-        run_measured, load_spec, measurement.check, emit, load_limit_s,
+        run_load, load_spec, measurement.check, emit, load_limit_s,
         drives=workload.drives, keep_partial=keep_partial,
     )  # fmt: skip
     if workload.checked.replicates:

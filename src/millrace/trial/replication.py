@@ -19,7 +19,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Literal
 
@@ -126,22 +125,6 @@ class LagSampler:
             lag_s=lag_s,
             reported_lag_s=found.reported_lag_s,
         )
-
-
-@contextlib.contextmanager
-def sampling(
-    replication: Replication, source: LiveServer, replica: LiveServer, *, with_heartbeat: bool
-) -> Iterator[LagSampler]:
-    """Sample the replica inside the block."""
-    with ExitStack() as opened:
-        sessions = [
-            opened.enter_context(closing(each.client.connect(limit_s=QUERY_LIMIT_S)))
-            for each in (source, replica)
-        ]
-        sampler = LagSampler(replication, *sessions, with_heartbeat=with_heartbeat)
-        sampler.start()
-        opened.callback(sampler.stop)
-        yield sampler
 
 
 class ReplicatedLoad:
@@ -311,10 +294,16 @@ class ReplicatedLoad:
         with self._session(self._source) as session:
             return self._replication.log_end(session)
 
-    def _sampling(self, *, with_heartbeat: bool) -> contextlib.AbstractContextManager[LagSampler]:
-        return sampling(
-            self._replication, self._source, self._replica, with_heartbeat=with_heartbeat
-        )
+    @contextlib.contextmanager
+    def _sampling(self, *, with_heartbeat: bool) -> Iterator[LagSampler]:
+        """Sample the replica inside the block."""
+        with self._session(self._source) as source, self._session(self._replica) as replica:
+            sampler = LagSampler(self._replication, source, replica, with_heartbeat=with_heartbeat)
+            sampler.start()
+            try:
+                yield sampler
+            finally:
+                sampler.stop()
 
     def _keep_samples(self, sampler: LagSampler) -> None:
         samples = NewArtefact(KIND, REPLICA, as_lines(sampler.samples))

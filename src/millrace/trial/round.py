@@ -52,7 +52,7 @@ from millrace.trial.hooks import (
     MeasurementHook,
     OpenHooks,
 )
-from millrace.trial.load_run import Emit, OnEvent, run_measured
+from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.slices import SideResult, by_side, given_up, loads_by_side
 from millrace.trial.spec import TrialSpec
@@ -382,7 +382,7 @@ def _measure_in_slices(
 
     def run(adjusted: LoadSpec, on_event: OnEvent) -> LoadResult:
         emit, drives = sides[0].trial.emit, workload.drives
-        return run_measured(adjusted, check, emit, limit_s, on_event, drives=drives)
+        return run_load(adjusted, check, emit, limit_s, on_event, drives=drives)
 
     result = measure.run_with_hooks([hook for _, hook in of_sides], load_spec, run)
     parts = (

@@ -58,29 +58,39 @@ def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[Measu
         yield Placement(target, settings.shared_cpu)
 
 
-class Placement(MeasurementHook):
-    """Place a server's threads once the client, on ``cpu``, has connected. Raise TrialFailed."""
+class _Pinged(MeasurementHook):
+    """A hook before whose mark ``connected`` clients send pings, which wake the serving threads."""
 
-    def __init__(self, target: Target, cpu: int) -> None:
-        self._target = target
+    def __init__(self, target: Target, pings: int) -> None:
         self._processes = require_processes(target)
-        self._cpu = cpu
+        self._pings = pings
         self._before: dict[int, int] = {}
-        self._serving = 0
-        self._refused: set[int] = set()
 
     def adjust(self, load_spec: LoadSpec) -> LoadSpec:
-        return adjust_drives(load_spec, lambda drive: replace(drive, pings=PINGS))
+        return adjust_drives(load_spec, lambda drive: replace(drive, pings=self._pings))
 
     def before(self) -> None:
         self._before = switches(self._processes)
+
+    def _serving(self, clients: int) -> list[int]:
+        return serving_threads(self._before, switches(self._processes), clients, self._pings)
+
+
+class Placement(_Pinged):
+    """Place a server's threads once the client, on ``cpu``, has connected. Raise TrialFailed."""
+
+    def __init__(self, target: Target, cpu: int) -> None:
+        super().__init__(target, PINGS)
+        self._target = target
+        self._cpu = cpu
+        self._placed = 0
+        self._refused: set[int] = set()
 
     def on_event(self, event: Event) -> None:
         if not isinstance(event, Mark):
             return
         if event.mark == "connected":
-            serving = serving_threads(self._before, switches(self._processes), 1, PINGS)
-            self._place(next(iter(serving), None))
+            self._place(next(iter(self._serving(1)), None))
         elif event.mark == "warmup_started":
             self._confirm()
 
@@ -92,7 +102,7 @@ class Placement(MeasurementHook):
                 "the server's thread that serves the client could not be found",
                 hint='set the parameter colocate_client = "off"',
             )
-        self._serving = serving
+        self._placed = serving
         self._run_apart(serving)
 
     def _confirm(self) -> None:
@@ -106,10 +116,10 @@ class Placement(MeasurementHook):
             # Background work may come first, so what refutes the choice has to last.
             while not shown and time.monotonic() < since + _CONFIRMING_S:
                 time.sleep(_PAUSE_S)
-                shown = serves(self._serving, before, activity(self._processes))
+                shown = serves(self._placed, before, activity(self._processes))
             if shown is not False:
                 return
-            self._refused.add(self._serving)
+            self._refused.add(self._placed)
             other = self._waiting_thread()
             if other is None:
                 return
@@ -217,28 +227,18 @@ def pinning_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterat
         )
 
 
-class ThreadPinning(MeasurementHook):
+class ThreadPinning(_Pinged):
     """Pin a server's threads to ``cpus`` in turn once its ``clients`` have connected."""
 
     def __init__(self, target: Target, clients: int, cpus: Sequence[int]) -> None:
-        self._processes = require_processes(target)
+        super().__init__(target, max(_FEWEST_PINGS, _PINGS_OF_ALL // clients))
         self._clients = clients
         self._cpus = cpus
-        self._pings = max(_FEWEST_PINGS, _PINGS_OF_ALL // clients)
-        self._before: dict[int, int] = {}
-
-    def adjust(self, load_spec: LoadSpec) -> LoadSpec:
-        return adjust_drives(load_spec, lambda drive: replace(drive, pings=self._pings))
-
-    def before(self) -> None:
-        self._before = switches(self._processes)
 
     def on_event(self, event: Event) -> None:
         if not (isinstance(event, Mark) and event.mark == "connected"):
             return
-        now = switches(self._processes)
-        serving = serving_threads(self._before, now, self._clients, self._pings)
-        for number, thread in enumerate(serving):
+        for number, thread in enumerate(self._serving(self._clients)):
             place(thread, {self._cpus[number % len(self._cpus)]})
 
 

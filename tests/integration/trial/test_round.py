@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,10 @@ from tests.servers import quick_options
 from tests.support.command import QUICK_START, SHORT_TRIALS, Place
 from tests.unit.workloads.small import driving, naps
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("own_snapshots", "initialised_once", "settled_soon"),
+]
 
 SERVERS = ("mysql-5.6.24", "mariadb-10.11.19", "mysql-8.0.33")
 QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "settle_s": 0.3}
@@ -54,13 +57,6 @@ factor = "server"
 base = "mysql-5.6.24"
 
 {SHORT_TRIALS}"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_snapshots(own_places: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots-of-rounds"))
-        yield
 
 
 def round_of(

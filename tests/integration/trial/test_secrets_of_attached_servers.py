@@ -56,15 +56,10 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
     with (
         instance_of("mariadb-10.11.19", report_password=SECRETS["option"]) as theirs,
         planted(theirs),
+        place.attached(theirs, "mariadb"),
     ):
-        dsn = f"mysql://{theirs.user}:{theirs.password}@/?socket={theirs.socket}"
-        added = place.millrace("servers", "add", "theirs", "--family", "mariadb", "--attach", dsn)
-        assert added.returncode == 0, added.stderr
-        try:
-            ran = place.millrace("run", file)
-            inspected = place.millrace("config", "show", "theirs", "default", "--json")
-        finally:
-            place.millrace("servers", "remove", "theirs")
+        ran = place.millrace("run", file)
+        inspected = place.millrace("config", "show", "theirs", "default", "--json")
     assert ran.returncode == 0, ran.stderr
     [attempt] = place.latest().attempts
     assert attempt.outcome == "finished"

@@ -207,7 +207,7 @@ def test_a_user_is_given_the_command() -> None:
     assert why.value.hint == f"sudo mount -t tracefs -o uid={user},mode=700 tracefs {place}"
 
 
-def test_a_kernel_without_tracing_has_no_remedy(
+def test_a_kernel_without_tracing_has_no_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none",))

@@ -18,7 +18,6 @@ from millrace.trial.full_disk_client import (
     PAYLOAD_BYTES,
     ROWS_PER_TRANSACTION,
     Acknowledged,
-    Compared,
     FilledBy,
     FillingClient,
     compared,
@@ -98,7 +97,7 @@ def test_what_was_committed_is_found_again(filled_by: FilledBy) -> None:
     assert client.rows_written == client.commits * ROWS_PER_TRANSACTION
     assert len(table) == (client.rows_written if filled_by == "inserts" else ROWS)
     session: Any = FakeSession(table, lambda _: None)
-    assert compared(read_rows(session), client.listed) == Compared(0, 0, 0)
+    assert compared(read_rows(session), client.listed) == (0, 0, 0)
     assert client.longest_wait_s > 0
 
 
@@ -117,7 +116,7 @@ def test_a_refused_transaction_is_no_loss_and_the_first_error_is_kept() -> None:
     assert len(client.first_error.text) == 200
     assert len(client.listed.refused) == 2 * ROWS_PER_TRANSACTION
     session: Any = FakeSession(table, lambda _: None)
-    assert compared(read_rows(session), client.listed) == Compared(0, 0, 0)
+    assert compared(read_rows(session), client.listed) == (0, 0, 0)
 
 
 def test_a_transaction_without_an_answer_may_be_there_or_not() -> None:
@@ -188,10 +187,10 @@ def test_rows_that_differ_from_the_list_are_classified() -> None:
         refused={2: {21}, 6: {60}},
         unanswered={3: {31}, 7: {70}},
     )
-    assert compared([(1, 10), (2, 20), (3, 30), (4, 40)], listed) == Compared(0, 0, 0)
-    assert compared([(1, 11), (2, 21), (3, 31)], listed) == Compared(2, 1, 1)
-    assert compared([*listed.committed.items(), (6, 60), (7, 70)], listed) == Compared(0, 1, 1)
-    assert compared([*listed.committed.items(), (8, 80)], listed) == Compared(1, 0, 0)
+    assert compared([(1, 10), (2, 20), (3, 30), (4, 40)], listed) == (0, 0, 0)
+    assert compared([(1, 11), (2, 21), (3, 31)], listed) == (2, 1, 1)
+    assert compared([*listed.committed.items(), (6, 60), (7, 70)], listed) == (0, 1, 1)
+    assert compared([*listed.committed.items(), (8, 80)], listed) == (1, 0, 0)
 
 
 contents = st.dictionaries(st.integers(1, 20), st.integers(0, 3))
@@ -207,4 +206,4 @@ def test_every_row_that_is_missing_or_changed_is_lost(
                 yield number, crc + 4 if number in changed else crc
 
     n_lost = len(committed.keys() & (lost | changed))
-    assert compared(found(), Acknowledged(committed)) == Compared(n_lost, 0, 0)
+    assert compared(found(), Acknowledged(committed)) == (n_lost, 0, 0)
