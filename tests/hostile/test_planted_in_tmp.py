@@ -280,7 +280,7 @@ def test_a_library_that_another_user_left_in_the_cache_is_made_anew(
 ) -> None:
     """As one does where root has taken over the directory."""
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-    planted = tmp_path / "cache/slow-fsync/fault_injection.so"
+    planted = tmp_path / "cache/slow-fsync/slow_fsync.so"
     planted.parent.mkdir(parents=True)
     planted.write_bytes(b"planted")
     os.chown(planted, OTHER_USER, OTHER_USER)

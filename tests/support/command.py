@@ -4,8 +4,6 @@ Starting a process, and measuring how long CPUs take to wake, cost each command 
 most commands run in the process of the tests.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Run specifications that drive clients, and read the results."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

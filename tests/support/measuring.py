@@ -1,7 +1,5 @@
 """Make measurements for hooks, without servers."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from millrace.collect.collectors import Window

@@ -1,7 +1,5 @@
 """Drive the load generator's client (its example `talk`), and make certificates for TLS."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import json

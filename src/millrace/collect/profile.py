@@ -53,7 +53,6 @@ _STP_FP_LR, _STP_MASK = 0xA9007BFD, 0xFF407FFF
 # bti c, paciasp, pacibsp
 _LANDING = frozenset((0xD503245F, 0xD503233F, 0xD503237F))
 
-
 NAME = "profile"
 # For all CPUs together, whatever runs there: the recording lies in memory, and millrace reads it.
 _STACK_BYTES = 32 * 1024

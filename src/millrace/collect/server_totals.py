@@ -32,7 +32,6 @@ MOST_QUERIES = 20
 _SHORTEST_GAP_S = 1.0
 _GAP_SHARE = 0.25
 
-
 STATUS, WAITS = "status", "waits"
 
 

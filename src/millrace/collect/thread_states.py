@@ -60,7 +60,6 @@ _CLASSES: Mapping[str, StateClass] = {
     "queue": "io_queue",
 }
 
-
 NAME = "states"
 
 _UNKNOWN_STATEMENT = "which statement a thread works for, so each has no breakdown"

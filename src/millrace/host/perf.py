@@ -26,12 +26,11 @@ from millrace.errors import Unavailable
 from millrace.host import mounts
 from millrace.system_calls import checked, in_own_thread, libc
 
-_PLACE = Path("/tmp")  # noqa: S108 - perf looks for maps there
-_SIZE_BYTES = 64 << 20  # perf writes the code there that the kernel maps into each process
+_TMP = Path("/tmp")  # noqa: S108 - perf looks for maps there
+_TMP_BYTES = 64 << 20  # perf writes the code there that the kernel maps into each process
 
 _PR_CAPBSET_DROP = 24
 _CAP_DAC_READ_SEARCH, _CAP_SYSLOG = 2, 34
-
 
 FOR_WHOLE_CPUS, FOR_KERNEL = 0, 1
 
@@ -165,7 +164,7 @@ def popen_isolated(
 
     def isolate_and_start() -> subprocess.Popen[bytes]:
         with contextlib.suppress(OSError):
-            mounts.take_own(_cover_tmp, writable=[_PLACE])
+            mounts.take_own(_cover_tmp, writable=[_TMP])
         with contextlib.suppress(OSError):
             _drop_capabilities()
         return start()
@@ -175,13 +174,13 @@ def popen_isolated(
 
 def _cover_tmp() -> None:
     """Mount an empty directory over the shared ``/tmp``, and show this user's directories in it."""
-    covered = os.open(_PLACE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    covered = os.open(_TMP, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        mounts.mount_empty(_PLACE, size_bytes=_SIZE_BYTES)
+        mounts.mount_empty(_TMP, size_bytes=_TMP_BYTES)
         for name in _own_directories(covered):
-            (_PLACE / name).mkdir()
+            (_TMP / name).mkdir()
             with contextlib.suppress(FileNotFoundError):  # removed a moment ago
-                mounts.bind(Path(f"/proc/self/fd/{covered}/{name}"), _PLACE / name)
+                mounts.bind(Path(f"/proc/self/fd/{covered}/{name}"), _TMP / name)
     finally:
         os.close(covered)
 

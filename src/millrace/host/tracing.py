@@ -34,7 +34,6 @@ _AS_ROOT = (
     f"with --volume {_PLACES[0]}:{_PLACES[0]}"
 )
 
-
 _NAME = re.compile(r"millrace-(\d+)-\d+")
 _OVERRUN = re.compile(r"(?m)^(?:overrun|dropped events): (\d+)")
 _numbers = itertools.count()

@@ -54,7 +54,6 @@ from millrace.trial.trial_server import STOP_LIMIT_S, TrialContext
 _WARMING = 50  # times the transactions of a session, at most
 _SESSION_S = 8.0
 
-
 _COUNT_LIMIT_S = 1800.0
 _READ_LIMIT_S = 600.0
 _MONITOR_LIMIT_S = 120.0

@@ -57,7 +57,6 @@ int fsync(int fd) {{ delay(); return syscall(SYS_fsync, fd); }}
 int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
 """
 
-
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
 
@@ -189,7 +188,7 @@ def slow_fsync_environment(delay_us: int) -> dict[str, str]:
 
 def slow_fsync_library() -> Path:
     """Return the library that delays fsync, compiled once. Raise HostError without a compiler."""
-    place = paths.cache_dir() / "slow-fsync" / "so"
+    place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
     place.parent.mkdir(parents=True, exist_ok=True)
     refuse_shared(place.parent, "MILLRACE_CACHE")
     if place.exists() and is_own(place.lstat()):

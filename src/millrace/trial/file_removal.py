@@ -33,7 +33,6 @@ _LINE = re.compile(
     rf"sys_(?P<name>{'|'.join(_CALLS)})(?P<edge>\(| -> )"
 )
 
-
 _CLOCKS_DIFFER_S = 0.002
 
 

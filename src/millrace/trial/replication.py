@@ -57,7 +57,6 @@ from millrace.workloads.settings import ReplicationSettings
 
 _INTERVAL_S = 0.25
 
-
 _ACCOUNT = "replica"
 _POLL_S = 0.02
 _WAIT_S = 1  # for the replica, between two looks at the servers

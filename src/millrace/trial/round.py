@@ -66,7 +66,6 @@ _MOST_OF_TIME = 0.1
 _FEWEST_TRANSACTIONS = 20
 _SLICE_ROWS = 2_000  # about 5 to 15 ms
 
-
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
     process_counters.cpu_hooks,
@@ -105,34 +104,27 @@ def joined(
     A result is None where the round ended before the trial's first step. Those ``unprepared``, by
     number, failed before the others were measured, which therefore count.
     """
-    ended = enumerate(zip(trials, results, strict=True))
-    failed = next(
-        (
-            (trial, result)
-            for number, (trial, result) in ended
-            if result is not None and result.outcome == "failed" and number not in unprepared
-        ),
-        None,
-    )
-    if failed is None:
-        return tuple(result for result in results if result is not None)
-    trial, cause = failed
+    causes = [
+        (trial, result)
+        for number, (trial, result) in enumerate(zip(trials, results, strict=True))
+        if result is not None and result.outcome == "failed" and number not in unprepared
+    ]
+    if not causes:
+        return tuple(filter(None, results))
+    trial, cause = causes[0]
     first_line = str(cause.reason).partition("\n")[0]
-    left_out = AttemptResult(
-        "failed",
-        failed_step=ROUND_FAILED,
-        reason=f"the other trial of the round, {trial.label}, failed at step {cause.failed_step}: "
-        f"{first_line}",
-    )
+    failed = f"the other trial of the round, {trial.label}, failed at step {cause.failed_step}"
+    left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=f"{failed}: {first_line}")
     return tuple(
-        result
-        if result is not None and result.outcome == "failed"
+        left_out
+        if result is None
+        else result
+        if result.outcome == "failed"
         else replace(
-            result or left_out,
-            outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason,
+            result, outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason
         )
         for result in results
-    )  # fmt: skip
+    )
 
 
 def execute_round(

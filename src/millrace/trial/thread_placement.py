@@ -38,7 +38,6 @@ from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_dri
 _PINGS_OF_ALL = 8_000  # of all clients together: a second or less
 _FEWEST_PINGS = 50
 
-
 PINGS = 1000
 
 _LOOKS = 100

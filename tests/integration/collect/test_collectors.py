@@ -1,7 +1,5 @@
 """Test that all collectors together make one document of a real server."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test that collectors see the statements of driven clients, as text and prepared."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping

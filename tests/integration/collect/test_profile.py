@@ -1,7 +1,5 @@
 """Test CPU profiles of real servers under load."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Test what collectors can observe of a server that belongs to another user."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.collect import thread_states, thread_usage

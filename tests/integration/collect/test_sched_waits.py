@@ -1,7 +1,5 @@
 """Test the scheduler's events of threads that serve clients, on real servers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 

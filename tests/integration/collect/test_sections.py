@@ -3,8 +3,6 @@
 The time breakdown of each statement, which is made of them, is tested on the same servers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

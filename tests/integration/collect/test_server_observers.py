@@ -1,7 +1,5 @@
 """Test that real servers of all versions report their counters, waits and plans."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Provide fixtures for the tests of the protocol."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

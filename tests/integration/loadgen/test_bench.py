@@ -1,7 +1,5 @@
 """Test `millrace-load bench` on a running server, with sysbench's options."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test that errors of a server are counted by code, or end the run with a clear message."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

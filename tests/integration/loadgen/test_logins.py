@@ -1,7 +1,5 @@
 """Test logins with every plugin, in clear and with TLS, and refused ones."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import tempfile

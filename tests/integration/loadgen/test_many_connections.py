@@ -1,7 +1,5 @@
 """Test ten thousand clients of one server, each on a connection of its own."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 

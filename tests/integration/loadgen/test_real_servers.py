@@ -1,7 +1,5 @@
 """Test the load generator with real servers: rows arrive as generated, by every way in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test that servers which take turns are driven one at a time, with the same work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Test tables of a workload on real servers: loaded by every method, verified, read into memory."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

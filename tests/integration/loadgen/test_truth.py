@@ -1,7 +1,5 @@
 """Test that the load generator's counts match the server's."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Test that an attached server keeps no database that a workload's statements made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test ``millrace calibrate`` and ``bisect`` with real servers, tiny data and few seconds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

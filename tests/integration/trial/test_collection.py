@@ -1,7 +1,5 @@
 """Test observations of loads, including short ones, on real servers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test ``millrace count`` on a real server in valgrind."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

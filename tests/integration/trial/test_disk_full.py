@@ -4,8 +4,6 @@ The trial fails with that reason and the plan continues; a campaign ends there, 
 there is space again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Test trials with driven clients on real servers: snapshots, counters, stored results."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Test trials that fill the disk of a real server, on a loop device that is gone afterwards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test ``millrace run`` of clients in loops: a kill in one of them, and the next command."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

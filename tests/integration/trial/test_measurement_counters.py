@@ -1,7 +1,5 @@
 """Test the state that real servers report at both ends of a measured part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test that statements that miss their rows do not fail the trial, whatever the speed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

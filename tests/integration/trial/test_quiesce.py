@@ -1,7 +1,5 @@
 """Test that real servers settle unchanged, and that reads from files are recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 

@@ -1,7 +1,5 @@
 """Test rounds, whose clients take turns in slices, on real servers."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

@@ -1,7 +1,5 @@
 """Test ``millrace run`` on real servers: what it executes, stores and refuses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

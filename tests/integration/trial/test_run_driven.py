@@ -1,7 +1,5 @@
 """Test ``millrace run`` of an experiment with driven clients, from the file to the report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

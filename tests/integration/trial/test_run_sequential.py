@@ -1,7 +1,5 @@
 """Test ``millrace run`` that ends when each comparison is decided, on real servers."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

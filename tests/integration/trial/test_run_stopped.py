@@ -1,7 +1,5 @@
 """Test a stopped ``millrace run``, or stopped servers: stored results, and how it resumes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Test that no secret of an attached server gets into a store, a report or an export."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import zipfile

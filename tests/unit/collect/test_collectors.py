@@ -1,7 +1,5 @@
 """Test when collectors run, and how their findings are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Test the disk under a directory, on kinds of hosts, and its activity."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the host's activity outside the server, and whether it disturbed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

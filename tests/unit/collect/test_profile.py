@@ -1,7 +1,5 @@
 """Test the options of a profile, perf's messages, and the resulting section."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
@@ -25,7 +23,6 @@ FUNCTIONS = "\n".join(
     f" for (int i = 0; i < b; i++) {{ a[i] += g(a, i) * {n}; b -= g(a, b); }} return g(a, b); }}"
     for n in range(40)
 )
-
 
 # perf's messages on a guest without counters, and on a processor with two kinds of cores.
 SOFTWARE = """\

@@ -1,7 +1,5 @@
 """Test when the process list is read."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from millrace.collect.server_totals import MOST_QUERIES, gap_s

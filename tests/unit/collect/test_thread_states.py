@@ -1,7 +1,5 @@
 """Test the sampler's counts as a section of the document."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, field
@@ -36,7 +34,6 @@ from tests.unit.loadgen.test_statement_activity import written
 DATA = "/var/lib/work/mysql-8.0.33-fbeda679/data"
 SOCKETS = Sockets(listening=frozenset({10, 11}), own=frozenset({20}))
 MYSQL = databases.get("mysql").monitoring
-
 
 FILES = FileKinds(((re.compile(r"ib_logfile\d"), "redo log"),), frozenset({"redo log"}))
 CONTEXT = Context(Sockets(frozenset({10}), frozenset({20})), FILES, architecture="x86_64")

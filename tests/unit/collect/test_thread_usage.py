@@ -1,7 +1,5 @@
 """Test the activity of threads between two readings of their files."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

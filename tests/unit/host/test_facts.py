@@ -1,7 +1,5 @@
 """Test facts of a host, read from the trees of several kinds of hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

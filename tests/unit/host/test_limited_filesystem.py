@@ -1,7 +1,5 @@
 """Test file systems of limited size: that they fill, and that nothing of them stays."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import subprocess

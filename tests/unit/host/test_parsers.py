@@ -1,7 +1,5 @@
 """Test parsers of Linux's files about a host."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

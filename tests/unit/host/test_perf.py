@@ -1,7 +1,5 @@
 """Test that the perf that reads a recording has temporary files and mounts of its own."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal

@@ -1,7 +1,5 @@
 """Test the kernel's files about processes and threads, as written for real servers."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the instance of the kernel's tracing, in a directory that resembles its file system."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 The programs here are real processes: shell scripts that misbehave as the real one never should.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Test the load generator's control of CPU idle states; needs the program, no server."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the specification as JSON, and that the load generator reads exactly that."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test how tables were read, judged by counters alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Test the checks after a measurement: who passes, and what a failure says."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test how many transactions a counted start has."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.trial.counting import EXTENTS, Extent, extent_for, extent_of, warming_for

@@ -1,7 +1,5 @@
 """Test the decision on CPU idle states, from measurements and options."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

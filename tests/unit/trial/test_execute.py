@@ -1,7 +1,5 @@
 """Test whole trials on fake servers: several servers by role, and hooks of other modules."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -47,7 +45,6 @@ InnoDB: Operating system error number 0.
 InnoDB: Check that your OS and file system support files of this size.
 InnoDB: Check also that the disk is not full or a disk quota exceeded.
 """
-
 
 WORKLOAD = ResolvedWorkload(
     driving(), {"time_s": 1.0, "warmup_s": 0.0, "fits": "any", "settle_s": 0}

@@ -1,7 +1,5 @@
 """Test a process that is stopped for a share of the time, and the measured share."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """Test the time of removing files during maintenance."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

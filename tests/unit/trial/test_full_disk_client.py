@@ -1,7 +1,5 @@
 """Test the client that fills a disk: what it writes, what it keeps a list of, what it compares."""
 
-from __future__ import annotations
-
 import threading
 import time
 import zlib

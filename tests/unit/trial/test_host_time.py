@@ -1,7 +1,5 @@
 """Test the activity of the host's clocks and hypervisor in the measured part of a trial."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace

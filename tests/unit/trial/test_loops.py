@@ -1,7 +1,5 @@
 """Test trials in loops on fake servers: figures of each, and going on after a killed millrace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the steps of a server that millrace runs, on fake servers."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the queries for the server's counters, and the stored part of the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any

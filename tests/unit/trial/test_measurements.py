@@ -1,7 +1,5 @@
 """Test the conversion of the load generator's answer to measurements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test converting a workload's phases to the load generator's spec, with their limits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test what the processes of servers used between both edges of the measured part."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test the lags of a replica that a sampler takes while two servers answer."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import cast

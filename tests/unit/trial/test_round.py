@@ -1,7 +1,5 @@
 """Test what makes a round not count."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack

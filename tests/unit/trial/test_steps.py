@@ -1,7 +1,5 @@
 """Test steps: order, times, failures, limits."""
 
-from __future__ import annotations
-
 import signal
 import time
 

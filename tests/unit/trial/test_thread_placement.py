@@ -1,7 +1,5 @@
 """Test which threads serve clients, by their numbers of sleeps."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

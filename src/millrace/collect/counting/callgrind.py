@@ -28,7 +28,6 @@ from millrace.servers.instances.closing import close_tree, open_without_links
 _MOST_FILES = 100_000
 _MOST_BYTES = 1 << 30  # of all files, whose content stays in memory
 
-
 _FILE_LIMIT_BYTES = 256 << 20  # a point query of a new server has 6 MB
 _LINE_LIMIT_BYTES = 1 << 20  # names of templates are long, and a path has up to 200
 _MOST_NAMES = 2_000_000

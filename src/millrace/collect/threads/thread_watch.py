@@ -51,7 +51,6 @@ from millrace.servers.instances.instance import Instance
 
 _OF_IO_URING = re.compile(r"iou-(wrk|sqp)-\d+")  # the kernel's own helpers
 
-
 FOR_IO = frozenset({"io_getevents", "io_pgetevents", "io_uring_enter"})
 _FOR_LOCKS = "futex"
 _SURE = (POOL, APPLIER, COORDINATOR)  # kinds by the thread's function, whatever the server says

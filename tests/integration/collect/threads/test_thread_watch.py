@@ -1,7 +1,5 @@
 """Test the kinds of threads, and which of them serve clients, on every kind of real server."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from typing import Any

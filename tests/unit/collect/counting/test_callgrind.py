@@ -1,7 +1,5 @@
 """Test the reader of callgrind's files: what it writes, and what a hostile server might."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -23,7 +21,6 @@ fn=(1) dispatch_command'main
 0 40
 totals: 40
 """
-
 
 # What callgrind 3.19 writes of a thread of mysql-5.6.24, most of it left out.
 WRITTEN = """\

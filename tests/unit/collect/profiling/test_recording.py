@@ -1,7 +1,5 @@
 """Test a recording that begins and ends repeatedly, with a stand-in for perf."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Test the sampler of threads, and samplers that do not work."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test the purpose of a thread, by the names and activity of threads of real servers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
