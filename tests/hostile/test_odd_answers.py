@@ -20,8 +20,8 @@ from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
 from tests.hostile import mysql_server
 from tests.hostile.mysql_server import Answer, answers, rows, says, serving
+from tests.support.measuring import BEGIN, END, RESULT, live, measurement
 from tests.unit.store.stored_records import result
-from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measurement
 
 # Python refuses to make a number of this many digits.
 DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"

@@ -24,7 +24,7 @@ from millrace.store.store import Store
 from tests import examples
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command, Example
-from tests.integration.loadgen import driving
+from tests.support import driving
 from tests.support.builders import keep
 from tests.support.explained import study_run
 from tests.support.history_points import point, stepping

@@ -92,7 +92,7 @@ class CollectorSet:
             self._each(self._begin)
         elif edge == "end" and self._began is not None and self._window_s is None:
             self._window_s = time.monotonic() - self._began
-            self._each(_end, in_reverse=True)
+            self._each(lambda _, collector: collector.end(), in_reverse=True)
 
     @property
     def wants_more(self) -> bool:
@@ -106,7 +106,7 @@ class CollectorSet:
             self._repeated = self._unsatisfied()
             self._each(lambda _, collector: collector.begin(), of=self._repeated)
         elif edge == "end":
-            self._each(_end, of=self._repeated, in_reverse=True)
+            self._each(lambda _, each: each.end(), of=self._repeated, in_reverse=True)
 
     @property
     def missing(self) -> list[dict[str, str | None]]:
@@ -189,10 +189,6 @@ def _impossible(problem: ValidationError) -> Unavailable:
 def _connected(_name: str, collector: Collector) -> None:
     if isinstance(collector, ConnectionCollector):
         collector.connected()
-
-
-def _end(_name: str, collector: Collector) -> None:
-    collector.end()
 
 
 def agreed(sections: Mapping[str, object]) -> Mapping[str, object]:

@@ -53,14 +53,7 @@ def measure() -> tuple[IdleLatency, ...]:
 @contextlib.contextmanager
 def disable_idle_states() -> Iterator[DisabledIdleStates]:
     """Keep this process's CPUs from halting in the block. Raise HostError where that is refused."""
-    command = [str(program.find_load_generator()), "--die-with-parent", "disable-idle-states"]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    with program.start(["disable-idle-states"], subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

@@ -18,7 +18,7 @@ VERSION = 2
 
 
 @dataclass(frozen=True)
-class Tls:
+class ConnectionTls:
     """The encryption of a connection.
 
     ``required`` verifies nothing, ``verify-ca`` the certificate against ``ca`` (a PEM file), and
@@ -45,7 +45,7 @@ class Connection:
     socket: Path | None = None
     host: str | None = None
     port: int | None = None
-    tls: Tls | None = None
+    tls: ConnectionTls | None = None
     allow_unverified: bool = False
 
     def __post_init__(self) -> None:

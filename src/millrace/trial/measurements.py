@@ -190,7 +190,7 @@ def verify(workload: Workload, result: events.LoadResult, expected: DataChecksum
 
 
 def refuse_partial(result: events.LoadResult) -> None:
-    """Raise TrialFailed where the clients did less than requested: that is no measurement."""
+    """Raise TrialFailed where the clients did less than requested, which does not count."""
     for driven in result.drives:
         if driven.partial:
             raise TrialFailed(

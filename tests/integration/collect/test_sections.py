@@ -3,8 +3,6 @@
 The time breakdown of each statement, which is made of them, is tested on the same servers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -21,7 +19,7 @@ from millrace.servers.instances.instance import Instance
 from millrace.store import observations
 from millrace.trial import measurements
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.support.driven import QUIET_LINGER_S, Observed, loaded, observed
 from tests.support.observed_trials import attempt
 from tests.support.observed_trials import seen as seen_by
 from tests.traced import needs_tracing

@@ -1,7 +1,5 @@
 """Test LinkBench on real servers: several loaders and clients, rows and counts afterwards."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any

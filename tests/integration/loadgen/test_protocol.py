@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 from millrace.servers.instances.instance import Instance
 from tests import servers
 from tests.conftest import InstanceOf
-from tests.integration.loadgen.talk import Certificates, Said, refusal, talk
+from tests.support.talk import Certificates, Said, refusal, talk
 
 pytestmark = pytest.mark.integration
 

@@ -22,7 +22,7 @@ from millrace.model.roles import SERVER
 from millrace.store.records import InstanceRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial import counting
-from millrace.trial.count_extent import Extent
+from millrace.trial.counting import Extent
 from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
 from tests.support.builders import study

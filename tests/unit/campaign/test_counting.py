@@ -19,7 +19,7 @@ from millrace.experiment.read import Overrides
 from millrace.model.instruction_counts import CountedStart, Repetition
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
-from millrace.trial.count_extent import EXTENTS, Extent
+from millrace.trial.counting import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec
 from tests.unit.campaign.measured import alone, carried, newest
 from tests.unit.experiment.files import read_text

@@ -1,7 +1,5 @@
 """Test when collectors run, and how their findings are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +16,8 @@ from millrace.loadgen.events import Event, Mark
 from millrace.model.documents import Document
 from millrace.model.observations import DIGEST_COUNTS, Digest, Threads, ThreadUsage, Usage
 from millrace.model.sampled_threads import SampledThread, States
-from tests.unit.loadgen.made_events import interval, mark
-from tests.unit.loadgen.made_events import phase_ended as ended
+from tests.support.made_events import interval, mark
+from tests.support.made_events import phase_ended as ended
 
 DRIVEN = Window("measure", "measure", drives=True)
 LOADING = Window("load", "finish", drives=False)

@@ -1,7 +1,5 @@
 """Test the conversion of the load generator's answer to measurements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -156,7 +154,7 @@ def measured(result: LoadResult) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
+def test_steady_warmup_is_recorded(steady: bool) -> None:
     found = measured(driven(warmup_steady=steady, warmup_s=8.0))
     assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
 

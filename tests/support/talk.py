@@ -1,7 +1,5 @@
 """Drive the load generator's client (its example `talk`), and make certificates for TLS."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import json
@@ -18,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from millrace.servers.instances.instance import Instance
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 120
 
 

@@ -1,7 +1,5 @@
 """Hold files of /proc as Linux 6.18 wrote them for MySQL 8.0.33."""
 
-from __future__ import annotations
-
 PROCESS_STAT = (
     b"31140 (mysqld) S 30965 31140 31140 0 -1 4194560 97549 0 5 0 40 26 0 0 20 0 35 0 2968924"
     b" 1789976576 98727 18446744073709551615 13021184 45557237 140733214850960 0 0 0 543239 4096"

@@ -1,7 +1,5 @@
 """Drive clients on a real server, with collectors that follow the load generator's marks."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

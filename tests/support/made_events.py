@@ -1,7 +1,5 @@
 """Events of the load generator, made for tests."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from millrace.loadgen.events import DriveInterval, Mark, MarkName, PhaseResult

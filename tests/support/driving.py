@@ -1,7 +1,5 @@
 """Run specifications that drive clients, and read the results."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json
@@ -130,26 +128,16 @@ class Done:
 
 
 def by_socket(instance: Instance, **changes: Any) -> dict[str, Any]:
-    return {
-        "socket": str(instance.socket),
-        "user": instance.user,
-        "password": instance.password,
-        "database": DATABASE,
-        "allow_unverified": True,
-        **changes,
-    }
+    return _login(instance, {"socket": str(instance.socket), **changes})
 
 
 def by_tcp(instance: Instance, **changes: Any) -> dict[str, Any]:
-    return {
-        "host": "127.0.0.1",
-        "port": instance.port,
-        "user": instance.user,
-        "password": instance.password,
-        "database": DATABASE,
-        "allow_unverified": True,
-        **changes,
-    }
+    return _login(instance, {"host": "127.0.0.1", "port": instance.port, **changes})
+
+
+def _login(instance: Instance, address: dict[str, Any]) -> dict[str, Any]:
+    account = {"user": instance.user, "password": instance.password, "database": DATABASE}
+    return {**account, "allow_unverified": True, **address}
 
 
 def drive(test: str, **settings: Any) -> dict[str, Any]:

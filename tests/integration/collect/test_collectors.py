@@ -1,7 +1,5 @@
 """Test that all collectors together make one document of a real server."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -18,7 +16,7 @@ from millrace.trial import phase_spec
 from millrace.trial.collection import window
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import LIMIT_S, connection, loaded, target_of
+from tests.support.driven import LIMIT_S, connection, loaded, target_of
 from tests.unit.workloads.small import driving
 
 pytestmark = pytest.mark.integration

@@ -1,7 +1,5 @@
 """Test the lags of a replica that a sampler takes while two servers answer."""
 
-from __future__ import annotations
-
 import threading
 from types import SimpleNamespace
 from typing import cast
@@ -9,7 +7,7 @@ from typing import cast
 from millrace.databases.client import Session
 from millrace.databases.replication import LogProgress, Replication
 from millrace.errors import DatabaseError
-from millrace.trial.lag import LagSampler
+from millrace.trial.replication import LagSampler
 
 SESSION = cast(Session, object())
 

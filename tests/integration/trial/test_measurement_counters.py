@@ -1,9 +1,6 @@
 """Test the state that real servers report at both ends of a measured part."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +16,7 @@ from tests.conftest import ServerOf
 from tests.servers import quick_options
 from tests.unit.workloads.small import driving
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_snapshots", "initialised_once")]
 
 SERVERS = [
     "mysql-5.5.34",
@@ -30,13 +27,6 @@ SERVERS = [
     "mariadb-10.11.19",
     "mariadb-11.8.9",
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_snapshots(own_places: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
-        yield
 
 
 def trial(server_of: ServerOf, name: str, *, warmed: bool, **chosen: Any) -> AttemptResult:

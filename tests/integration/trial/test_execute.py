@@ -1,7 +1,5 @@
 """Test one trial on a real server, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test that the perf that reads a recording has temporary files and mounts of its own."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import signal
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.host import mounts, perf_isolation
+from millrace.host import mounts, perf
 from millrace.system_calls import in_own_thread
 from tests.mounts import needs_own_mounts
 
@@ -33,7 +31,7 @@ except PermissionError:
 
 
 def output(*argv: str) -> str:
-    process = perf_isolation.popen(argv, pass_fds=[], env={"PATH": os.environ["PATH"]})
+    process = perf.popen_isolated(argv, pass_fds=[], env={"PATH": os.environ["PATH"]})
     return process.communicate(timeout=60)[0].decode()
 
 

@@ -1,7 +1,5 @@
 """Test the kinds of threads, and which of them serve clients, on every kind of real server."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from typing import Any
@@ -13,7 +11,7 @@ from millrace.collect.threads import thread_sampler
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import Open, loaded, observed, target_of
+from tests.support.driven import Open, loaded, observed, target_of
 
 pytestmark = pytest.mark.integration
 
@@ -109,7 +107,7 @@ def check_without_symbols(instance: Instance, *, has_names: bool) -> None:
 
 
 def check_kept_threads(instance: Instance) -> None:
-    """Check that threads that are kept for connections to come are no connections."""
+    """Check that threads that the server keeps for later do not count as connections."""
     instance.query("SET GLOBAL thread_cache_size = 16")
     sessions = [instance.connect() for _ in range(12)]
     for session in sessions:
@@ -121,9 +119,7 @@ def check_kept_threads(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("schema", ["ON", "OFF"])
-def test_workers_of_a_pool_are_known_whatever_the_process_list_says(
-    instance_of: InstanceOf, schema: str
-) -> None:
+def test_pool_workers_are_known_by_function(instance_of: InstanceOf, schema: str) -> None:
     pooled = {
         "thread_handling": "pool-of-threads",
         "thread_pool_size": "3",

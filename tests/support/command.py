@@ -4,8 +4,6 @@ Starting a process, and measuring how long CPUs take to wake, cost each command 
 most commands run in the process of the tests.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess
@@ -21,11 +19,12 @@ import pytest
 from millrace.cli import console
 from millrace.cli.main import main
 from millrace.model.events import Event, StepBegan, TrialEnded
+from millrace.servers.instances.instance import Instance
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.event_files import read_events
 
-SOURCE = Path(__file__).parents[3] / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 EVENT_LIMIT_S = 120.0
 WIDTH = 200
 
@@ -101,6 +100,18 @@ class Place:
             status = ended.value.code
             assert isinstance(status, int)
             return subprocess.CompletedProcess(command, status, out.read(), err.read())
+
+    @contextmanager
+    def attached(self, instance: Instance, family: str, by: str = "socket") -> Iterator[None]:
+        """Add a running server under the name ``theirs`` for the block."""
+        at = f"127.0.0.1:{instance.port}/" if by == "tcp" else f"/?socket={instance.socket}"
+        dsn = f"mysql://{instance.user}:{instance.password}@{at}"
+        added = self.millrace("servers", "add", "theirs", "--family", family, "--attach", dsn)
+        assert added.returncode == 0, added.stderr
+        try:
+            yield
+        finally:
+            self.millrace("servers", "remove", "theirs")
 
     def process(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, in a process of its own."""

@@ -1,7 +1,5 @@
 """Build small trees of /proc, /sys and /etc as real kinds of hosts have them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test observations of loads, including short ones, on real servers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
@@ -146,7 +144,7 @@ def test_threads_that_end_with_their_session_are_read_before(
 
 @needs_tracing
 @pytest.mark.parametrize("name", ["mysql-5.6.24", "mysql-8.0.33", "mariadb-10.11.19"])
-def test_waits_of_a_session_that_begins_later_are_told(
+def test_waits_of_later_sessions_are_reported(
     instance_of: InstanceOf, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session that loads tables connects after the collectors have begun."""

@@ -1,10 +1,8 @@
 """Test how many transactions a counted start has."""
 
-from __future__ import annotations
-
 import pytest
 
-from millrace.trial.count_extent import EXTENTS, Extent, extent_for, extent_of, warming_for
+from millrace.trial.counting import EXTENTS, Extent, extent_for, extent_of, warming_for
 
 
 @pytest.mark.parametrize(
@@ -25,7 +23,7 @@ def test_slow_transactions_are_fewer(transaction_s: float, extent: Extent) -> No
         (24_001, EXTENTS[0], 0), (1_709, EXTENTS[1], 1_709), (1_709, EXTENTS[-1], 0),
     ],
 )  # fmt: skip
-def test_an_index_in_memory_is_completed_or_hardly_begun(
+def test_index_in_memory_is_warmed_only_when_small(
     index_reads: int, extent: Extent, warming: int
 ) -> None:
     assert warming_for(index_reads, extent) == warming

@@ -1,7 +1,5 @@
 """Make measurements for hooks, without servers."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from millrace.collect.collectors import Window
@@ -11,7 +9,7 @@ from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
-from tests.unit.loadgen.made_events import mark
+from tests.support.made_events import mark
 from tests.unit.store.stored_records import result
 from tests.unit.workloads.small import driving
 

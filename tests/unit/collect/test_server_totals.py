@@ -1,10 +1,8 @@
 """Test when the process list is read."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
-from millrace.collect.process_list import MOST_QUERIES, gap_s
+from millrace.collect.server_totals import MOST_QUERIES, gap_s
 
 
 def test_queries_are_a_second_apart_at_first_and_then_ever_more() -> None:

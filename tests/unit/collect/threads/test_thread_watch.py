@@ -1,14 +1,12 @@
 """Test the purpose of a thread, by the names and activity of threads of real servers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from millrace import databases
-from millrace.collect.threads.thread_kinds import Server, Thread, kind_of, of_replica
+from millrace.collect.threads.thread_watch import Server, Thread, kind_of, of_replica
 
 NAMES = databases.get("mysql").monitoring.threads.own
 SILENT = Server(pid=100, ready=(500, 130), reports_sessions=False, names=NAMES)
@@ -75,7 +73,7 @@ def test_the_first_thread_is_the_main_one() -> None:
     assert kind_of(thread("ib_log_writer", tid=100), SILENT) == "main"
 
 
-def test_what_the_server_tells_goes_before_what_is_seen() -> None:
+def test_server_report_outranks_observation() -> None:
     seen = frozenset({"client"})
     assert kind_of(thread(reported="purge", sockets=seen), REPORTING) == "purge"
     assert kind_of(thread(reported="background", sockets=seen), REPORTING) == "background"
@@ -119,7 +117,7 @@ def test_workers_of_a_pool_serve_whoever_has_a_request() -> None:
     assert kind_of(thread(**worker, ran=False), REPORTING) == "background"
 
 
-def test_late_threads_of_a_server_that_tells_all_sessions_are_its_own() -> None:
+def test_late_threads_are_background_when_all_sessions_are_reported() -> None:
     assert kind_of(thread("mariadbd", tid=140, started_ticks=900), REPORTING) == "background"
 
 
@@ -159,7 +157,7 @@ def test_the_threads_that_apply_are_the_connections_of_a_replica() -> None:
     assert found == {**kinds, 2: "background", 4: "connection"}, "4 works, and 1 gives it its work"
     alone = of_replica({**kinds, 4: "background"}, threads)
     assert alone[1] == "connection"
-    assert alone[2] == "background", "its source is no client of a replica"
+    assert alone[2] == "background", "its source is not a client of a replica"
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,16 @@
 """Test the scheduler's events of threads that serve clients, on real servers."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 
 import pytest
 
 from millrace.collect import sched_waits, thread_states, thread_usage
-from millrace.host import tracefs
+from millrace.host import tracing
 from millrace.host.tracing import Tracing
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import QUIET_LINGER_S, loaded, observed
+from tests.support.driven import QUIET_LINGER_S, loaded, observed
 from tests.traced import needs_tracing
 
 pytestmark = [pytest.mark.integration, needs_tracing]
@@ -55,7 +53,7 @@ def test_as_many_waits_as_the_kernel_counts(
     assert 0.5 * in_windows < counted < 2 * in_windows
     assert sum(wait["seconds"] for wait in waits) < 4 * found["seconds"]
     assert "other" in {wait["woken_by"] for wait in waits}  # the clients
-    with tracefs.opened() as place:
+    with tracing.opened_tracefs() as place:
         left = [each.name for each in (place / "instances").iterdir()]
     assert [name for name in left if name.startswith(f"millrace-{os.getpid()}-")] == []
 

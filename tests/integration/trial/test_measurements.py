@@ -1,9 +1,5 @@
 """Test that statements that miss their rows do not fail the trial, whatever the speed."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +13,10 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 from tests.unit.workloads.small import driving
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_snapshots(own_places: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
-        yield
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("own_snapshots", "initialised_once", "settled_soon"),
+]
 
 
 def trial(server_of: ServerOf, test: str, *, after_load: list[str]) -> AttemptResult:
