@@ -112,7 +112,7 @@ def test_a_description_of_a_table_that_is_no_number_fails_the_trial(cells: tuple
     ids=["count", "infinity", "long", "another kind"],
 )
 def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, object]) -> None:
-    fitting = {"version": 1, "window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
+    fitting = {"window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
     assert observations.readable(fitting) == fitting
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}

@@ -8,7 +8,6 @@ its process. Resuming means claiming the trials without an end; an attempt that 
 open is first ended as interrupted.
 """
 
-import errno
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -303,9 +302,7 @@ class Store(StoreReader):
                 try:
                     file.unlink(missing_ok=True)
                 except OSError as error:
-                    # No file has a name of that length; an earlier millrace imported such ids.
-                    if error.errno != errno.ENAMETOOLONG:
-                        raise write_problem(file, error) from error
+                    raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
         """Write runs, files and histories into one archive; see ``archive_writer.write``."""

@@ -35,7 +35,6 @@ TIME_S = 30.0
 WORKLOAD: Mapping[str, Any] = {
     "name": "sysbench",
     "title": "sysbench's OLTP tests",
-    "version": 1,
     "phases": [{"name": "load", "kind": "load_tables"}, {"name": "measure", "kind": "drive"}],
     "metrics": {
         "throughput": {

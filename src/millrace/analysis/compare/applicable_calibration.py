@@ -20,15 +20,10 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
     """Return the calibrations in the order in which a report of ``run`` would quote them.
 
     Those of its experiment and base come first, then the newest. Calibrations of one design
-    (interleaved, concurrent, in slices) say nothing of another one.
+    (interleaved, in slices) say nothing of another one.
     """
-    alike = [each for each in calibrations if _is_like(run, each)]
+    alike = [each for each in calibrations if each.design.slices == run.design.slices]
     return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
-
-
-def _is_like(run: RunRecord, other: RunRecord) -> bool:
-    ours, theirs = run.design, other.design
-    return (ours.concurrent, ours.slices) == (theirs.concurrent, theirs.slices)
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:

@@ -102,7 +102,6 @@ class _Trials:
         self.asked = asked
         self.factor = spec.compare.factor
         self.base = spec.compare.base
-        self.concurrency = stored.run.design.concurrency
         self._varied = [
             name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
@@ -172,7 +171,7 @@ class _Trials:
         """Return the mean time of a block of the trials of both; None without such a block."""
         ours, theirs = self.durations.get(base, {}), self.durations.get(other, {})
         times_s = [ours[block] + theirs[block] for block in ours.keys() & theirs.keys()]
-        return fmean(times_s) / self.concurrency if times_s else None
+        return fmean(times_s) if times_s else None
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
         """Return whether a run would compare these two treatments on these blocks alone."""

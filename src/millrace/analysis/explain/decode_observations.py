@@ -13,7 +13,6 @@ from millrace.levels import Level
 from millrace.model import measurements
 from millrace.model.documents import Accrued, Document
 from millrace.model.observations import (
-    VERSION,
     Disk,
     HostActivity,
     Missing,
@@ -95,17 +94,6 @@ def observed(
     work = _work(attempt, phases, clients, at_once)
     if work is None:
         return None
-    unread: tuple[Missing, ...] = ()
-    if not found.is_empty and found.version != VERSION:
-        unread = (
-            Missing(
-                observer="all",
-                what=f"its observations are of version {found.version}, "
-                f"which this millrace cannot read",
-                hint="explain this run with the millrace that measured it, or a newer one",
-            ),
-        )
-        found = Observations()
     found = scale_to_window(found)
     pooled = _is_pooled(attempt)
     served = threads.served(found, work, pooled=pooled)
@@ -130,7 +118,6 @@ def observed(
         host=found.host or HostActivity(),
         profile=_profile(found.profile),
         missing=(
-            *unread,
             *_of_load(work),
             *served.missing,
             *_of_statements(attempt, found),

@@ -117,7 +117,6 @@ class DesignPart(Part):
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None
-    concurrent: bool
     slices: bool
     left_out_tests: list[str]
     ended: model.Ending | None

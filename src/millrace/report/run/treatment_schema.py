@@ -89,7 +89,7 @@ class SteadyCheckPart(Part):
 class SteadinessPart(Part):
     """The assessment of a finished trial's steady state; `block` counts from 0.
 
-    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
+    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` or `does not
     apply` (trials of a fixed number of operations). `trend` is what `figure` did over the
     `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
     of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not

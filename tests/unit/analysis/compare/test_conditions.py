@@ -9,12 +9,9 @@ import pytest
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.host_facts import HostFacts
-from millrace.model.run_spec import Design
-from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
 from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
-from tests.unit.analysis.sequential_runs import designed
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
@@ -106,18 +103,3 @@ def test_what_a_trial_lacks_is_not_told() -> None:
     assert driven.snapshots_saved_s is None
     unknown = replace(stored.run, host=replace(stored.run.host, facts=HostFacts()))
     assert conditions.trial_cpus(unknown) is None
-
-
-def test_concurrent_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
-    stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
-    beside = designed(stored, Design(kind="fixed", blocks=2, concurrent=True))
-    in_turns, concurrent = compare_run(stored), compare_run(beside)
-    assert conditions.trial_cpus(stored.run) == 2
-    assert conditions.trial_cpus(beside.run) == 1
-    shares = [run.treatments[0].driven for run in (in_turns, concurrent)]
-    assert shares[0] is not None
-    assert shares[1] is not None
-    assert shares[1].client_share == pytest.approx(2 * (shares[0].client_share or 0))
-    assert concurrent.spent_s == pytest.approx(in_turns.spent_s / 2)
-    (result,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
-    assert "of its half’s CPU time" in result

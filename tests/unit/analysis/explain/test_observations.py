@@ -176,7 +176,7 @@ def test_the_window_need_not_be_the_clients() -> None:
 
 
 def test_loading_is_one_client_whose_operations_are_rows() -> None:
-    found = seen(loading(100_000, 2.0, {"version": 1, "window_s": 2.0}, finish_s=0.5))
+    found = seen(loading(100_000, 2.0, {"window_s": 2.0}, finish_s=0.5))
     assert (found.work.noun, found.work.loop, found.work.clients) == ("row", "load", 1)
     assert found.work.latency_s == pytest.approx(2.0 / 100_000)
     assert found.cycle_us == pytest.approx(20.0)
@@ -242,16 +242,14 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
         WorkloadDefinition.model_validate(experiment.workload),
         {**experiment.parameters, **levels},
     )
-    found = observed(
-        loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
-    )
+    found = observed(loading(1_000, 2.0, {"window_s": 2.0}), LOADED, clients=1, loaders=known)
     assert found is not None
     advice = [each.hint for each in found.missing if "how many connections" in each.what]
     return advice[0] if advice else None
 
 
 def test_several_connections_share_the_rows() -> None:
-    made = loading(100_000, 2.0, {"version": 1, "window_s": 2.0})
+    made = loading(100_000, 2.0, {"window_s": 2.0})
     found = observed(made, LOADED, clients=1, loaders=4)
     assert found is not None
     assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
@@ -352,12 +350,6 @@ def test_a_trial_without_observations_still_has_its_work() -> None:
     assert found.work.operations > 0
     assert found.operations == found.work.operations
     assert (found.states, found.grown, found.profile, found.has_waits) == (None, None, None, False)
-
-
-def test_a_document_of_another_version_is_missing_as_a_whole() -> None:
-    found = seen(Scene().attempt(TRUTH, {**Scene().document(TRUTH), "version": 2}))
-    assert found.foreground is None
-    assert "version 2" in found.missing[0].what
 
 
 def test_one_null_makes_a_sum_unknown() -> None:
