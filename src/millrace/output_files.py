@@ -15,7 +15,7 @@ from typing import TextIO
 
 from millrace import atomic_file
 from millrace.errors import HostError, UserError
-from millrace.shared_directories import followed
+from millrace.shared_directories import followed, is_of_us
 from millrace.shown_text import shown
 
 _HEAD_BYTES = 4096
@@ -46,7 +46,9 @@ FLAME_GRAPH = Kind("flame graph", re.compile(rb'<svg [^>]*class="flame-graph fil
 SPEEDSCOPE = Kind("speedscope profile", re.compile(rb'"exporter": "millrace '))
 FOLDED = Kind("list of call paths")
 PAIRS = Kind("file of pairs")
-ARCHIVE = Kind("results file", re.compile(rb"\APK\x03\x04.{26}runs/[0-9]{4}\.json", re.DOTALL))
+# A zip whose first member is run 1, deflated, with the only date that millrace gives.
+_ARCHIVE = rb"\APK\x03\x04\x14\0\0\0\x08\0\0\0\x21\0.{12}\x0e\0\0\0runs/0001\.json"
+ARCHIVE = Kind("results file", re.compile(_ARCHIVE, re.DOTALL))
 
 
 def write_text(
@@ -82,11 +84,13 @@ def write_text(
 def refuse_place(path: Path, kind: Kind, option: str) -> Path:
     """Return the file that ``path``, named by ``option``, leads to, which may not exist yet.
 
-    Raise UserError where it lacks a directory, is another file, or is behind another user's link.
+    Raise UserError where it lacks a directory, is another file, or is another user's pipe or behind
+    another user's link.
     Such a link may appear at any time, so what is returned is not looked up by ``path`` again.
     """
     target = _not_behind_a_link_of_others(path, kind, option)
     if _is_stream(path):
+        _refuse_pipe_of_others(target, path, kind, option)
         return target
     expected = Path(os.path.realpath(path))
     if expected != target or not target.parent.is_dir():
@@ -135,6 +139,20 @@ def _not_behind_a_link_of_others(path: Path, kind: Kind, option: str) -> Path:
             hint=f"remove the link, or name a file in a directory of your own with {option}",
         )
     return target
+
+
+def _refuse_pipe_of_others(target: Path, path: Path, kind: Kind, option: str) -> None:
+    """Raise UserError for a named pipe of another user, who could read it, or have it wait."""
+    try:
+        found = target.lstat()
+    except OSError:  # a pipe without a name, such as our standard output
+        return
+    if stat.S_ISFIFO(found.st_mode) and not is_of_us(found):
+        raise UserError(
+            f"cannot write {_asked(kind, option)} {path}: it is a pipe of the user with the number "
+            f"{found.st_uid}",
+            hint=f"name a file in a directory of your own with {option}",
+        )
 
 
 def _asked(kind: Kind, option: str) -> str:

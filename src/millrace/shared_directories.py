@@ -38,7 +38,7 @@ def refuse_shared(place: Path, variable: str, *, has_secret_names: bool = False)
         resolved = resolved.parent
     for directory in (resolved, *resolved.parents) if is_root else (resolved,):
         status = directory.stat()
-        if not _is_of_us(status):
+        if not is_of_us(status):
             problem = f"the user with the number {status.st_uid}, who owns it,"
             mend = f"remove {directory}"  # what is in it cannot be trusted either
         elif (may_others_write(status) or _has_access_list(directory, status)) and not (
@@ -90,7 +90,7 @@ def is_own(status: os.stat_result) -> bool:
 
 def is_closed(status: os.stat_result) -> bool:
     """Return whether only this process's user and root can add files to a directory."""
-    return _is_of_us(status) and not may_others_write(status)
+    return is_of_us(status) and not may_others_write(status)
 
 
 def may_others_write(status: os.stat_result) -> bool:
@@ -129,7 +129,7 @@ def followed(path: Path) -> tuple[Path, tuple[Path, int] | None]:
         for entry, status in on_the_way(path.absolute()):
             if not stat.S_ISLNK(status.st_mode):
                 place = entry
-            elif found is None and not _is_of_us(status):
+            elif found is None and not is_of_us(status):
                 found = entry, status.st_uid
     except OSError as error:
         place = Path(error.filename)
@@ -162,7 +162,8 @@ def _has_access_list(place: Path, status: os.stat_result) -> bool:
         return False
 
 
-def _is_of_us(status: os.stat_result) -> bool:
+def is_of_us(status: os.stat_result) -> bool:
+    """Return whether a file belongs to this process's user or root."""
     return status.st_uid in (_ROOT, os.geteuid())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -109,6 +110,32 @@ def test_output_that_cannot_be_written_is_an_error_and_messages_are_not(
     assert found == 4
     assert "No space left on device" in said
     assert status(place, f"{words} --fail-on regression", ">/dev/null 2>/dev/full")[0] == 10
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_pipe_that_another_program_made_non_blocking_is_waited_for(
+    descriptor: int, is_read: bool, place: Path
+) -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    os.write(write, b"x" * 65_536)
+    words = f"report --format json --fail-on regression >&{write} 2>/dev/null"
+    if descriptor == 2:
+        words = "report unknown >/dev/null 2>&" + str(write)
+    command = f"exec {sys.executable} -m millrace.cli.main {words}"
+    environment = {**os.environ, "MILLRACE_STORE": str(place / "results.sqlite")}
+    with subprocess.Popen(
+        ["bash", "-c", command], cwd=place, env=environment, pass_fds=(write,)
+    ) as begun:
+        os.close(write)
+        with pytest.raises(subprocess.TimeoutExpired):
+            begun.wait(timeout=4)  # nobody reads yet
+        with os.fdopen(read, "rb") as pipe:
+            said = pipe.read().lstrip(b"x") if is_read else b""
+    assert begun.returncode == (10 if descriptor == 1 else 2)
+    if is_read:
+        assert json.loads(said)["run"]["id"] == RUN if descriptor == 1 else said
 
 
 def test_no_file_is_written_to_by_what_was_meant_for_a_closed_stream(place: Path) -> None:

@@ -27,6 +27,7 @@ from millrace.host import sockets
 from millrace.host.exclusive import host_lock
 from millrace.model.events import Emitted, Notice, ignore
 from millrace.model.servers import Provenance
+from millrace.output_files import Kind, write_text
 from millrace.servers import added, install, manifest
 from millrace.servers.instances import ownership, processes
 from millrace.servers.locks import exclusive
@@ -488,3 +489,12 @@ def test_names_of_sockets_add_nothing_to_those_that_listen() -> None:
         listening = sockets.listening(os.getpid())
         assert os.fstat(theirs.fileno()).st_ino in listening
         assert inode not in listening
+
+
+@only_root
+def test_no_report_goes_into_a_pipe_of_another_user(tmp_path: Path) -> None:
+    pipe = tmp_path / "report.json"
+    os.mkfifo(pipe)
+    os.chown(pipe, OTHER_USER, OTHER_USER)
+    with pytest.raises(UserError, match=f"it is a pipe of the user with the number {OTHER_USER}"):
+        write_text(pipe, "{}", Kind("JSON report"))

@@ -234,8 +234,8 @@ impl Pace {
         }
     }
 
-    /// Return the time that the transactions take at this pace, in seconds; None where so many began
-    /// that the length of the measured part says the same.
+    /// Return the time that the transactions take at this pace, in seconds; None from 20 for each
+    /// client on, where the length of the measured part says the same.
     #[allow(clippy::cast_precision_loss)] // few transactions
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzz each target for so many seconds, from the recorded seeds and what was found before.
+# Fuzz each target for SECONDS, from the recorded seeds and what was found before.
 # usage: run.sh SECONDS [TARGET...]
 #
 # What crashes a target is written beside it (crash-*), and ends the run with exit status 1.

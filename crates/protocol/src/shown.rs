@@ -72,7 +72,7 @@ pub fn excerpt(text: &str) -> String {
     beginning(text, EXCERPT_BYTES)
 }
 
-/// Return the beginning of a text, of so many bytes at most, and dots where there is more.
+/// Return the beginning of a text, of `bytes` bytes at most, and dots where there is more.
 pub fn beginning(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

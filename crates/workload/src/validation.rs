@@ -5,7 +5,7 @@ use thiserror::Error;
 /// Letters of a name for each that may be wrong.
 const LETTERS_FOR_ERROR: usize = 3;
 
-/// A name is meant by its beginning where that has so many letters.
+/// A name is meant by its beginning where that has 4 letters or more.
 const LEAST_BEGINNING: usize = 4;
 
 /// A mistake in a specification or in a workload.

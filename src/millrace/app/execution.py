@@ -8,7 +8,7 @@ from pathlib import Path
 from millrace import __version__, paths
 from millrace.app import doctor
 from millrace.app.experiments import (
-    option_file_notes,
+    left_out_of_files,
     require_profile,
     with_profile,
     within_limit,
@@ -66,7 +66,7 @@ def run(
         fitting = fitted(wanted) if fresh else within_limit(store, wanted)
         experiment, no_profile = with_profile(fitting)
         selection = select_run(store, experiment, caller, fresh=fresh)
-        for note in (*option_file_notes(experiment), *notes(wanted, experiment)):
+        for note in (*left_out_of_files(experiment), *notes(wanted, experiment)):
             caller.on_event(Notice(note))
         for possible in (no_profile, slices_possible(experiment)):
             if selection.is_new and possible is not None:

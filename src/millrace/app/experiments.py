@@ -56,7 +56,7 @@ def configurations_in(path: Path) -> Mapping[str, configurations.Definition]:
     return read_configurations(path, validation_context())
 
 
-def option_file_notes(experiment: Experiment) -> list[str]:
+def left_out_of_files(experiment: Experiment) -> list[str]:
     """Return the notes on option files: what was left out of each, and why."""
     return [
         note
@@ -145,7 +145,7 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     preparation.refuse_impossible(expanded)
     forecast = forecast_here(expanded, store)
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
-    notes = [*option_file_notes(experiment), *preparation.option_file_notes(expanded)]
+    notes = [*left_out_of_files(experiment), *preparation.left_out_by_servers(expanded)]
     notes += budget.notes(experiment, fitted)
     too_short = profiling.too_short_for_profile(profiled) if no_profile is None else None
     notes += [each for each in (no_profile, too_short, slices_possible(experiment)) if each]

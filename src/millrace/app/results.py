@@ -78,7 +78,14 @@ def remove_runs(
     except DiskFull:
         with Store.open(path, read_only=True) as store:
             store.free_space(ids, is_alive=is_alive)
-        _remove(path, ids)
+        try:
+            _remove(path, ids)
+        except DiskFull as full:
+            raise DiskFull(
+                full.message,
+                hint="remove something else from that disk and give the same command again: these "
+                "runs have no files to remove, and the store needs some space to remove their rows",
+            ) from full
     kept_data.remove_of_runs(ids)
     return Removed(ids, reports, recorded)
 

@@ -171,12 +171,12 @@ def refuse_options(plan: Plan) -> None:
         prepared = _each_treatment(replace(plan, treatments=tuple(of_here)), servers).values()
         if len(of_here) == len(plan.treatments):
             _refuse_unknown_options(prepared)
-        _refuse_values(prepared, {*plan.experiment.configurations, configurations.VARIED})
+        _refuse_values(prepared, plan.experiment)
     except (HostError, TrialFailed):
         return  # a server that cannot list its options fails where it is needed
 
 
-def option_file_notes(plan: Plan) -> list[str]:
+def left_out_by_servers(plan: Plan) -> list[str]:
     """Return a note for each installed server that goes without some options of an option file."""
     states = {row.name: row.state for row in install.list_servers()}
     here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
@@ -196,7 +196,7 @@ def option_file_notes(plan: Plan) -> list[str]:
     for prepared in _each_treatment(replace(plan, treatments=treatments), servers).values():
         for spec in prepared.servers:
             for left in spec.options.left_out:
-                layer = max((n for n in files if _is_of_layer(left.option, n)), key=len, default="")
+                layer = _layer_of(left.option, files)
                 known = files.get(layer)
                 if known is not None and left.option.name not in known:
                     text = _with_nearest(left, spec.server)
@@ -207,8 +207,10 @@ def option_file_notes(plan: Plan) -> list[str]:
     ]
 
 
-def _is_of_layer(option: Option, layer: str) -> bool:
-    return option.layer == layer or option.layer.startswith(f"{layer}, ")
+def _layer_of(option: Option, configurations: Iterable[str]) -> str:
+    """Return the configuration that an option was written in, for whichever servers; or nothing."""
+    beginnings = (f"{name}, " for name in configurations)
+    return next((each[:-2] for each in beginnings if f"{option.layer}, ".startswith(each)), "")
 
 
 def _with_nearest(left: LeftOut, server: Server) -> str:
@@ -220,16 +222,18 @@ def _with_nearest(left: LeftOut, server: Server) -> str:
     return f"{name} (not known; nearest: {near[0]})" if near else f"{name} (not known)"
 
 
-def _refuse_values(prepared: Iterable[PreparedTreatment], layers: Collection[str]) -> None:
+def _refuse_values(prepared: Iterable[PreparedTreatment], experiment: Experiment) -> None:
     """Raise UserError for values that a server refuses, of the experiment's own options."""
-    layers = set(layers) - configurations.load_builtin().keys()
+    layers = experiment.configurations.keys() - configurations.load_builtin().keys()
+    layers |= {configurations.VARIED}
     tried: dict[tuple[str, tuple[Option, ...]], InstalledServer] = {}
     for spec in (spec for treatment in prepared for spec in treatment.servers):
-        own = tuple(o for o in spec.options.applied if o.layer.split(",")[0] in layers)
+        own = tuple(o for o in spec.options.applied if _layer_of(o, layers))
         if isinstance(spec.server, InstalledServer):
             tried[spec.server.name, own] = spec.server
     lines = {
-        f"  {server.name}, {option.name} = {option.value} (layer {option.layer!r}): {words}": None
+        f"  {server.name}, {option.name} = {option.value} "
+        f"({_place_of(option, server, experiment)}): {words}": None
         for (_, own), server in tried.items()
         for option, words in options.refused(server, own)
     }
@@ -240,6 +244,21 @@ def _refuse_values(prepared: Iterable[PreparedTreatment], layers: Collection[str
             hint="correct the values in [factors], [configurations] or the option file; "
             "[[configurations.NAME.when]] has options for some versions alone",
         )
+
+
+def _place_of(option: Option, server: Server, experiment: Experiment) -> str:
+    """Return the file and line of an option of an option file, else the layer that sets it."""
+    definition = experiment.configurations.get(_layer_of(option, experiment.configurations))
+    written = {} if definition is None else definition.to_json()
+    if configurations.left_out_of(written) is not None:
+        path = Path(written["title"])
+        try:
+            text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
+        except (OSError, ValueError):  # replaced meanwhile
+            text = ""
+        line = configurations.line_of(option.name, option.value, text, server.family)
+        return str(path) if line is None else f"{path}, line {line}"
+    return f"layer {option.layer!r}"
 
 
 def refuse_attached(plan: Plan) -> None:

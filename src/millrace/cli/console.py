@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import select
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
@@ -49,12 +50,23 @@ class _Stream(io.RawIOBase):
 
     def write(self, data: "ReadableBuffer") -> int:
         try:
-            return os.write(self._descriptor, data)
+            return _written(self._descriptor, data)
         except OSError as error:
             if not self._talks and error.errno not in _GONE:
                 raise
         discard(self)
         return memoryview(data).nbytes
+
+
+def _written(descriptor: int, data: "ReadableBuffer") -> int:
+    """Write some of the data; wait for the reader of a pipe that is full and non-blocking."""
+    while True:
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:
+            ready = select.poll()
+            ready.register(descriptor, select.POLLOUT)
+            ready.poll()
 
 
 def guard_streams() -> None:

@@ -325,7 +325,7 @@ def own_configurations(
             continue
         path = directory / file
         text = read_text(path, "option file", example=_OPTION_FILE)
-        below = f"{name}, {file}"
+        below = f"{name} ({file})"
         lowest = {key: definition[key] for key in ("extends",) if key in definition}
         layered[below] = {**context.definition_of_option_file(text, str(path)), **lowest}
         own_keys = {key: value for key, value in definition.items() if key != "file"}

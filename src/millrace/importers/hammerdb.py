@@ -2,7 +2,7 @@
 
 import re
 
-from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
 from millrace.importers.units import Measure
 
 MEASURE = Measure("NOPM", "higher")
@@ -24,10 +24,7 @@ def read(text: str) -> Output:
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """
-    if (failed := _FAILED.search(text)) is not None:
-        raise Unreadable(
-            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
-        )
+    refuse_failed(text, _FAILED)
     results: list[str] = _RESULT.findall(text)
     if len(results) > 1:
         raise several("the results", len(results), "HammerDB")

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
 from millrace.importers.units import Measure
 
 MEASURE = Measure("s", "lower")
@@ -25,10 +25,7 @@ def read(text: str) -> Output:
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """
-    if (failed := _FAILED.search(text)) is not None:
-        raise Unreadable(
-            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
-        )
+    refuse_failed(text, _FAILED)
     means: list[str] = _MEAN.findall(text)
     if len(means) > 1:
         raise several("the times", len(means), "mysqlslap")

@@ -2,7 +2,13 @@
 
 import re
 
-from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.text_output import (
+    Output,
+    Unreadable,
+    of_failed_run,
+    refuse_failed,
+    several,
+)
 from millrace.importers.units import Measure
 
 MEASURE = Measure("transactions/s", "higher")
@@ -60,17 +66,12 @@ def read(text: str) -> Output:
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """
-    if (failed := _FAILED.search(text)) is not None:
-        raise Unreadable(
-            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
-        )
+    refuse_failed(text, _FAILED)
     rate = _rate(text)
     processed = _PROCESSED.search(text)
     if processed is not None and processed[2] and processed[1] != processed[2]:
-        raise Unreadable(
-            f"is of a run that ended early, with {processed[1]} of {processed[2]} transactions",
-            "correct its cause, and measure again",
-        )
+        early = f"that ended early, with {processed[1]} of {processed[2]} transactions"
+        raise of_failed_run(early)
     settings = {
         name: found[1].strip()
         for name, pattern in _SETTINGS

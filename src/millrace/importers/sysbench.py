@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from millrace.importers.text_output import Output, Unreadable, several
+from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
 from millrace.importers.units import Measure
 
 _HINT = "keep all that one run of sysbench prints, up to its end, in the file"
@@ -98,10 +98,7 @@ def read(text: str) -> Output:
 
     Raises Unreadable for other text, for several runs, and for a run which failed.
     """
-    if (failed := _FAILED.search(text)) is not None:
-        raise Unreadable(
-            f"is of a run that failed: {failed[0].strip()}", "correct its cause, and measure again"
-        )
+    refuse_failed(text, _FAILED)
     versions = _VERSION.findall(text)
     if len(versions) > 1:
         raise several("the output", len(versions), "sysbench")

@@ -80,6 +80,7 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
     first_paths: dict[tuple[str, str], Path] = {}
     files = []
     for path in paths:
+        text = read_text(path)  # also refuses what is no file, whatever its name
         block, treatment = _trial(path)
         other = first_paths.setdefault((block, treatment), path)
         if other is not path:
@@ -87,7 +88,6 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
                 f"{other} and {path} are both of {treatment} in block {block}",
                 hint="give each trial a number of its own",
             )
-        text = read_text(path)
         try:
             output = read_output(text)
         except Unreadable as error:
@@ -215,6 +215,17 @@ def _positive(file: _File) -> float:
             hint="look for the error for which the run did no work, and measure again",
         )
     return value
+
+
+def refuse_failed(text: str, failure: re.Pattern[str]) -> None:
+    """Raise Unreadable for output with a line by which its program tells of a ``failure``."""
+    if (failed := failure.search(text)) is not None:
+        raise of_failed_run(f"that failed: {failed[0].strip()}")
+
+
+def of_failed_run(why: str) -> Unreadable:
+    """Return the error for output of a run that cannot be counted."""
+    return Unreadable(f"is of a run {why}", "correct its cause, and measure again")
 
 
 def several(what: str, n_runs: int, program: str) -> Unreadable:

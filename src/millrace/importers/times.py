@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from itertools import pairwise
 
 _ISO_IN_TEXT = re.compile(r"(?<!\d)((?:19|20)\d\d-\d\d-\d\d)(?!\d)")
@@ -31,8 +32,9 @@ class Ambiguous(ValueError):
 def times(texts: Sequence[str], *, numbers: bool) -> list[float] | None:
     """Return the instant of each text, in s since 1970 in UTC where no offset is given.
 
-    None where a text is not a time. ``numbers`` takes plain numbers for times too, in any one unit.
-    Raises Ambiguous for dates with slashes whose order of day and month is not clear and matters.
+    None where a text is not a time. ``numbers`` takes plain numbers for times too, in any one unit,
+    and dates such as 31.01.26, which may be versions otherwise. Raises Ambiguous for dates whose
+    order of day and month is not clear and matters.
     """
     if not texts:
         return None
@@ -42,10 +44,11 @@ def times(texts: Sequence[str], *, numbers: bool) -> list[float] | None:
     for read in (_instant, _instant_in_text):
         if (found := _all(read, texts)) is not None:
             return found
+    of_short_years = "/." if numbers else "/"
     readings = [
         found
         for month_first in (True, False)
-        if (found := _all(lambda text, first=month_first: _separated(text, first), texts))  # type: ignore[misc]
+        if (found := _all(partial(_separated, month_first, of_short_years), texts))
     ]
     if not readings:
         return None
@@ -113,11 +116,12 @@ def _instant_in_text(text: str) -> float | None:
         return None
 
 
-def _separated(text: str, month_first: bool) -> float | None:
+def _separated(month_first: bool, of_short_years: str, text: str) -> float | None:
+    """Return the instant of a date whose year comes last, with two digits after some separators."""
     parts = _SEPARATED.fullmatch(text)
     if parts is None or len(parts[1]) > 2 or len(parts[4]) not in (2, 4):
         return None
-    if len(parts[4]) == 2 and parts[2] != "/":  # a version, such as 10.4.20
+    if len(parts[4]) == 2 and parts[2] not in of_short_years:  # a version, such as 10.4.20
         return None
     year = int(parts[4]) + (2000 if len(parts[4]) == 2 else 0)
     first, second = int(parts[1]), int(parts[3])

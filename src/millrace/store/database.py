@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import DiskFull, HostError, MillraceError, UserError
-from millrace.store import private
+from millrace.store import digests, private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
@@ -67,6 +67,7 @@ def open_engine(path: Path, *, create: bool, read_only: bool) -> Engine:
         except OSError as error:
             raise write_problem(path.parent, error) from error
         private.make_file(path)
+    private.refuse_files_of_others(path)
     private.close_store(path)
     with user_errors(path):
         if read_only:
@@ -261,6 +262,7 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
     # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
     with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
         migrations.upgrade(transaction)
+        digests.sign_unsigned(transaction)
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")

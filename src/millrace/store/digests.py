@@ -19,6 +19,7 @@ from sqlalchemy import (
     FromClause,
     String,
     Table,
+    or_,
     select,
     type_coerce,
 )
@@ -38,6 +39,8 @@ _NOT_COVERED = {
 _OF_TRIAL = ("id", "treatment_id", "block", "purpose")
 _OF_TREATMENT = ("id", "levels", "resolved")
 
+_ENDED = schema.attempts.c.outcome.is_not(None)
+
 Columns = Sequence[ColumnElement[Any]]
 
 
@@ -49,11 +52,11 @@ def sign_run(connection: Connection, run_id: str) -> None:
 
 
 def changed_runs(connection: Connection, condition: ColumnElement[bool]) -> frozenset[str]:
-    """Return the ids of the runs under a condition whose rows have another digest."""
+    """Return the ids of the runs under a condition whose rows have another digest, or none."""
     runs = schema.runs
     found = _digests_of_runs(connection, condition)
     signed = connection.execute(select(runs.c.id, runs.c.sha256).where(condition))
-    return frozenset(run_id for run_id, sha256 in signed if sha256 not in (None, found[run_id]))
+    return frozenset(run_id for run_id, sha256 in signed if sha256 != found[run_id])
 
 
 def sign_attempt(connection: Connection, attempt_id: int) -> None:
@@ -64,14 +67,25 @@ def sign_attempt(connection: Connection, attempt_id: int) -> None:
 
 
 def changed_attempts(connection: Connection, mine: ColumnElement[bool]) -> frozenset[int]:
-    """Return the ids of ended attempts, of the trials ``mine``, whose rows have another digest."""
+    """Return the ids of ended attempts of the trials ``mine`` with another digest, or none."""
     attempts = schema.attempts
     query = select(attempts.c.id, attempts.c.sha256).select_from(attempts.join(schema.trials))
-    signed = connection.execute(query.where(mine, attempts.c.sha256.is_not(None))).all()
+    is_signed = attempts.c.sha256.is_not(None)
+    signed = connection.execute(query.where(mine, or_(_ENDED, is_signed))).all()
     if not signed:
         return frozenset()
     found = _digests_of_attempts(connection, mine)
     return frozenset(row.id for row in signed if row.sha256 != found.get(row.id))
+
+
+def sign_unsigned(connection: Connection) -> None:
+    """Store the digests of a store that was just migrated, where an earlier version stored none."""
+    runs, attempts = schema.runs, schema.attempts
+    for run_id in connection.scalars(select(runs.c.id).where(runs.c.sha256.is_(None))).all():
+        sign_run(connection, run_id)
+    unsigned = select(attempts.c.id).where(_ENDED, attempts.c.sha256.is_(None))
+    for attempt_id in connection.scalars(unsigned).all():
+        sign_attempt(connection, attempt_id)
 
 
 def _digests_of_runs(connection: Connection, condition: ColumnElement[bool]) -> dict[str, str]:

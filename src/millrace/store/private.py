@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from millrace.errors import HostError, UserError
-from millrace.shared_directories import followed, refuse_shared
+from millrace.shared_directories import followed, is_of_us, refuse_shared
 
 _OF_SQLITE = ("", "-wal", "-shm", "-journal")
 _DIRECTORIES = (".artefacts", ".events")
@@ -37,6 +37,22 @@ def refuse_open_directory(path: Path) -> None:
             raise UserError(
                 f"{path}: no results store can be there: {error.message}", hint=error.hint
             ) from None
+
+
+def refuse_files_of_others(path: Path) -> None:
+    """Raise UserError where a store's file, or a journal beside it, belongs to another user."""
+    target = os.path.realpath(path)
+    for file in (Path(target + ending) for ending in _OF_SQLITE):
+        try:
+            status = file.lstat()
+        except OSError:
+            continue
+        if not is_of_us(status):
+            raise UserError(
+                f"{file}: belongs to the user with the number {status.st_uid}, who could change "
+                "the results in it",
+                hint="copy the store, so that the copy is yours, or name another with --store PATH",
+            )
 
 
 def make_file(path: Path) -> None:

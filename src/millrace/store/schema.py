@@ -22,7 +22,7 @@ have series, states, changes and recordings of their own, whose ``origin`` is ``
 an import brings never refers to a row of here, and changes none.
 
 Runs and ended attempts have a digest of their rows, ``sha256``, by which damage is noticed (see
-``digests``); those of earlier versions have none.
+``digests``). One without counts as changed; an older store gets them when it is migrated.
 
 The points of histories are many, and outlive their runs. They are stored in the order of reading,
 series by series (the table is its primary key), and are small: the data that a run or a series

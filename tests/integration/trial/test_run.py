@@ -95,6 +95,27 @@ def test_an_option_the_server_does_not_know_is_refused_before_anything_runs(plac
     assert "Traceback" not in ran.stderr
 
 
+def test_a_value_of_an_option_file_that_a_server_refuses_is_shown_with_its_line(
+    place: Place,
+) -> None:
+    option_file = place.directory / "shop, old.cnf"
+    option_file.write_text("[mysqld]\nback_log = 90\nsql-mode = NO_SUCH_MODE\n!include /x.cnf\n")
+    more = f'[configurations.mine]\nfile = "{option_file.name}"\n'
+    planned = place.millrace(
+        "plan", experiment(place.directory, factors={"configuration": ["mine"]}, more=more)
+    )
+    assert planned.returncode == 2
+    assert f"sql_mode = NO_SUCH_MODE ({option_file}, line 3): " in planned.stderr
+    option_file.write_text("[mysqld]\nback_log = 90\nno_such_option = 1\n!include /x.cnf\n")
+    planned = place.millrace(
+        "plan", experiment(place.directory, factors={"configuration": ["mine"]}, more=more)
+    )
+    assert planned.returncode == 0, planned.stderr
+    layer = "configuration mine (shop, old.cnf): left out"
+    assert f"{layer} !include /x.cnf: line 4 includes other files" in planned.stderr
+    assert f"{layer} with mysql-5.6.24: no_such_option (not known)" in planned.stderr
+
+
 def test_two_runs_at_once_would_disturb_each_other(place: Place) -> None:
     with host_lock("a test of the host lock"):
         ran = place.process("run", experiment(place.directory))

@@ -154,6 +154,22 @@ def test_an_export_is_replaced_only_with_force(store: Path, tmp_path: Path) -> N
     results("import", file, store=tmp_path / "other.sqlite")
 
 
+@pytest.mark.parametrize("kind", ["date", "method", "number"])
+def test_force_replaces_no_zip_of_others_with_a_name_like_ours(
+    store: Path, tmp_path: Path, kind: str
+) -> None:
+    file = tmp_path / "runs.zip"
+    name = "runs/0002.json" if kind == "number" else "runs/0001.json"
+    date = (2026, 1, 2, 3, 4, 6) if kind == "date" else (1980, 1, 1, 0, 0, 0)
+    method = zipfile.ZIP_STORED if kind == "method" else zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(name, date), "precious", compress_type=method)
+    before = file.read_bytes()
+    _, err = results("export", "latest", "--output", file, "--force", store=store, status=2)
+    assert "which is no results file that millrace wrote" in err
+    assert file.read_bytes() == before
+
+
 @pytest.mark.parametrize("kind", ["pipe", "directory", "zip of others", "missing directory"])
 def test_an_export_goes_into_a_file_of_its_own(store: Path, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "runs.zip"

@@ -26,11 +26,11 @@ def test_option_file_is_a_layer_below_the_options_written_with_it(tmp_path: Path
     (tmp_path / "conf" / "my.cnf").write_text("[mysqld]\nmax_connections = 4000\nport = 1\n")
     experiment = read_text(tmp_path, EXPERIMENT)
     used = {name: each.to_json() for name, each in experiment.configurations.items()}
-    assert list(used)[:4] == ["default", "mine", "mine, conf/my.cnf", "wmf"]
-    assert used["mine"]["extends"] == "mine, conf/my.cnf"
-    assert used["mine, conf/my.cnf"]["extends"] == "wmf"
-    assert used["mine, conf/my.cnf"]["optional"] == {"max_connections": "4000"}
-    assert used["mine, conf/my.cnf"]["left_out"]["port"]["value"] == "1"
+    assert list(used)[:4] == ["default", "mine", "mine (conf/my.cnf)", "wmf"]
+    assert used["mine"]["extends"] == "mine (conf/my.cnf)"
+    assert used["mine (conf/my.cnf)"]["extends"] == "wmf"
+    assert used["mine (conf/my.cnf)"]["optional"] == {"max_connections": "4000"}
+    assert used["mine (conf/my.cnf)"]["left_out"]["port"]["value"] == "1"
     assert used["mine"]["options"] == {"max_connections": 300}
 
 

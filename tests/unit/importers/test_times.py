@@ -58,6 +58,28 @@ def test_two_digits_of_a_year_are_read_after_slashes() -> None:
     assert times(["1/30/26", "1/31/26"], numbers=False) == [DAY - 86_400, DAY]
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["30.1.26", "31.01.26"],
+        ["30.01.2026", "31.1.2026"],
+        ["30.1.26 10:00", "31.1.26 10:00:00"],
+        ["1.30.26", "1.31.26"],
+    ],
+)
+def test_dates_with_dots_are_read_in_a_column_of_times(texts: list[str]) -> None:
+    hours = 36_000 if " " in texts[0] else 0
+    assert times(texts, numbers=True) == [DAY - 86_400 + hours, DAY + hours]
+
+
+def test_dates_with_dots_are_told_apart_by_other_rows_or_ambiguous() -> None:
+    assert times(["30.01.26", "31.01.26", "01.02.26"], numbers=True) is not None
+    for year in ("26", "2026"):
+        with pytest.raises(Ambiguous):
+            times([f"01.02.{year}", f"02.01.{year}"], numbers=True)
+    assert times(["30.01.26", "1.2.3"], numbers=True) is None
+
+
 def test_numbers_are_times_only_where_wanted() -> None:
     assert times(["1700000060", "1700000000.5"], numbers=True) == [1700000060.0, 1700000000.5]
     assert times(["1700000060", "1700000000.5"], numbers=False) is None

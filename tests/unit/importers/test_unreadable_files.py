@@ -42,6 +42,11 @@ def test_devices_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
     assert "is a device, not a file" in refused(command, link)
 
 
+@pytest.mark.parametrize("format_", ["hyperfine", "sysbench", "pgbench", "mysqlslap", "hammerdb"])
+def test_a_device_is_refused_as_such_whatever_its_name(format_: str) -> None:
+    assert "/dev/zero is a device, not a file" in refused(("import", format_), Path("/dev/zero"))
+
+
 def test_pipes_without_a_writer_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "old-1.csv"
     os.mkfifo(path)

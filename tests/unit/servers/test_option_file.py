@@ -153,6 +153,19 @@ def test_notes_name_what_was_left_out() -> None:
     assert any("!include /etc/x: line 28 includes other files" in note for note in notes)
 
 
+@pytest.mark.parametrize(
+    ("family", "value", "line"),
+    [("mysql", "ANSI", 5), ("mysql", "STRICT_ALL_TABLES", 7), ("mariadb", "TRADITIONAL", 9),
+     ("mysql", "TRADITIONAL", None), ("mysql", None, None)],
+)  # fmt: skip
+def test_the_line_of_a_value_is_known(family: str, value: str | None, line: int | None) -> None:
+    text = (
+        "[client]\nsql_mode = ANSI\n[mysqld]\nsql-mode = ANSI\nsql_mode = ANSI\n"
+        "[mysqld-5.7]\nsql_mode = STRICT_ALL_TABLES\n[mariadb]\nsql_mode=TRADITIONAL\n"
+    )
+    assert configurations.line_of("sql_mode", value, text, family) == line
+
+
 def test_every_option_is_optional() -> None:
     assert all(option.optional for option in resolve("mysql-8.0.33").options)
 

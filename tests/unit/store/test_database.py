@@ -346,3 +346,20 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
     with Store.open(path) as store:
         assert [run.id for run in store.list_runs()] == ["study-1"]
         assert store.load_run("study-1").attempts[0].outcome == "finished"
+
+
+def test_a_removal_for_which_a_full_disk_has_no_space_asks_for_other_files(
+    small_disk: Path,
+) -> None:
+    path = small_disk / "results.sqlite"
+    with Store.open(path) as store:
+        what = begun()
+        store.begin_run(what.run, what.treatments, what.trials)
+    fill_up(small_disk)
+    refused = millrace("results", "remove", "study-1", "--yes", "--store", path)
+    assert refused.returncode == 4
+    assert "the disk is full" in refused.stderr
+    assert "remove something else from that disk" in refused.stderr
+    assert "results remove" not in refused.stderr
+    (small_disk / "ballast").unlink()
+    assert millrace("results", "remove", "study-1", "--yes", "--store", path).returncode == 0

@@ -70,6 +70,7 @@ def test_a_run_whose_rows_are_intact_is_read_as_it_was_written(path: Path) -> No
         "DELETE FROM measurements WHERE attempt_id = 2 AND position = 1",
         "UPDATE attempts SET reason = 'x' WHERE id = 2",
         "UPDATE attempts SET sha256 = 'x' WHERE id = 2",
+        "UPDATE attempts SET sha256 = NULL WHERE id = 2",
         "UPDATE steps SET duration_s = 1.5 WHERE attempt_id = 2",
         "UPDATE instances SET configuration = 'wmg' WHERE attempt_id = 2",
         "UPDATE instances SET facts = '{' WHERE attempt_id = 2",
@@ -110,7 +111,14 @@ def test_what_attempts_share_is_covered(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["margin = 0.03", "seed = 8", "blocks = 2", "imported_utc = NULL, title = 'B study'"]
+    "change",
+    [
+        "margin = 0.03",
+        "seed = 8",
+        "blocks = 2",
+        "imported_utc = NULL, title = 'B study'",
+        "margin = 0.03, sha256 = NULL",
+    ],
 )
 def test_a_run_with_a_changed_row_is_not_read(path: Path, change: str) -> None:
     execute(path, f"UPDATE runs SET {change}")
@@ -174,9 +182,3 @@ def test_an_import_and_a_dead_attempt_have_digests_of_their_own(path: Path, tmp_
     execute(other, "UPDATE measurements SET value = 3.9 WHERE value = 4.0")
     assert outcomes(other).count("failed") == 3
     assert second.id
-
-
-def test_a_result_of_an_earlier_millrace_has_no_digest_and_is_read(path: Path) -> None:
-    execute(path, "UPDATE attempts SET sha256 = NULL")
-    execute(path, "UPDATE runs SET sha256 = NULL")
-    assert outcomes(path) == ["finished"] * 6

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostError
+from millrace.errors import HostError, UserError
 from millrace.store import database
 from millrace.store.events import EventLog
 from millrace.store.store import Store
@@ -85,6 +85,21 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> Non
     with contextlib.suppress(HostError):
         Store.open(path).close()
     assert victim.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_with_a_file_of_another_user_is_refused(
+    tmp_path: Path, ending: str, read_only: bool
+) -> None:
+    path = tmp_path / "results.sqlite"
+    filled(path)
+    file = path.with_name(path.name + ending)
+    file.touch()
+    os.chown(file, 60_950, 60_950)
+    with pytest.raises(UserError, match=f"{file}: belongs to the user with the number 60950"):
+        Store.open(path, read_only=read_only)
 
 
 def test_a_lock_of_the_index_is_no_damage(tmp_path: Path) -> None:

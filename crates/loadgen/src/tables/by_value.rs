@@ -87,7 +87,7 @@ impl Form {
     }
 }
 
-/// A decimal number with so many digits after the point; None where it has more, or is no number.
+/// A decimal number with `scale` digits after the point; None where it has more, or is no number.
 fn decimal(text: &str, scale: usize) -> Option<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -189,7 +189,7 @@ fn split_fraction(text: &str) -> (&str, &str) {
     text.split_once('.').unwrap_or((text, ""))
 }
 
-/// The point and so many digits of a second; None where more were sent.
+/// The point and `digits` digits of a second; None where more were sent.
 fn second_digits(fraction: &str, digits: usize) -> Option<String> {
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > digits || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {

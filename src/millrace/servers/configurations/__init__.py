@@ -27,6 +27,7 @@ from millrace.servers.configurations.check import check, check_varied_option
 from millrace.servers.configurations.option_file import (
     definition_of_option_file,
     left_out_of,
+    line_of,
     notes_on,
 )
 from millrace.servers.configurations.resolve import (
@@ -41,5 +42,6 @@ from millrace.servers.configurations.resolve import (
 
 __all__ = [
     "VARIED", "Definition", "check", "check_varied_option", "definition_of_option_file",
-    "laid_over", "left_out_of", "lineage", "load_builtin", "notes_on", "resolve", "scaled",
+    "laid_over", "left_out_of", "line_of", "lineage", "load_builtin", "notes_on", "resolve",
+    "scaled",
 ]  # fmt: skip

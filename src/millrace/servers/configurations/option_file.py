@@ -92,6 +92,19 @@ def notes_on(name: str, definition: Mapping[str, Any]) -> Iterator[str]:
         yield f"configuration {name}: left out {', '.join(options)}: {why}"
 
 
+def line_of(name: str, value: str | None, text: str, family: str) -> int | None:
+    """Return the line of an option file's text that gives an option its value for a family."""
+    rules = databases.get(family).options
+    lines = [
+        option.line
+        for option in rules.parse_file(text).options
+        if about(option_name(option.name)) == about(name)
+        and local_value(name, option.value) == value
+        and any(_sections_of(rules, family, option.group))
+    ]
+    return max(lines, default=None)
+
+
 def local_value(name: str, value: str | None) -> str | None:
     """Return an option's value without the directories of a file that the server makes.
 
