@@ -57,7 +57,7 @@ class Store(StoreReader):
         """Open the store at ``path``, created when missing (``create``) and upgraded when older.
 
         Raises UserError when there is none and ``create`` is False, when the file is something
-        else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
+        else, damaged, of an unknown version or not writable (``read_only`` needs write permission
         only to upgrade an older store); HostError when the disk is full or it stays locked.
         """
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
