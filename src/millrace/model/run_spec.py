@@ -150,14 +150,7 @@ class Extension(Document):
     blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
     utc: Instant
     command: str = ""
-    design: Design | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_a_design_or_no_key(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "design" in value and value["design"] is None:
-            raise ValueError("design is null")
-        return value
+    design: Design
 
 
 class Aligned(Document):
@@ -244,11 +237,10 @@ class CampaignPart(Document):
 class RunSpec(CampaignPart):
     """The expanded experiment of a run.
 
-    ``design`` is None for runs of a millrace that did not record it. ``extensions`` are what was
-    added later, the oldest first; None where nothing was. ``source`` is the experiment's file or
-    run, ``collectors`` names what sampled its trials, ``published`` the study whose figures a
-    report sets beside the user's own. ``earlier_noise`` is that of this host's runs of the same
-    experiment when this one began.
+    ``extensions`` are what was added later, the oldest first; None where nothing was. ``source`` is
+    the experiment's file or run, ``collectors`` names what sampled its trials, ``published`` the
+    study whose figures a report sets beside the user's own. ``earlier_noise`` is that of this
+    host's runs of the same experiment when this one began.
     """
 
     workload: WorkloadDefinition
@@ -260,7 +252,7 @@ class RunSpec(CampaignPart):
     published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
     source: str = ""
     collectors: Items[str] | None = None
-    design: Design | None = None
+    design: Design
     extensions: Items[Extension] | None = None
     earlier_noise: Annotated[Items[EarlierNoise], Field(max_length=MOST_EARLIER)] = ()
 

@@ -81,10 +81,8 @@ class RunRecord:
 
     @property
     def design(self) -> Design:
-        """The rule that last decided the number of blocks; fixed where none was recorded."""
-        later = (each.design for each in self.spec.extensions or () if each.design is not None)
-        last = [self.spec.design, *later][-1]
-        return Design(kind="fixed", blocks=self.blocks) if last is None else last
+        """The rule that last decided the number of blocks."""
+        return self.spec.extensions[-1].design if self.spec.extensions else self.spec.design
 
     @property
     def phases(self) -> MeasuredPhases:

@@ -275,6 +275,7 @@ class QueryRun:
                 for name, levels in factors.items()
             ],
             "compare": {"factor": self.compare, "base": self.base},
+            "design": {"kind": "fixed", "blocks": self.blocks},
             "parameters": {"table_size": 1_000_000, "operations": 0, "cache_mode": "any"}
             | dict(self.parameters),
             "published": self.published,

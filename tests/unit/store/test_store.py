@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from millrace.errors import HostError, UserError
-from millrace.model.run_spec import Extension
+from millrace.model.run_spec import Design, Extension
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
@@ -260,7 +260,12 @@ def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None
 
 
 def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
-    extended = Extension(blocks=9, utc=LATER, command="millrace run x.toml --blocks 3")
+    extended = Extension(
+        blocks=9,
+        utc=LATER,
+        command="millrace run x.toml --blocks 3",
+        design=Design(kind="fixed", blocks=3),
+    )
     begin(store, begun(blocks=2))
     assert store.find_run("study-1").spec.extensions is None
     for blocks in (2, 1, 3, 3, 5):

@@ -165,8 +165,8 @@ CREATE TABLE runs (
 	sha256 VARCHAR(64), 
 	CONSTRAINT pk_runs PRIMARY KEY (id)
 );
-INSERT INTO "runs" VALUES('study-1','digest','study','A study','smoke','2026-05-01T12:00:00Z',7,2,0.02,'host','{"cpu":{"threads":2}}','{"millrace":"0.1.0"}','{"workload":{"name":"load-data","phases":[{"name":"load","kind":"load_data"}],"metrics":{"throughput":{"title":"rows a second","unit":"rows/s","direction":"higher","numerator":["rows"],"denominator":["load_duration_s"],"primary":true}}},"factors":[{"name":"server","levels":["a","b"],"aliases":{}}],"compare":{"factor":"server","base":"a"},"configurations":{},"parameters":{}}','[experiment]
-','',NULL,'a9f140d6960532ea1031d7beedf9d6a13f3d63a493dd86b7ad2f743a6b00f8f3');
+INSERT INTO "runs" VALUES('study-1','digest','study','A study','smoke','2026-05-01T12:00:00Z',7,2,0.02,'host','{"cpu":{"threads":2}}','{"millrace":"0.1.0"}','{"workload":{"name":"load-data","phases":[{"name":"load","kind":"load_data"}],"metrics":{"throughput":{"title":"rows a second","unit":"rows/s","direction":"higher","numerator":["rows"],"denominator":["load_duration_s"],"primary":true}}},"factors":[{"name":"server","levels":["a","b"],"aliases":{}}],"compare":{"factor":"server","base":"a"},"configurations":{},"parameters":{},"design":{"kind":"fixed","blocks":2}}','[experiment]
+','',NULL,'46fb033c981c0b80b548c7195df52719aa90b4c84bb833112a1d174775b895b0');
 CREATE TABLE servers (
 	sha256 VARCHAR(64) NOT NULL, 
 	name TEXT NOT NULL, 
@@ -226,8 +226,8 @@ CREATE INDEX ix_trials_run_id_position ON trials (run_id, position);
 CREATE UNIQUE INDEX uq_attempts_finished ON attempts (trial_id) WHERE outcome = 'finished';
 CREATE UNIQUE INDEX uq_attempts_open ON attempts (trial_id) WHERE outcome IS NULL;
 CREATE INDEX ix_attempt_artefacts_sha256 ON attempt_artefacts (sha256);
-CREATE INDEX ix_instances_server_sha256 ON instances (server_sha256);
 CREATE INDEX ix_instances_variables_sha256 ON instances (variables_sha256);
+CREATE INDEX ix_instances_server_sha256 ON instances (server_sha256);
 CREATE INDEX ix_history_points_recording_id ON history_points (recording_id);
 CREATE INDEX ix_history_changes_series_id ON history_changes (series_id);
 DELETE FROM "sqlite_sequence";
