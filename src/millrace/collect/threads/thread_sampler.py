@@ -15,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from millrace.errors import MillraceError, Unavailable
 from millrace.loadgen import program
-from millrace.model.documents import exact
 
 _OF_ONE_CPU, _OF_ALL_CPUS, _LEAST_OF_ALL_CPUS = 0.01, 0.0025, 0.001
 _READY_LIMIT_S = 10.0
@@ -61,10 +60,12 @@ class ThreadSamples:
     statements: Sequence[SampledStatement]
 
 
-@exact
 @dataclass(frozen=True)
 class Sampled:
-    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes."""
+    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes.
+
+    The sampler's answer has other keys, of its protocol.
+    """
 
     rate_hz: float
     ticks: int
