@@ -90,7 +90,8 @@ def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, s
     kept = attempts._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
-    facts = replace(instance, facts=InstanceFacts.model_validate({"age_s": 1e300, "count": 10**40}))
+    odd_state = {"state": {"begin": {"age_s": 1e300, "count": 10**40}}}
+    facts = replace(instance, facts=InstanceFacts.model_validate(odd_state))
     assert attempts._readable(replace(result(), instances=(facts,))).outcome == "failed"
     assert attempts._readable(result()) == result()
 

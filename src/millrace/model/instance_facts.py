@@ -18,6 +18,8 @@ class CpuIdleFact(Document):
     """
 
     reason: str
+    disable_idle_states: bool | None = None
+    busy_poll: bool | None = None
     kept_awake_by: Mapping[str, object] | None = None
     shared_cpu: int | None = None
     client_cpus: Items[int] | None = None

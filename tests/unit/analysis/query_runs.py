@@ -259,7 +259,7 @@ class QueryRun:
             name, family, version, version, BuildFacts(source="tarball:x"), ("port",)
         )
         effective = {"version": version, "port": "3306", "log_bin": "OFF", **self.variables}
-        wakeup = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
+        wakeup = {"cpu_idle": dict(self.wakeup)} if self.wakeup else {}
         facts = {**wakeup, **self.facts(levels)}
         option = OptionRecord("innodb_buffer_pool_size", "1G", "default", optional=False)
         return InstanceRecord(

@@ -117,7 +117,7 @@ def test_no_base_is_proposed_that_has_no_result_either() -> None:
 
 
 def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
-    facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
+    facts = {"limits": ["it cannot be stopped", "its log cannot be observed"]}
     analysis = compare_run(with_facts(RUN, facts, of=OTHER))
     (note,) = warnings(analysis)
     assert note.startswith(f"{OTHER} is attached, ")
