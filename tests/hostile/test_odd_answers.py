@@ -92,7 +92,8 @@ def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, s
     kept = attempts._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
-    facts = replace(instance, facts=InstanceFacts.model_validate({"age_s": 1e300, "count": 10**40}))
+    odd_state = {"state": {"begin": {"age_s": 1e300, "count": 10**40}}}
+    facts = replace(instance, facts=InstanceFacts.model_validate(odd_state))
     assert attempts._readable(replace(result(), instances=(facts,))).outcome == "failed"
     assert attempts._readable(result()) == result()
 
@@ -114,7 +115,7 @@ def test_a_description_of_a_table_that_is_no_number_fails_the_trial(cells: tuple
     ids=["count", "infinity", "long", "another kind"],
 )
 def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, object]) -> None:
-    fitting = {"version": 1, "window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
+    fitting = {"window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
     assert observations.readable(fitting) == fitting
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}

@@ -145,6 +145,7 @@ class RunBuilder:
                 for name, levels in factors.items()
             ],
             "compare": {"factor": "server", "base": self.base},
+            "design": {"kind": "fixed", "blocks": blocks},
             "parameters": {"rows": self.rows, "data_seed": 171773},
             "published": self.published,
         }
@@ -331,7 +332,12 @@ def extended(stored: StoredRun, blocks: int, *, at_block: int) -> StoredRun:
         )
         for attempt in stored.attempts
     )
-    extension = {"blocks": blocks, "utc": "2026-01-05T18:00:00Z", "command": "millrace run"}
+    extension = {
+        "blocks": blocks,
+        "utc": "2026-01-05T18:00:00Z",
+        "command": "millrace run",
+        "design": {"kind": "fixed", "blocks": blocks},
+    }
     run = replace(stored.run, spec=stored.run.spec.replace(extensions=[extension]))
     return replace(stored, run=run, attempts=attempts)
 

@@ -53,7 +53,7 @@ def with_counts(stored: StoredRun, counts: Mapping[str, Sequence[CountedStart]])
         for block, found in enumerate(counts.get(server, ())):
             trial = f"{treatment_id}-c{block}"
             trials.append(TrialRecord(trial, treatment_id, block, len(trials), "count"))
-            document = {"version": 1, "instructions": stored_counts(found, OLD, "3.19.0")}
+            document = {"instructions": stored_counts(found, OLD, "3.19.0")}
             attempts.append(
                 replace(
                     sample, id=len(attempts) + 1, trial_id=trial, histograms=(), measurements=(),

@@ -127,7 +127,6 @@ class Scene:
         }
         ticks = round(self.rate_hz * self.window_s)
         return {
-            "version": 1,
             "window_s": self.window_s,
             "observers": ["threads", "states"],
             "missing": [],

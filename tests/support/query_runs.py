@@ -35,7 +35,6 @@ TIME_S = 30.0
 WORKLOAD: Mapping[str, Any] = {
     "name": "sysbench",
     "title": "sysbench's OLTP tests",
-    "version": 1,
     "phases": [{"name": "load", "kind": "load_tables"}, {"name": "measure", "kind": "drive"}],
     "metrics": {
         "throughput": {
@@ -260,7 +259,7 @@ class QueryRun:
             name, family, version, version, BuildFacts(source="tarball:x"), ("port",)
         )
         effective = {"version": version, "port": "3306", "log_bin": "OFF", **self.variables}
-        wakeup = {"cpu_wakeup": dict(self.wakeup)} if self.wakeup else {}
+        wakeup = {"cpu_idle": dict(self.wakeup)} if self.wakeup else {}
         facts = {**wakeup, **self.facts(levels)}
         option = OptionRecord("innodb_buffer_pool_size", "1G", "default", optional=False)
         return InstanceRecord(
@@ -276,6 +275,7 @@ class QueryRun:
                 for name, levels in factors.items()
             ],
             "compare": {"factor": self.compare, "base": self.base},
+            "design": {"kind": "fixed", "blocks": self.blocks},
             "parameters": {"table_size": 1_000_000, "operations": 0, "cache_mode": "any"}
             | dict(self.parameters),
             "published": self.published,

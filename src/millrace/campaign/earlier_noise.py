@@ -64,7 +64,6 @@ def _alike(
             and not any(run.environment_changes(host, versions))
             and run.spec.compare.factor == spec.compare.factor
             and run.spec.collectors == spec.collectors
-            and not run.design.concurrent
             and not _has_purpose(run.spec)
             and _same_names(run.spec, spec)
         ):

@@ -123,8 +123,7 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     of_design = (
         run
         for run in known
-        if run.spec.design is not None
-        and run.spec.design.slices == experiment.slices
+        if run.spec.design.slices == experiment.slices
         and run.spec.counts is None
         and read_metrics(run.spec.workload)[0] == headline
         and _work(run.spec.workload) == work

@@ -20,8 +20,6 @@ from millrace.model.documents import Document
 from millrace.model.observations import Threads
 from millrace.model.sampled_threads import States
 
-VERSION = 1
-
 Edge = Literal["begin", "end"]
 CollectorFactory = Callable[[Target], Collector]
 
@@ -129,7 +127,6 @@ class CollectorSet:
         for name in _COUNTED & observations.keys() & sections.keys():
             document[name]["late_s"] = self._late_s[name]
         return {
-            "version": VERSION,
             "window_s": self._window_s,
             "observers": list(self._collectors),
             "missing": self.missing,

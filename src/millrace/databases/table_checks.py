@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from millrace.databases.client import Session
+from millrace.model.documents import exact
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Reading:
     checksum: int
 
 
+@exact
 @dataclass(frozen=True)
 class KeptTable:
     """A table of a snapshot.

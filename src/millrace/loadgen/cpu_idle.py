@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from millrace.errors import HostError
 from millrace.loadgen import program
+from millrace.model.documents import exact
 
 # About a second in all; more on hosts with many CPUs, because each gets at least the minimum below.
 _SAMPLES_OF_ALL_CPUS = 500
@@ -27,6 +28,7 @@ class IdleLatency:
     awake_us: float
 
 
+@exact
 @dataclass(frozen=True)
 class DisabledIdleStates:
     """The means that keep CPUs awake."""

@@ -119,21 +119,18 @@ def head_line(analysis: RunAnalysis) -> str | None:
     if calibrations is None or any(each.full_disk for each in analysis.treatments):
         return None
     design, command = "", "`millrace calibrate FILE`"
-    if analysis.run.design.concurrent:
-        design, command = " side by side", ""  # as earlier versions measured
-    elif analysis.run.design.slices:
+    if analysis.run.design.slices:
         several = any(int(each.resolved.get("clients", 1)) > 1 for each in analysis.treatments)
         how = " --slowdown none" if several else ""  # ``cpu`` takes interleaved trials there
         design, command = " in slices", f"`millrace calibrate FILE{how}`"
     if not calibrations:
-        how_far = f"; {command} tells how far its verdicts can be trusted" if command else ""
-        return f"this host was not calibrated{design}{how_far}"
+        how_far = f"{command} tells how far its verdicts can be trusted"
+        return f"this host was not calibrated{design}; {how_far}"
     quoted = calibrations[0]
     other = "" if quoted.is_of_experiment else f" for {quoted.experiment}"
     text = f"calibrated{design} {age_text(quoted.age_s)} on this host{other}: {_figures(quoted)}"
     if quoted.stale:
-        anew = f": {command} calibrates anew" if command else ""
-        text += f"; stale ({'; '.join(quoted.stale)}){anew}"
+        text += f"; stale ({'; '.join(quoted.stale)}): {command} calibrates anew"
     return text
 
 

@@ -72,9 +72,7 @@ def installed(name: str) -> InstalledServer | None:
     """Return the installed server of this name in the catalogue; None if there is none."""
     directory = _servers_dir() / name
     made = manifest.read(directory) if name in catalogue.entries() else None
-    server = manifest.server(made, directory) if made is not None else None
-    # A server with a note is another build, which an earlier millrace installed under this name.
-    return None if server is not None and server.provenance.note else server
+    return manifest.server(made, directory) if made is not None else None
 
 
 def find(name: str) -> Server:

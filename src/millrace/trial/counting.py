@@ -33,7 +33,6 @@ from millrace.loadgen.spec import Closed, Drive, LoadSpec
 from millrace.model.events import StepBegan
 from millrace.model.instruction_counts import CallPath, CountedStart, Program
 from millrace.model.measurements import INSTRUCTIONS
-from millrace.model.observations import VERSION
 from millrace.model.roles import SERVER
 from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.model.stored_counts import stored_counts
@@ -324,7 +323,7 @@ def _count_trial(
             repetitions = [each.instructions for each in start.found.repetitions]
             outputs.add_measurement(INSTRUCTIONS, round(statistics.median(repetitions)))
             counts = stored_counts(start.found, program_of(spec), counting.version)
-            outputs.observations[SERVER] = {"version": VERSION, "instructions": counts}
+            outputs.observations[SERVER] = {"instructions": counts}
         return attempt_result(outputs, ended)
 
 

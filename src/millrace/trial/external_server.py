@@ -72,7 +72,7 @@ class ExternalServer:
 
     def _record(self, _limit_s: float) -> None:
         limits = list(self._attached.limits)
-        self.trial.record(self.spec, self._attached, {"attached": True, "limits": limits})
+        self.trial.record(self.spec, self._attached, {"limits": limits})
 
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)

@@ -159,7 +159,7 @@ def accounts(
     assert [lack for lack in driven.document["missing"] if "statement" in lack["what"]] == []
     assert driven.document["states"]["statements"]["threads"] == clients
     values = {each.name: each.value for each in measurements.measurements(driven.result)}
-    document = {"version": 1, "window_s": driven.window_s, **driven.document}
+    document = {"window_s": driven.window_s, **driven.document}
     made = attempt(values, document, measurements.histograms(driven.result))
     trial = ObservedTrial("trial", 0, made, seen_by(made, clients))
     found = {each.name: each for each in statement_breakdowns([trial])}

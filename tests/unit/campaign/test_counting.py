@@ -67,7 +67,7 @@ class Host:
             chosen.many, (Repetition(1000.0, 1.0),), {("dispatch_command",): 1000.0}, {}
         )
         counts = stored_counts(start, None, "3.19.0")
-        observed = {"server": {"version": 1, "instructions": counts}}
+        observed = {"server": {"instructions": counts}}
         steps = (StepRecord(0, "count", 0.0, 40.0, "finished"),)
         return AttemptResult("finished", steps=steps, observations=observed)
 

@@ -107,7 +107,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found = start(
             (1010.0 if server in SLOW else 1000.0) * wobble, extra=10.0 * (server in SLOW)
         )
-        document = {"version": 1, "instructions": stored_counts(found, OLD, "3.19.0")}
+        document = {"instructions": stored_counts(found, OLD, "3.19.0")}
         return [
             AttemptResult(
                 "finished",

@@ -219,18 +219,6 @@ def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch
     assert "holds no runs yet" in err
 
 
-def test_remove_takes_a_run_whose_id_names_no_file(tmp_path: Path) -> None:
-    store = tmp_path / "results.sqlite"
-    with Store.open(store) as opened:
-        for path in (opened.report_path("other"), opened.events_path("other")):
-            path.parent.mkdir()
-        what = begun("𝔘" * 120)
-        opened.begin_run(what.run, what.treatments, what.trials)
-    _, err = results("remove", "𝔘", "--yes", store=store)
-    assert err.endswith("removed 1 run\n")
-    assert json.loads(results("list", "--json", store=store)[0]) == []
-
-
 def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:
     with Store.open(store) as opened:
         trial = begun("study-b2").trials[0].id

@@ -249,7 +249,6 @@ class _Trials:
         self.asked = asked
         self.factor = spec.compare.factor
         self.base = spec.compare.base
-        self.concurrency = stored.run.design.concurrency
         self._varied = [
             name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
@@ -318,7 +317,7 @@ class _Trials:
         """Return the mean time of a block of the trials of both; None without such a block."""
         ours, theirs = self.durations.get(base, {}), self.durations.get(other, {})
         times_s = [ours[block] + theirs[block] for block in ours.keys() & theirs.keys()]
-        return fmean(times_s) / self.concurrency if times_s else None
+        return fmean(times_s) if times_s else None
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
         """Return whether a run would compare these two treatments on these blocks alone."""
@@ -424,15 +423,10 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
     """Return the calibrations in the order in which a report of ``run`` would quote them.
 
     Those of its experiment and base come first, then the newest. Calibrations of one design
-    (interleaved, concurrent, in slices) say nothing of another one.
+    (interleaved, in slices) say nothing of another one.
     """
-    alike = [each for each in calibrations if _is_like(run, each)]
+    alike = [each for each in calibrations if each.design.slices == run.design.slices]
     return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
-
-
-def _is_like(run: RunRecord, other: RunRecord) -> bool:
-    ours, theirs = run.design, other.design
-    return (ours.concurrent, ours.slices) == (theirs.concurrent, theirs.slices)
 
 
 def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:

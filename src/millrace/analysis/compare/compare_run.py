@@ -12,7 +12,7 @@ from millrace.analysis.compare.comparability import (
     asks_the_same,
     assess_comparability,
 )
-from millrace.analysis.compare.conditions import disturbed_blocks, least_overlap
+from millrace.analysis.compare.conditions import disturbed_blocks
 from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.estimates import Pair, by_group, estimate_ratios, paired_values
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
@@ -116,12 +116,11 @@ def compare_run(
         retried=conditions.retried(stored),
         holds_for=holds_for,
         aa_trials=compare_aa_trials(every, groups, headline, holds_for),
-        spent_s=math.fsum(map(trial_s, with_aa_trials.attempts)) / run.design.concurrency,
+        spent_s=math.fsum(map(trial_s, with_aa_trials.attempts)),
         disturbed=disturbed_blocks(stored),
         stalls=tuple(
             each for group in groups for each in unequal_stalls(group.treatments, headline, margin)
         ),
-        overlap=least_overlap(stored),
     )
     status = run_status(analysis, design or run.design)
     return replace(analysis, status=status, dependences=dependences(analysis))

@@ -299,8 +299,6 @@ class RunAnalysis:
     comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
     that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
     ids of base and candidate. ``instructions`` are compared counts, each with its group's label.
-    ``overlap`` is the least share of a pair's measured time in which both were measured; only
-    earlier versions measured two trials at the same time, else it is None.
     """
 
     run: RunRecord
@@ -327,7 +325,6 @@ class RunAnalysis:
     stalls: tuple[UnequalStalls, ...] = ()
     causes: Mapping[tuple[str, str], FirstCause] = field(default_factory=dict)
     instructions: tuple[tuple[str, CountComparison], ...] = ()
-    overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()
 

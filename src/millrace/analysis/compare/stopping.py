@@ -65,8 +65,7 @@ def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> floa
     A/A trials of these blocks do not count, since few blocks have one.
     """
     times = trial_times(analysis)
-    block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency
-    return analysis.spent_s + more * block_s
+    return analysis.spent_s + more * sum(times[each] for each in needed)
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:

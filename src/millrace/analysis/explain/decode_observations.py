@@ -28,7 +28,6 @@ from millrace.levels import Level
 from millrace.model import measurements
 from millrace.model.documents import Accrued, Document
 from millrace.model.observations import (
-    VERSION,
     Disk,
     HostActivity,
     Missing,
@@ -113,17 +112,6 @@ def observed(
     work = _work(attempt, phases, clients, at_once)
     if work is None:
         return None
-    unread: tuple[Missing, ...] = ()
-    if not found.is_empty and found.version != VERSION:
-        unread = (
-            Missing(
-                observer="all",
-                what=f"its observations are of version {found.version}, "
-                f"which this millrace cannot read",
-                hint="explain this run with the millrace that measured it, or a newer one",
-            ),
-        )
-        found = Observations()
     found = scale_to_window(found)
     pooled = _is_pooled(attempt)
     serving = served(found, work, pooled=pooled)
@@ -148,7 +136,6 @@ def observed(
         host=found.host or HostActivity(),
         profile=_profile(found.profile),
         missing=(
-            *unread,
             *_of_load(work),
             *serving.missing,
             *_of_statements(attempt, found),
@@ -516,16 +503,12 @@ def wait_factors(threads: Sequence[SampledThread], events: SchedEvents) -> Mappi
 def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[str, float]:
     """Return the shares of time that threads waited, by class, and that they ran."""
     tids = {thread.tid for thread in threads}
-    traced = [
-        thread
-        for thread in events.threads or ()
-        if thread.tid in tids and thread.blocked_s is not None  # what was kept before says less
-    ]
+    traced = [thread for thread in events.threads or () if thread.tid in tids]
     if not traced or sum(thread.windows for thread in traced) < _FEWEST_WINDOWS:
         return {}
     assert events.seconds is not None  # where there are threads
     assert events.windows is not None
-    unknown_s = math.fsum(thread.unknown_s or 0.0 for thread in traced)
+    unknown_s = math.fsum(thread.unknown_s for thread in traced)
     known_s = events.seconds * len(traced) - unknown_s
     short_s = _SHORT * events.seconds / events.windows
     locks_s, sleep_s = _seconds(threads, "lock"), _seconds(threads, "sleep")
@@ -537,7 +520,7 @@ def _shares(threads: Sequence[SampledThread], events: SchedEvents) -> Mapping[st
         and seconds[kind] <= short_s * count[kind]
         and unknown_s <= _UNKNOWN * seconds[kind]
     }
-    blocked_s = math.fsum(thread.blocked_s or 0.0 for thread in traced)
+    blocked_s = math.fsum(thread.blocked_s for thread in traced)
     return {**found, _RUNNING: (known_s - blocked_s) / known_s} if found else {}
 
 
@@ -552,7 +535,7 @@ def _waits(
     count: defaultdict[tuple[str, str], float] = defaultdict(float)
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for thread in traced:
-        for wait in thread.waits or ():
+        for wait in thread.waits:
             kind = wait.state, wait.woken_by
             count[kind] += wait.count
             seconds[kind] += wait.seconds

@@ -11,6 +11,7 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, Frame, Key
+from millrace.model.documents import EXACT
 from millrace.stats.mean import MeanEstimate
 
 
@@ -29,7 +30,9 @@ class FunctionGroup:
 def groups() -> tuple[FunctionGroup, ...]:
     """Return all groups, in the order of tables."""
     rules = (files("millrace.analysis.explain") / "function_groups.toml").read_text("utf-8")
-    return TypeAdapter(tuple[FunctionGroup, ...]).validate_python(tomllib.loads(rules)["groups"])
+    return TypeAdapter(tuple[FunctionGroup, ...], config=EXACT).validate_python(
+        tomllib.loads(rules)["groups"]
+    )
 
 
 def group_of(path: Sequence[Frame]) -> FunctionGroup:

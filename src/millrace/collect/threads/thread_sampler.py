@@ -62,7 +62,10 @@ class ThreadSamples:
 
 @dataclass(frozen=True)
 class Sampled:
-    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes."""
+    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes.
+
+    The sampler's answer has other keys, of its protocol.
+    """
 
     rate_hz: float
     ticks: int

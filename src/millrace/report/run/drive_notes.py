@@ -218,8 +218,7 @@ def _about_memory(analysis: RunAnalysis) -> Iterator[str]:
 def _about_client(analysis: RunAnalysis) -> Iterator[str]:
     shares = _known(analysis, lambda driven: driven.client_share)
     if shares:
-        whose = "its half’s" if analysis.run.design.concurrent else "the host’s"
-        line = f"the load generator used {_range(shares, percent_text)} of {whose} CPU time"
+        line = f"the load generator used {_range(shares, percent_text)} of the host’s CPU time"
         if any(map(_polled, analysis.treatments)):
             line += "; of clients that polled, this and their CPU time are waiting too"
         yield line

@@ -118,7 +118,7 @@ class SteadyCheckPart(JsonPart):
 class SteadinessPart(JsonPart):
     """The assessment of a finished trial's steady state; `block` counts from 0.
 
-    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` (an older run) or `does not
+    `state` is `steady`, `unsteady`, `too short to tell`, `not recorded` or `does not
     apply` (trials of a fixed number of operations). `trend` is what `figure` did over the
     `seconds` points of the measured part, by the fraction `change`. `found_s` is when the warm-up
     of `warmup_s` had ended, and `enough_s` one that would have been enough for a trial that was not
@@ -363,7 +363,6 @@ class DesignPart(JsonPart):
     kind: Literal["fixed", "sequential"]
     blocks: int
     max_time_s: float | None
-    concurrent: bool
     slices: bool
     left_out_tests: list[str]
     ended: Annotated[model.Ending | None, From("status.ending")]

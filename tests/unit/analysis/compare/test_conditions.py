@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.cli.main import cli
 from millrace.model.host_facts import HostFacts
-from millrace.model.run_spec import Design
-from millrace.report.run import notes
-from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
-from millrace.store.records import StoredRun
 from tests.support.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
 from tests.support.known import known
 from tests.support.query_runs import TIME_S, Levels, QueryRun, Values
-from tests.support.sequential_runs import designed
-from tests.unit.cli.observed_store import keep
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
@@ -112,76 +102,3 @@ def test_condition_is_none_when_a_trial_has_none() -> None:
     assert driven.snapshots_saved_s is None
     unknown = replace(stored.run, host=replace(stored.run.host, facts=HostFacts()))
     assert conditions.trial_cpus(unknown) is None
-
-
-def test_concurrent_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
-    stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
-    beside = designed(stored, Design(kind="fixed", blocks=2, concurrent=True))
-    in_turns, concurrent = compare_run(stored), compare_run(beside)
-    assert conditions.trial_cpus(stored.run) == 2
-    assert conditions.trial_cpus(beside.run) == 1
-    shares = [run.treatments[0].driven for run in (in_turns, concurrent)]
-    assert known(shares[1]).client_share == pytest.approx(2 * (known(shares[0]).client_share or 0))
-    assert concurrent.spent_s == pytest.approx(in_turns.spent_s / 2)
-    (result,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
-    assert "of its half’s CPU time" in result
-
-
-STORED = designed(
-    QueryRun((BASE, OTHER), ("point-query",), (1, 8), 2).build(),
-    Design(kind="fixed", blocks=2, concurrent=True),
-)
-
-
-def began(stored: StoredRun, late_s: float) -> StoredRun:
-    """Return pairs measured for 10 s; in the last pair one server starts this much later."""
-    servers = {each.id: each.levels["server"] for each in stored.treatments}
-    clients = {each.id: each.levels["clients"] for each in stored.treatments}
-    trials = {trial.id: trial for trial in stored.trials}
-    attempts = []
-    for attempt in stored.attempts:
-        trial = trials[attempt.trial_id]
-        of = trial.treatment_id
-        is_late = (trial.block, clients[of], servers[of]) == (1, 8, OTHER)
-        from_s = 100.0 * trial.block + (late_s if is_late else 0.0)
-        fact = {"side": 0, "cpus": [0], "measured_from_s": from_s, "measured_to_s": from_s + 10}
-        (instance,) = attempt.instances
-        noted = replace(instance, facts=instance.facts.replace(concurrent=fact))
-        attempts.append(replace(attempt, instances=(noted,)))
-    return replace(stored, attempts=tuple(attempts))
-
-
-@pytest.mark.parametrize(("late_s", "share"), [(0.0, 1.0), (0.1, 0.99), (-2.0, 0.8), (20.0, 0.0)])
-def test_least_overlap_is_that_of_the_worst_pair(late_s: float, share: float) -> None:
-    analysis = compare_run(began(STORED, late_s))
-    assert analysis.overlap == pytest.approx(share)
-    conditions = [line for line in notes.conditions(analysis) if "both of a pair" in line]
-    warnings = [line for line in notes.warnings(analysis) if "had the host to itself" in line]
-    assert (len(conditions), len(warnings)) == ((1, 0) if share >= 0.95 else (0, 1))
-
-
-def test_overlap_is_none_when_trials_took_turns() -> None:
-    assert compare_run(STORED).overlap is None
-
-
-def test_a_pair_that_lost_one_is_none() -> None:
-    stored = began(STORED, 20.0)
-    lost = [replace(each, outcome="failed") for each in stored.attempts]
-    assert compare_run(replace(stored, attempts=tuple(lost))).overlap is None
-
-
-def test_a_stored_run_of_pairs_is_reported_as_it_was_recorded(tmp_path: Path) -> None:
-    path = keep(began(STORED, 0.1), tmp_path / "results.sqlite")
-
-    def report(*arguments: str) -> str:
-        given = ["report", "--store", str(path), *arguments]
-        return CliRunner().invoke(cli, given, catch_exceptions=False).stdout
-
-    shown = " ".join(report().split())
-    assert "side by side, 2 blocks" in shown
-    assert "measured at the same time for at least 99.0 % of it" in shown
-    document = json.loads(report("--format", "json"))
-    assert document["design"]["concurrent"] is True
-    assert len(document["comparisons"]) == len(compare_run(STORED).groups) * len(
-        document["metrics"]
-    )

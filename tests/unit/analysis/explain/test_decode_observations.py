@@ -23,7 +23,7 @@ from millrace.analysis.explain.decode_observations import (
 from millrace.experiment.model import Experiment
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
-from millrace.model.sampled_threads import SampledThread, SchedEvents, ScheduledThread
+from millrace.model.sampled_threads import SampledThread, SchedEvents
 from millrace.workloads import builtin
 from tests.support.observed_trials import (
     DRIVEN,
@@ -186,7 +186,7 @@ def test_the_window_need_not_be_the_clients() -> None:
 
 
 def test_loading_is_one_client_whose_operations_are_rows() -> None:
-    found = seen(loading(100_000, 2.0, {"version": 1, "window_s": 2.0}, finish_s=0.5))
+    found = seen(loading(100_000, 2.0, {"window_s": 2.0}, finish_s=0.5))
     assert (found.work.noun, found.work.loop, found.work.clients) == ("row", "load", 1)
     assert found.work.latency_s == pytest.approx(2.0 / 100_000)
     assert found.cycle_us == pytest.approx(20.0)
@@ -252,16 +252,14 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
         WorkloadDefinition.model_validate(experiment.workload),
         {**experiment.parameters, **levels},
     )
-    found = observed(
-        loading(1_000, 2.0, {"version": 1, "window_s": 2.0}), LOADED, clients=1, loaders=known
-    )
+    found = observed(loading(1_000, 2.0, {"window_s": 2.0}), LOADED, clients=1, loaders=known)
     assert found is not None
     advice = [each.hint for each in found.missing if "how many connections" in each.what]
     return advice[0] if advice else None
 
 
 def test_several_connections_share_the_rows() -> None:
-    made = loading(100_000, 2.0, {"version": 1, "window_s": 2.0})
+    made = loading(100_000, 2.0, {"window_s": 2.0})
     found = observed(made, LOADED, clients=1, loaders=4)
     assert found is not None
     assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
@@ -364,12 +362,6 @@ def test_a_trial_without_observations_still_has_its_work() -> None:
     assert (found.states, found.grown, found.profile, found.has_waits) == (None, None, None, False)
 
 
-def test_a_document_of_another_version_is_missing_as_a_whole() -> None:
-    found = seen(Scene().attempt(TRUTH, {**Scene().document(TRUTH), "version": 2}))
-    assert found.foreground is None
-    assert "version 2" in found.missing[0].what
-
-
 def test_one_null_makes_a_sum_unknown() -> None:
     document = Scene(clients=2).document(TRUTH)
     document["threads"]["threads"][0]["runnable_s"] = None
@@ -451,7 +443,6 @@ def test_sleep_that_the_kernel_ends_is_shared_out_as_it_was_sampled() -> None:
     "by_class",
     [
         SchedEvents(),
-        SchedEvents(windows=1, seconds=0.1, threads=(ScheduledThread(tid=7, waits=()),)),
         section(),
         section(wait("S", "own", 0.03, count=29)),
         section(wait("S", "own", 0.03, count=50)),  # 600 µs each
@@ -461,7 +452,7 @@ def test_sleep_that_the_kernel_ends_is_shared_out_as_it_was_sampled() -> None:
         section(wait("S", "other", 0.03)),  # never sampled
     ],
     ids=[
-        "none", "before", "no wait", "too few", "too long", "unknown", "few windows",
+        "none", "no wait", "too few", "too long", "unknown", "few windows",
         "another thread", "never sampled",
     ],
 )  # fmt: skip

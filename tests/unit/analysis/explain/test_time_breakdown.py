@@ -138,7 +138,7 @@ def test_what_is_missing_is_unknown_and_not_nothing() -> None:
 
 
 def test_trials_are_left_out_when_less_was_observed() -> None:
-    bare = EXACT.trial(TRUTH, block=2, document={"version": 1})
+    bare = EXACT.trial(TRUTH, block=2, document={"window_s": 2.0})
     found = account_of([EXACT.trial(TRUTH), EXACT.trial(TRUTH, block=1), bare])
     assert [trial.block for trial in found.trials] == [0, 1]
     assert "1 trial left out, with fewer observations" in found.notes[0]

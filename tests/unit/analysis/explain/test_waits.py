@@ -139,7 +139,7 @@ def test_instrumented_waits_cover_so_much_of_what_was_lost() -> None:
 
 def test_no_coverage_without_instruments_or_samples() -> None:
     assert covered([trial()], 5.0) is None
-    bare = SCENE.trial(TRUTH, 0, {"version": 1, "waits": waiting(event(MUTEX, 10))})
+    bare = SCENE.trial(TRUTH, 0, {"waits": waiting(event(MUTEX, 10))})
     assert covered([bare], None) is None
 
 

@@ -119,7 +119,7 @@ def test_no_base_is_proposed_that_has_no_result_either() -> None:
 
 
 def test_limits_of_an_attached_server_are_noted_once() -> None:
-    facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
+    facts = {"limits": ["it cannot be stopped", "its log cannot be observed"]}
     analysis = compare_run(with_facts(RUN, facts, of=OTHER))
     (note,) = warnings(analysis)
     assert note.startswith(f"{OTHER} is attached, ")

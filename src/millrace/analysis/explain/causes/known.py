@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, TypeAdapter
 from millrace.analysis.explain.causes.evidence import CPU, StatementKind
 from millrace.analysis.explain.time_breakdown import PartKey
 from millrace.analysis.variables import number_of
+from millrace.model.documents import exact
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
@@ -145,6 +146,7 @@ class BuildFact(Topic):
     variable: str | None = None
 
 
+@exact
 @dataclass(frozen=True)
 class Known:
     """All known facts about settings (``topic``) and builds (``build``), as in the files."""
