@@ -46,12 +46,6 @@ Array = NDArray[np.float64]
 Sensitivity = Literal["review", "alert"]
 
 FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
-ROUNDS = ((2, 0.5), (1, 1.0), (1, 1.0))
-"""How often the density of quiet noise is fitted, with which power of the inflation.
-
-After each, the inflation is estimated again, from what is then left of small steps.
-"""
-CLEAR_DRIFT = 1.6  # the inflation above which uncertain levels would follow the drift
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 WEAK = 0.4  # of the required evidence: splits that may hide one another
 TREND = 0.9
@@ -95,6 +89,14 @@ It is less than that for the first, since series with one change have others mor
 are a small share of all that are found (Benjamini and Hochberg, Journal of the Royal Statistical
 Society B 57, 1995), while few unchanged series have any.
 """
+QUIET = _Evidence(beside_tries=-0.75, beside_drift=4.5)
+"""The evidence for splits of a list with little drift, whose density has more freedom."""
+ROUNDS = ((2, 0.5), (1, 1.0), (1, 1.0))
+"""How often the density of quiet noise is fitted, with which power of the inflation.
+
+After each, the inflation is estimated again, from what is then left of small steps.
+"""
+CLEAR_DRIFT = 1.6  # the inflation above which uncertain levels would follow the drift
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
 """The evidence for splits that hide one another, for which the density is fitted again.
 
@@ -210,14 +212,14 @@ def _quiet(
     logs: Array, around_first: Array, scale: float, inflated: float
 ) -> tuple[SplitSearch, list[int], float]:
     """Find the splits of a list with little drift, whose small steps may hide one another."""
-    evidence, n = EVIDENCE["review"], len(logs)
+    n = len(logs)
     density = student_density(scale)
     for rounds, power in ROUNDS:
         density = noise_density(around_first, density, inflated=inflated**power, rounds=rounds)
         search = SplitSearch(logs, density)
-        splits = find_splits(search, evidence.wanted(n, inflated))
+        splits = find_splits(search, QUIET.wanted(n, inflated))
         inflated = _inflation(_residuals(logs, splits, density), density, len(splits) + 1)
-    threshold = evidence.wanted(n, inflated)
+    threshold = QUIET.wanted(n, inflated)
     splits = refine(search, find_splits(search, threshold), threshold)
     if splits:
         further = FURTHER.wanted(n, inflated)
