@@ -7,7 +7,9 @@ Munk, Biometrika 110, 2023), and each kept split is tested again between its nei
 required evidence grows with the logarithm of the number of points, because many splits are tried,
 and with the autocorrelation of the noise (``correlation``): drift of a machine looks like changes
 of its level. A level has at least four points, and the evidence of one point is bounded, so that
-spikes are not changes. Undetected steps hide one another (``with_hidden``).
+spikes are not changes. Undetected steps hide one another: lists with little drift fit the density
+around uncertain levels (``noise_density``), those with more try weak splits together
+(``with_hidden``).
 
 ``EVIDENCE``, ``FURTHER``, ``HIDDEN``, ``MOST_INFLATION`` and the bandwidth of the density were
 chosen among a hundred variants on recorded noise of 281 benchmarks (``benchmarks/history``), for
@@ -28,6 +30,7 @@ from numpy.typing import NDArray
 
 from millrace.stats.correlation import inflation
 from millrace.stats.level_density import LevelDensity, residual_density, student_density
+from millrace.stats.noise_density import noise_density
 from millrace.stats.split_search import (
     FEWEST_POINTS,
     SHORTEST_WINDOW,
@@ -86,6 +89,14 @@ It is less than that for the first, since series with one change have others mor
 are a small share of all that are found (Benjamini and Hochberg, Journal of the Royal Statistical
 Society B 57, 1995), while few unchanged series have any.
 """
+QUIET = _Evidence(beside_tries=-0.75, beside_drift=4.5)
+"""The evidence for splits of a list with little drift, whose density has more freedom."""
+ROUNDS = ((2, 0.5), (1, 1.0), (1, 1.0))
+"""How often the density of quiet noise is fitted, with which power of the inflation.
+
+After each, the inflation is estimated again, from what is then left of small steps.
+"""
+CLEAR_DRIFT = 1.6  # the inflation above which uncertain levels would follow the drift
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
 """The evidence for splits that hide one another, for which the density is fitted again.
 
@@ -177,6 +188,9 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     residuals = _residuals(logs, first, density)
     density = residual_density(residuals, scale)
     inflated = _inflation(residuals, density, len(first) + 1)
+    if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW and inflated <= CLEAR_DRIFT:
+        search, splits, inflated = _quiet(logs, residuals, scale, inflated)
+        return _Found(search, splits, inflated, _has_trend(logs, splits, search.density))
     threshold = evidence.wanted(len(logs), inflated)
     search = SplitSearch(logs, density)
     splits = find_splits(search, threshold)
@@ -191,10 +205,33 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW:
         weak = WEAK * threshold
         splits, search = with_hidden(search, splits, weak, HIDDEN.wanted(len(logs), inflated))
-    trend = _rank_correlation(logs) > TREND and _has_smooth_residuals(
-        logs, _residuals(logs, splits, search.density)
+    return _Found(search, splits, inflated, _has_trend(logs, splits, search.density))
+
+
+def _quiet(
+    logs: Array, around_first: Array, scale: float, inflated: float
+) -> tuple[SplitSearch, list[int], float]:
+    """Find the splits of a list with little drift, whose small steps may hide one another."""
+    n = len(logs)
+    density = student_density(scale)
+    for rounds, power in ROUNDS:
+        density = noise_density(around_first, density, inflated=inflated**power, rounds=rounds)
+        search = SplitSearch(logs, density)
+        splits = find_splits(search, QUIET.wanted(n, inflated))
+        inflated = _inflation(_residuals(logs, splits, density), density, len(splits) + 1)
+    threshold = QUIET.wanted(n, inflated)
+    splits = refine(search, find_splits(search, threshold), threshold)
+    if splits:
+        further = FURTHER.wanted(n, inflated)
+        splits = refine(search, find_splits(search, further), further)
+    return search, splits, inflated
+
+
+def _has_trend(logs: Array, splits: Sequence[int], density: LevelDensity) -> bool:
+    """Return whether the values follow a trend that the splits do not explain."""
+    return _rank_correlation(logs) > TREND and _has_smooth_residuals(
+        logs, _residuals(logs, splits, density)
     )
-    return _Found(search, splits, inflated, trend)
 
 
 def _rank_correlation(logs: Array) -> float:

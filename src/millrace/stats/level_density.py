@@ -22,6 +22,7 @@ STEPS = 5  # the resolution of levels and residuals is a fifth of the scale
 REACH = 20 * STEPS  # a residual beyond twenty scales is as unlikely as one there
 BOUND = 8 * STEPS  # where the evidence of Student's t is bounded
 BANDWIDTH = 0.3125 * STEPS  # of the kernel
+FINE_BANDWIDTH = 0.2 * STEPS  # that for residuals from uncertain levels, which blur it already
 PRIOR_POINTS = 20  # weight of Student's t relative to the residuals
 MOST_LEVELS = 160
 
@@ -48,6 +49,7 @@ def _normal(sd_steps: float) -> Array:
 
 
 _KERNEL = _normal(BANDWIDTH)
+_FINE_KERNEL = _normal(FINE_BANDWIDTH)
 _SCORE_KERNEL = _normal(0.5 * STEPS)
 _TINY = 1e-9  # where the smoothed density ends
 
@@ -122,7 +124,7 @@ class LevelDensity:
         """Return the negative derivative of the log density at each residual."""
         smooth = np.convolve(np.exp(self.table), _SCORE_KERNEL, mode="same")
         slopes = -np.gradient(np.log(smooth + _TINY))
-        return np.asarray(slopes[_bins(residuals, self.step)])
+        return np.asarray(slopes[offset_bins(residuals, self.step)])
 
     def _levels(self, values: Array) -> _Levels:
         n = len(values)
@@ -163,11 +165,17 @@ def counted_density(counts: Array, step: float) -> tuple[LevelDensity, float]:
     return LevelDensity(step, np.log((smooth + prior) / (n + PRIOR_POINTS))), float(likelihood)
 
 
+def weighted_density(counts: Array, step: float) -> LevelDensity:
+    """Estimate the density of residuals from uncertain levels, from their weighted counts."""
+    smooth = np.convolve(counts, _FINE_KERNEL, mode="same") + PRIOR_POINTS * _STUDENT
+    return LevelDensity(step, np.log(smooth / (counts.sum() + PRIOR_POINTS)))
+
+
 def _counts(residuals: Array, step: float) -> Array:
-    return np.bincount(_bins(residuals, step), minlength=2 * REACH + 1).astype(np.float64)
+    return np.bincount(offset_bins(residuals, step), minlength=2 * REACH + 1).astype(np.float64)
 
 
-def _bins(residuals: Array, step: float) -> NDArray[np.intp]:
+def offset_bins(residuals: Array, step: float) -> NDArray[np.intp]:
     """Return the table indices of residuals."""
     return _between(-REACH, np.rint(residuals / step), REACH) + REACH
 
