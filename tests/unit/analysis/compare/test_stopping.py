@@ -206,8 +206,6 @@ def test_which_looks_an_interval_holds_for() -> None:
     assert {c.estimate.looks for c in compare_run(unfinished).comparisons() if c.estimate} == {
         "any"
     }
-    older = replace(stored, run=replace(stored.run, spec=stored.run.spec.replace(design=None)))
-    assert compare_run(older).holds_for == "once"
 
 
 RATIOS = st.dictionaries(
