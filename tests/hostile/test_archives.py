@@ -12,8 +12,8 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace import databases
+from millrace.databases.base import Located
 from millrace.databases.mysql.packaging import MysqlPackaging
-from millrace.databases.packaging import Located
 from millrace.errors import MillraceError, TrialFailed, UserError
 from millrace.host import elf
 from millrace.host.read_as_user import read_as_user

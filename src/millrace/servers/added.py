@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases, paths, safe_json
-from millrace.databases.packaging import Incomplete
+from millrace.databases.base import Incomplete
 from millrace.errors import HostError, UserError
 from millrace.model.events import OnEvent, ignore
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from elftools.common.exceptions import ELFError
 
 from millrace import databases
-from millrace.databases.packaging import Build, Incomplete, Located
+from millrace.databases.base import Build, Incomplete, Located
 from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import InstalledServer, Provenance

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millrace.collect.collectors import Edge, Window
-from millrace.databases.base import ServerClient, TableSize
-from millrace.databases.load_dialect import LoadDialect
+from millrace.databases.base import LoadDialect, ServerClient, TableSize
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import Connection, Drive, LoadSpec
 from millrace.trial.outputs import TrialOutputs

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import databases
-from millrace.databases.base import version_key
-from millrace.databases.lifecycle import Site
+from millrace.databases.base import Site, version_key
 from millrace.errors import TrialFailed, UserError
 from millrace.model.servers import Option
 from tests.unit.servers.installed import installed

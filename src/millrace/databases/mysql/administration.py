@@ -112,7 +112,7 @@ class MysqlAdministration:
 
 
 class MysqlLoadDialect:
-    """The SQL of MySQL and MariaDB: see ``databases.load_dialect.LoadDialect``."""
+    """The SQL of MySQL and MariaDB: see ``databases.base.LoadDialect``."""
 
     session = ("SET time_zone = '+00:00'",)
     no_read_timeout = ("SET net_read_timeout = 86400",)

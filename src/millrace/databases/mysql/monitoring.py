@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Row, Session
 from millrace.databases.monitoring import FileKinds, ThreadNames
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Observable
 from millrace.databases.mysql.plan_steps import MysqlExplainer, explains_of, plan_steps
+from millrace.databases.mysql.query import Observable
 from millrace.databases.mysql.status_counters import MysqlStatusCounters, neutral_counters
 from millrace.databases.mysql.storage import InnodbStorage
 from millrace.databases.mysql.thread_roles import MysqlThreadRoleQuery

@@ -14,7 +14,7 @@ from millrace.databases.base import version_key
 from millrace.databases.client import Row, Session
 from millrace.databases.deltas import number
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Explains, Observable
+from millrace.databases.mysql.query import Explains, Observable
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import PlanRow, PlanStep, QueryPlan
 

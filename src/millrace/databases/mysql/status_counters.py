@@ -17,7 +17,7 @@ from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, increases, number, split_gauges
 from millrace.databases.monitoring import CounterDeltas, StatusDifference
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.query import Observable
 from millrace.databases.mysql.status_variables import read_statement_counts, read_status
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import CounterGrowth, Counters

@@ -18,7 +18,7 @@ from millrace.databases.monitoring import (
     POOL,
 )
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.query import Observable
 from millrace.errors import Unavailable
 
 _WAITS = "Sleep"  # the command of a session that waits for its client

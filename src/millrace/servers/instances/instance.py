@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from millrace import databases
-from millrace.databases.base import ServerClient
+from millrace.databases.base import ServerClient, Site
 from millrace.databases.client import Address, Session
-from millrace.databases.lifecycle import Site
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import (

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import databases, paths
-from millrace.databases.lifecycle import Site
+from millrace.databases.base import Site
 from millrace.model.roles import REPLICA
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers.instances import instance_paths, ownership, users

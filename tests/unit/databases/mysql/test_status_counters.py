@@ -9,7 +9,7 @@ import pytest
 from millrace.databases.client import Session
 from millrace.databases.deltas import split_gauges
 from millrace.databases.monitoring import CounterDeltas
-from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.query import Observable
 from millrace.databases.mysql.status_counters import (
     CounterReading,
     MysqlStatusCounters,
