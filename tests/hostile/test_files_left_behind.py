@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances import confinement, lifecycle, single_run, users
+from millrace.servers.instances import confinement, launch, lifecycle, users
 from tests.unit.servers import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
@@ -177,7 +177,7 @@ def test_the_program_of_an_archive_leaves_nothing(
     refused: str | None, leaving: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_out(refused, monkeypatch)
-    ran = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
+    ran = launch.run_once("small", [str(leaving)], {}, ["--version"], 30)
     said = ran.output.splitlines()
     assert len(said) == 1
     assert int(said[0].removeprefix("as ")) in users.IDS

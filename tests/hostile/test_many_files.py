@@ -68,5 +68,5 @@ def test_many_files_and_levels_are_removed(tmp_path: Path) -> None:
     for number in range(300):
         (data / f"{number}").touch()
         (data / f"d{number}").mkdir()
-    ownership._remove_tree(data)
+    ownership.remove_tree(data)
     assert not data.exists()

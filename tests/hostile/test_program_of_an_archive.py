@@ -16,7 +16,7 @@ from millrace.errors import MillraceError
 from millrace.host import elf
 from millrace.model.servers import FittedOptions
 from millrace.servers import added
-from millrace.servers.instances import confinement, lifecycle, processes, single_run, users
+from millrace.servers.instances import confinement, launch, lifecycle, processes, users
 from tests.unit.servers import small_servers
 
 SPY = """
@@ -154,7 +154,7 @@ def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(
 
     monkeypatch.setattr(processes, "end_all_of", note_and_end)
     with pytest.raises(subprocess.TimeoutExpired):
-        single_run.run("traced", [str(program)], {}, ["--version"], limit_s=3)
+        launch.run_once("traced", [str(program)], {}, ["--version"], limit_s=3)
     (uid,) = set(ended)
     assert users.pids_of(uid) == []
 
@@ -185,5 +185,5 @@ def test_a_program_that_is_run_for_its_answer_has_no_network(tmp_path: Path) -> 
         port = str(listening.getsockname()[1])
         answer = subprocess.run([str(program), port], capture_output=True, text=True, check=True)
         assert answer.stdout == "connected\n"
-        done = single_run.run("caller", [str(program)], {}, [port], limit_s=30)
+        done = launch.run_once("caller", [str(program)], {}, [port], limit_s=30)
     assert (done.status, done.output) == (0, "Network is unreachable\n")

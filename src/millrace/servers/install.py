@@ -15,13 +15,13 @@ from millrace import paths
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
 from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import InstalledServer, Server
-from millrace.servers import added, assemble, attached, builds, catalogue, manifest
+from millrace.servers import added, assemble, attached, catalogue, manifest, provenance
 from millrace.servers.assemble import ServerRequest
 from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
+from millrace.servers.sources.coordinates import Source
 from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
-from millrace.servers.sources.source import Source
 
 # States of servers of the catalogue that are not installed.
 MISSING = ("available", "gone")
@@ -72,16 +72,14 @@ def installed(name: str) -> InstalledServer | None:
     """Return the installed server of this name in the catalogue; None if there is none."""
     directory = _servers_dir() / name
     made = manifest.read(directory) if name in catalogue.entries() else None
-    server = manifest.server(made, directory) if made is not None else None
-    # A server with a note is another build, which an earlier millrace installed under this name.
-    return None if server is not None and server.provenance.note else server
+    return manifest.server(made, directory) if made is not None else None
 
 
 def find(name: str) -> Server:
     """Return the server of this name, with its current files. Raise UserError."""
     server = installed(name) or added.refreshed(name)
     if isinstance(server, InstalledServer):
-        return builds.as_it_is(server)
+        return provenance.as_it_is(server)
     if server is not None:
         return server
     if name in catalogue.entries():

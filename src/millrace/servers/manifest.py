@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
 from millrace.model.servers import InstalledServer, Provenance
-from millrace.servers import builds
+from millrace.servers import provenance
 from millrace.shared_directories import refuse_file_of_others
 
 FILE = "server.json"
@@ -69,7 +69,7 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
         provenance=manifest.provenance,
         library_dirs=tuple(directory / each for each in manifest.layout.library_dirs),
         files=files,
-        build_sha256=builds.digest(files) if files else None,
+        build_sha256=provenance.digest(files) if files else None,
     )
 
 

@@ -10,8 +10,7 @@ from millrace.model.events import ignore
 from millrace.servers import added, availability, catalogue, install
 from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry, Suite
-from millrace.servers.sources.coordinates import Deb, Tarball
-from millrace.servers.sources.source import Source
+from millrace.servers.sources.coordinates import Deb, Source, Tarball
 
 SUITE = Suite("mariadb-trixie", "mariadb", Deb("trixie", "mariadb-server-core"))
 VERSION = "1:11.8.9+ds-0+deb13u1"
@@ -65,9 +64,9 @@ def test_only_an_installation_takes_the_name_of_a_suite() -> None:
         lambda name: install.require_known([name]),
         lambda name: added.add_attached(name, "mysql", "mysql://me@db.test/"),
     ):
-        with pytest.raises(UserError, match=r"no exact server|a name of the catalogue"):
+        with pytest.raises(UserError, match=r"not an exact server|a name of the catalogue"):
             act("mariadb-trixie")
-    with pytest.raises(UserError, match="no exact server") as caught:
+    with pytest.raises(UserError, match="not an exact server") as caught:
         install.find("mariadb-trixie")
     assert "millrace servers install mariadb-trixie" in str(caught.value.hint)
     assert "mariadb-trixie" not in {row.name for row in install.list_servers()}

@@ -18,9 +18,8 @@ from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.sources.coordinates import Tarball
+from millrace.servers.sources.coordinates import Source, Tarball
 from millrace.servers.sources.fetch import room
-from millrace.servers.sources.source import Source
 from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.servers import small_origin, small_servers
 
@@ -46,7 +45,7 @@ def offered(archive: Path, *, sha256: str | None = None) -> dict[str, Entry]:
 
 def test_an_unknown_server_gets_the_nearest_names() -> None:
     for act in (install.find, install.install, install.remove):
-        with pytest.raises(UserError, match=r"no server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
+        with pytest.raises(UserError, match=r"unknown server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
             act("mysql-5.6.25")
 
 
@@ -360,7 +359,7 @@ def make_script(tree: Path) -> None:
         (break_messages, "mysql", r"no english/errmsg\.sys in"),
         (break_tables, "mysql", r"no mysql_system_tables\.sql"),
         (lambda tree: None, "mariadb", "of the family mysql, not mariadb"),
-        (lambda tree: None, "oracle", "no family 'oracle'"),
+        (lambda tree: None, "oracle", "unknown family 'oracle'"),
     ],
 )
 def test_unsuitable_tree_is_refused_with_a_reason(

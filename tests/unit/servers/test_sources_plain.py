@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from millrace.errors import HostError
 from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.sources import fetch, maven
-from millrace.servers.sources.coordinates import Coordinate, Maven, Npm
+from millrace.servers.sources.coordinates import Coordinate, Maven, Npm, Source
 from millrace.servers.sources.maven import Repository
-from millrace.servers.sources.source import Source
 from tests.unit.servers.small_origin import Origin, serving
 
 CONTENT = bytes(range(256)) * 400

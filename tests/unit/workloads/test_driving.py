@@ -119,7 +119,7 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
             {"default_test": "pont"},
             "default_test: 'pont' is none of the tests; expected one of point,",
         ),
-        ({"tests": {"point": {"title": "x", "values": {"y": 1}}}}, "no factor or parameter 'y'"),
+        ({"tests": {"point": {"title": "x", "values": {"y": 1}}}}, "unknown factor or parameter 'y'"),
         ({"tests": {"point": {}}}, "tests.point.title: Field required"),
         (
             {"phases": [*driving()["phases"], {"name": "more", "kind": "drive"}]},

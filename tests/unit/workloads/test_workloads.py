@@ -72,7 +72,7 @@ def test_a_statement_that_names_a_table_is_sent_for_each() -> None:
     [
         ({"maintenance": {"sql": "DROP TABLE {table}"}}, "unknown {table}"),
         ({"maintenance": {"sql": "x", "tables": "other"}}, "no set of tables 'other'"),
-        ({"maintenance": {**DROP, "by": "colour"}}, "no factor 'colour'"),
+        ({"maintenance": {**DROP, "by": "colour"}}, "unknown factor 'colour'"),
         ({"maintenance": {"tables": "dropped"}}, "sql"),
         ({"kind": "warm_tables", "maintenance": {"sql": "x"}}, "belongs to a phase"),
         ({"tables": "dropped"}, "'tables' belongs to a phase of kind 'sql'"),

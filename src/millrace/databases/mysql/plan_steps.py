@@ -6,7 +6,7 @@ not count, nor do names of statements and of tables that the server makes for it
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pydantic import ValidationError
 
@@ -62,17 +62,15 @@ _MADE_KEY = re.compile(r"<auto_(?:distinct_)?key\d*>|(?:distinct_)?key\d+", re.I
 
 def plan_steps(rows: Sequence[PlanRow]) -> tuple[PlanStep, ...]:
     """Return the steps of EXPLAIN's rows, in their order."""
-    return tuple(_steps(rows))
-
-
-def _steps(rows: Sequence[PlanRow]) -> Iterator[PlanStep]:
+    steps = []
     for row in rows:
         caseless = {column.lower(): value for column, value in row.items()}
         text = {name: str(caseless.get(name) or "") for name in _TEXTS}
         labels = [part.strip() for part in text["extra"].split(";")]
         if text["select_type"] in _PUT_IN or (not text["table"] and "No tables used" in labels):
             continue
-        yield _step(text, labels)
+        steps.append(_step(text, labels))
+    return tuple(steps)
 
 
 _TEXTS = ("select_type", "table", "type", "key", "ref", "extra")

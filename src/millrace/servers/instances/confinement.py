@@ -104,8 +104,8 @@ def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T], *, netw
         # The mounts come first, because Landlock forbids changing them.
         for name, confine in (
             ("mount namespace", _own_mounts),
-            ("IPC namespace", _own_ipc),
-            *(() if network else (("network namespace", _own_network),)),
+            ("IPC namespace", lambda _: checked(libc.unshare(_CLONE_NEWIPC))),
+            ("network namespace", lambda _: network or checked(libc.unshare(_CLONE_NEWNET))),
             ("Landlock", _landlock),
         ):
             try:
@@ -125,14 +125,6 @@ def _own_mounts(writable: Sequence[Path]) -> None:
             mounts.bind(directory, directory)
 
     mounts.take_own(bind_writable, writable=writable)
-
-
-def _own_ipc(_writable: Sequence[Path]) -> None:
-    checked(libc.unshare(_CLONE_NEWIPC))
-
-
-def _own_network(_writable: Sequence[Path]) -> None:
-    checked(libc.unshare(_CLONE_NEWNET))
 
 
 def _landlock(writable: Sequence[Path]) -> None:

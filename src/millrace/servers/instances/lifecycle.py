@@ -58,7 +58,7 @@ def create(
         record = ownership.register(
             instance_id, server=server.name, role=role, directories=directories, uid=uid
         )
-        undo.callback(_remove, record)
+        undo.callback(signals_held()(ownership.release), record)
         runs_as = instance_paths.make_directories(server, directories, run_dir, uid=uid)
         log = undo.enter_context(
             os.fdopen(instance_paths.new_file(directory, ERROR_LOG, 0o600), "ab", buffering=0)
@@ -81,8 +81,3 @@ def create(
         instance = Instance(site, options, runs_as=runs_as, record=record, log=log)
         undo.callback(instance.leave)
         yield instance
-
-
-def _remove(record: ownership.OwnershipRecord) -> None:
-    with signals_held():
-        ownership.release(record)

@@ -25,7 +25,7 @@ from millrace import atomic_file, paths
 from millrace.errors import HostError
 from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.instances.instance import Instance
-from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_kept
+from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_tree
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.create_restore import NotSaved, refuse_file
 from millrace.shared_directories import is_own, may_others_write, refuse_shared
@@ -136,7 +136,7 @@ class KeptData:
 
     def remove(self) -> None:
         """Remove everything. Raise HostError where that is refused."""
-        remove_kept(self.directory)
+        remove_tree(self.directory)
         with contextlib.suppress(OSError):  # it is missing, or has others
             self.directory.parent.rmdir()
 

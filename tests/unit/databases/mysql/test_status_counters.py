@@ -18,8 +18,8 @@ from millrace.databases.mysql.status_counters import (
     deltas_of,
     metrics_in,
     neutral_counters,
+    numbers_in,
     require_values,
-    status_in,
 )
 from millrace.errors import DatabaseError, Unavailable
 from tests.unit.databases.mysql.observables import observable
@@ -41,7 +41,7 @@ STATUS = [
 
 
 def test_only_numbers_are_kept() -> None:
-    assert status_in(STATUS) == {
+    assert numbers_in(STATUS) == {
         "Bytes_received": 697,
         "Com_select": 12,
         "Innodb_buffer_pool_pages_dirty": 36,

@@ -131,7 +131,7 @@ def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
 
     monkeypatch.setattr(ownership, "close_tree", close_and_try)
     try:
-        ownership._remove_tree(directory)
+        ownership.remove_tree(directory)
     finally:
         os.close(descriptor)
     assert tried == ["PermissionError"]

@@ -333,5 +333,5 @@ def test_a_clean_up_is_not_torn_apart() -> None:
 def test_a_pipe_in_the_place_of_a_directory_is_removed_at_once(tmp_path: Path) -> None:
     place = tmp_path / "planted"
     os.mkfifo(place)
-    ownership._remove_tree(place)
+    ownership.remove_tree(place)
     assert not place.exists()

@@ -105,7 +105,7 @@ def test_all_that_runs_under_an_id_ends_and_nothing_else(uid: int) -> None:
 
 @pytest.mark.parametrize("uid", [0, 1000, 65534])
 def test_no_other_user_is_ever_ended(uid: int) -> None:
-    with pytest.raises(ValueError, match="no user id of an instance"):
+    with pytest.raises(ValueError, match="not a user id of an instance"):
         processes.end_all_of(uid)
 
 

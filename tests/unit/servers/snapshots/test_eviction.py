@@ -113,7 +113,7 @@ def test_invalid_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_name_is_refused_with_the_nearest(small: InstalledServer) -> None:
     made = kept(small)
-    with pytest.raises(UserError, match="no snapshot") as caught:
+    with pytest.raises(UserError, match="unknown snapshot") as caught:
         snapshots.remove(made.name[:-1])
     assert made.name in (caught.value.hint or "")
 
