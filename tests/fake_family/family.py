@@ -157,6 +157,7 @@ def _arguments(options: Iterable[Option]) -> list[str]:
     return [f"--{option.name}={option.value}" for option in options]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Options(Options):
     def forms(self, name: str) -> tuple[str, ...]:
         return (name,)

@@ -1,7 +1,5 @@
 """Test servers of downloads that send too much, or redirect to forbidden addresses."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import ssl

@@ -1,7 +1,5 @@
 """Test that no figure or file name of a server makes a stored run unreadable."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test that a server cannot leave a program that runs under its user id, which others get later."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil
@@ -191,8 +189,7 @@ def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
         pytest.skip("; ".join(lacking))
     address = tmp_path / "s"
     source = CONSPIRE.replace("@PROGRAM@", str(ID)).replace("@SOCKET@", str(address))
-    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(compiler, input=source.replace("@NAME@", name), text=True, check=True)
+    small_servers.compiled(program, source.replace("@NAME@", name))
     received: list[int] = []
 
     def exchange() -> None:

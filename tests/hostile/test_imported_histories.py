@@ -1,7 +1,5 @@
 """Test that an import changes no history of this host."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Test that an imported run never passes for one that was measured here, whatever it says."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

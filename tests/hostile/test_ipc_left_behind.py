@@ -1,7 +1,5 @@
 """Test that a server leaves no System V object or key to the next one with its user id."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess
@@ -58,8 +56,7 @@ def name() -> str:
 def tree(tmp_path: Path, name: str) -> Path:
     tree = small_servers.tree(tmp_path / "small/tree")
     source = IPC.replace("@NAME@", name).replace("@KEY@", str(secrets.randbelow(1 << 30) + 1))
-    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
-    subprocess.run(compiler, input=source, text=True, check=True)
+    small_servers.compiled(tree / "bin/mysqld", source)
     return tree
 
 

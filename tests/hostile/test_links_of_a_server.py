@@ -1,7 +1,5 @@
 """Test that links planted by a server's user where root reads or writes change nothing outside."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Test a server that fills its data directory with more or deeper files than anybody counts."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test that a trial turns odd answers into a failure or an unknown value, never a traceback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -11,7 +9,6 @@ import pytest
 from millrace.campaign import attempts
 from millrace.errors import TrialFailed
 from millrace.model.instance_facts import InstanceFacts
-from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.store import observations
 from millrace.trial import measurement_counters, measurements, quiesce
@@ -76,10 +73,8 @@ def afterwards(instance: AttachedInstance) -> object:
     ],
 )
 def test_an_odd_answer_ends_a_trial_at_most(question: Question, answer: Answer) -> None:
-    with serving(answer) as server:
-        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
-        with suppress(*EXPECTED_FAILURES):
-            question(attached)
+    with serving(answer) as server, suppress(*EXPECTED_FAILURES):
+        question(server.attached)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Test that other users cannot plant files in millrace's directories or hold its locks."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import grp

@@ -1,7 +1,5 @@
 """Test that no unverified server gets the password of an attached server."""
 
-from __future__ import annotations
-
 import ssl
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Test that the load generator shows a server's words by the rules of ``millrace.shown_text``."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 

@@ -1,7 +1,5 @@
 """Test sockets of attached servers that another user may have put in the right one's place."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

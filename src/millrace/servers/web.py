@@ -147,7 +147,6 @@ class _Watch(threading.Thread):
             before = received
 
     def refuse_slow(self) -> None:
-        """Raise TimeoutError where the connections were ended."""
         if self._is_slow:
             raise TimeoutError(
                 f"the server sends fewer than {LEAST_BYTES >> 10} KiB in {WINDOW_S:g} s, or longer "

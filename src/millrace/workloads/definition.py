@@ -69,7 +69,6 @@ class DataSet(Part):
         return self
 
     def table_bytes(self, rows: int, engine: str) -> int:
-        """Return the approximate size on disk of a table of ``rows`` rows in ``engine``."""
         return rows * of_level(self.table_row_bytes, engine)
 
 
@@ -84,7 +83,6 @@ class Check(Part):
     sql: str
 
     def query(self, values: Mapping[str, Level]) -> str:
-        """Return the query for a treatment's levels and parameters."""
         return fill(self.sql.strip(), values)
 
 
@@ -303,7 +301,6 @@ class Workload(Part):
 
     @property
     def fills_disk(self) -> bool:
-        """Return whether trials fill the file system of their server's data."""
         return any(phase.kind == FILL_DISK for phase in self.phases)
 
     @property
@@ -323,7 +320,6 @@ class Workload(Part):
 
     @property
     def measured(self) -> MeasuredPhases:
-        """The phases that figures are about."""
         primary = next(metric for metric in self.metrics.values() if metric.primary)
         kinds = [(phase.name, phase.kind) for phase in self.phases]
         return measured_phases(kinds, (*primary.numerator, *primary.denominator))
@@ -335,7 +331,6 @@ class Workload(Part):
 
     @property
     def has_maintenance(self) -> bool:
-        """Return whether statements of maintenance run beside the clients."""
         return any(phase.maintenance is not None for phase in self.phases)
 
     def test_values(self) -> set[str]:
@@ -365,7 +360,6 @@ class Workload(Part):
         return values
 
     def client_settings(self, chosen: Values) -> ClientSettings:
-        """Return how clients are driven."""
         return ClientSettings.model_validate(self.values(chosen))
 
     def prior_tests(self, values: Values) -> tuple[str, ...]:
@@ -374,7 +368,6 @@ class Workload(Part):
         return tuple(self.sequence[: self.sequence.index(test)]) if test in self.sequence else ()
 
     def background_client_count(self, values: Values) -> int:
-        """Return the number of background clients of the chosen test."""
         test = self.tests.get(str(values.get("test", self.default_test)))
         return sum(
             evaluated(each.clients, values) for each in (test.background_clients if test else ())
@@ -387,7 +380,6 @@ class Workload(Part):
         return self.volume(chosen).data_bytes
 
     def volume(self, chosen: Values) -> Volume:
-        """Return the approximate content of the tables."""
         values = {**self.defaults(), **chosen}
         each = [tables.volume(values) for tables in self.tables.values()]
         return Volume(

@@ -161,7 +161,6 @@ def _unfit(sql: Sql) -> str | None:
 
 
 def _has_body(statement: str) -> bool:
-    """Return whether a statement begins a routine of several statements."""
     bare = _without_comments(statement).strip()
     words = (found["word"] for found in _TOKEN.finditer(bare) if found["word"])
     return bool(_ROUTINE.match(bare)) and any(map(_COMPOUND.fullmatch, words))

@@ -87,7 +87,6 @@ class WorkloadFactor(Part):
 
     @property
     def caseless(self) -> bool:
-        """Return whether names that differ only in case are the same level."""
         return self.free and self.kind_of_level == "text"
 
     def diagnose(self, level: object) -> str | None:

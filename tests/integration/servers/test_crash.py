@@ -1,7 +1,5 @@
 """Test that server failures are noticed at once and reported in the server's own words."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -4,8 +4,6 @@ The artifacts are fetched once, through ``mvn`` and ``npm`` themselves. From the
 loopback serves them, which both clients are set to.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Test snapshots of real servers: the oldest and newest of both families, and some in between."""
 
-from __future__ import annotations
-
 import os
 import random
 from contextlib import nullcontext

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 
@@ -12,14 +10,10 @@ from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry, Suite
 from millrace.servers.sources.coordinates import Deb, Source, Tarball
 
+pytestmark = pytest.mark.usefixtures("places")
+
 SUITE = Suite("mariadb-trixie", "mariadb", Deb("trixie", "mariadb-server-core"))
 VERSION = "1:11.8.9+ds-0+deb13u1"
-
-
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
 
 
 def serving(monkeypatch: pytest.MonkeyPatch, *versions: str) -> None:

@@ -1,7 +1,5 @@
 """Test the names of options, and a configuration fitted to a server."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,19 +105,11 @@ def test_help_gives_back_every_row_of_its_table(rows: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "log_bin",
-        "log-bin",
-        "LOG_BIN",
-        "skip_log_bin",
-        "skip-log-bin",
-        "disable_log_bin",
-        "enable_log_bin",
-        "loose_log_bin",
-        "loose_skip_log_bin",
-        "maximum_innodb_log_file_size",
+        "log_bin", "log-bin", "LOG_BIN", "skip_log_bin", "skip-log-bin", "disable_log_bin",
+        "enable_log_bin", "loose_log_bin", "loose_skip_log_bin", "maximum_innodb_log_file_size",
         "skip_name_resolve",
     ],
-)
+)  # fmt: skip
 def test_forms_of_a_known_name(name: str) -> None:
     assert options.knows(RULES, KNOWN, name)
 

@@ -1,7 +1,5 @@
 """Define a small workload that drives clients, complete as after loading."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

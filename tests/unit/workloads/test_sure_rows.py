@@ -1,7 +1,5 @@
 """Test which statements always find a row, by their definition."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -233,7 +233,6 @@ class MysqlReplication:
 
 
 def _place(series: tuple[str, ...], version: tuple[int, ...]) -> int:
-    """Return the number of a version's series."""
     keys = [version_key(each) for each in series]
     return max((at for at, key in enumerate(keys) if version[: len(key)] == key), default=0)
 
@@ -258,7 +257,6 @@ def _session_version(session: Session) -> tuple[int, ...]:
 
 
 def _logs(session: Session) -> dict[str, int]:
-    """Return the sizes of the source's logs in their order."""
     rows = session.query("SHOW BINARY LOGS")
     if not rows:
         raise DatabaseError("the server keeps no binary log", kind="odd")

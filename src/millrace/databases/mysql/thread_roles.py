@@ -46,7 +46,6 @@ class MysqlThreadRoleQuery:
             self.has_pool = "pool" in str(*handling.values())
 
     def kinds(self) -> dict[int, str]:
-        """Return the current kinds of threads, where known, by the operating system's ids."""
         with query.understood("threads of the server"):
             sessions = self._rows(self._sessions)
             threads = self._rows(self._threads)

@@ -92,7 +92,6 @@ class Instance(ServerClient):
 
     @property
     def server(self) -> InstalledServer:
-        """The build that runs."""
         return self._site.server
 
     @property
@@ -185,7 +184,6 @@ class Instance(ServerClient):
         self._refuse_foreign_answer()
 
     def log_tail(self, n_lines: int = 40) -> str:
-        """Return the last lines of the error log."""
         return self._error_log.tail(n_lines)
 
     def trouble(self) -> str | None:
@@ -304,7 +302,6 @@ class Instance(ServerClient):
 
     @property
     def _writable(self) -> list[Path]:
-        """The directories in which the server's user may write."""
         return sorted({self.directory, self._site.run_dir.parent})
 
     def _add_process(self, pid: int) -> None:
@@ -327,7 +324,6 @@ class Instance(ServerClient):
         return True
 
     def _answers(self) -> bool:
-        """Return whether the server accepts a login now."""
         self._let_go_of_socket()
         self._socket_descriptor = instance_paths.open_socket(self.socket, self._runs_as.uid)
         if self._socket_descriptor is None:

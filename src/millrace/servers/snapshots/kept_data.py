@@ -70,7 +70,6 @@ class KeptData:
             return False
 
     def allocated_bytes(self) -> int:
-        """Return what its files occupy on the disk."""
         return manifest.usage(self.data)[1]
 
     def begin(self, instance: Instance | None) -> None:
@@ -123,7 +122,6 @@ class KeptData:
         _append(self.directory / _PROGRESS, f"{line}\n")
 
     def progress(self) -> bytes:
-        """Return the whole lines of the progress."""
         try:
             content = (self.directory / _PROGRESS).read_bytes()
         except FileNotFoundError:
@@ -131,7 +129,6 @@ class KeptData:
         return content[: content.rfind(b"\n") + 1]
 
     def replace_progress(self, content: bytes) -> None:
-        """Replace the lines of the progress."""
         atomic_file.write_text(self.directory / _PROGRESS, content.decode())
 
     def remove(self) -> None:

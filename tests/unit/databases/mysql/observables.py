@@ -1,7 +1,5 @@
 """Provide the queries that the families of the mysqld line support, for tests."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 

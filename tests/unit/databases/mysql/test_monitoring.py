@@ -1,7 +1,5 @@
 """Test which fields of a process list are stored, and which sessions count."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test that real servers' plans are read as the same steps, whatever versions call them."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 
@@ -37,15 +35,10 @@ def test_step_has_table_access_key_and_its_columns() -> None:
 @pytest.mark.parametrize(
     "label",
     [
-        "Backward index scan",
-        "Using index condition",
-        "Using MRR",
-        "Rowid-ordered scan",
-        "Using where",
-        "Using where with pushed condition",
-        "Distinct",
+        "Backward index scan", "Using index condition", "Using MRR", "Rowid-ordered scan",
+        "Using where", "Using where with pushed condition", "Distinct",
     ],
-)
+)  # fmt: skip
 def test_labels_of_some_versions_do_not_count(label: str) -> None:
     assert one(Extra=label) == one()
     assert one(Extra=f"Using where; {label}; Using filesort") == one(Extra="Using filesort")

@@ -1,7 +1,5 @@
 """Test the conversion of real servers' status variables and metrics to counters."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

@@ -1,7 +1,5 @@
 """Test that statements that read a table are reproducible and quote everything."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.databases.mysql.table_samples import Column, KeyPart, Table

@@ -1,7 +1,5 @@
 """Test the names that servers of all versions give their threads."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.databases.client import Row

@@ -1,7 +1,5 @@
 """Test the conversion of real servers' Performance Schema summaries to sections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Test that a server's directories are closed even to the owner of a descriptor."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Test parsing an error log's lines, in the styles of all versions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

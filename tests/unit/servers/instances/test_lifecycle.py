@@ -1,7 +1,5 @@
 """Test the parts of an instance that need no server: its log, its socket and port, an address."""
 
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import nullcontext
@@ -185,18 +183,11 @@ def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
 @pytest.mark.parametrize(
     "dsn",
     [
-        "",
-        "db.example",
-        "http://u:hidden@h/",
-        "mysql://h/",
-        "mysql://u:hidden@/",
-        "mysql://u:hidden@h:port/",
-        "mysql://u:hidden@h/db",
-        "mysql://u:hidden@h/?sokcet=/x",
-        "mysql://u:hidden@/?socket=relative",
-        "mysql://u:hidden@[h/",
+        "", "db.example", "http://u:hidden@h/", "mysql://h/", "mysql://u:hidden@/",
+        "mysql://u:hidden@h:port/", "mysql://u:hidden@h/db", "mysql://u:hidden@h/?sokcet=/x",
+        "mysql://u:hidden@/?socket=relative", "mysql://u:hidden@[h/",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
     with pytest.raises(UserError, match="theirs: the address is not usable") as caught:
         parse_dsn(attached(dsn))

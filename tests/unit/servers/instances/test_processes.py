@@ -1,7 +1,5 @@
 """Test ownership records, orphans and the lock of the host, with ordinary processes as servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

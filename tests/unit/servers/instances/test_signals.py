@@ -1,7 +1,5 @@
 """Test ending signals as exceptions."""
 
-from __future__ import annotations
-
 import signal
 import time
 import weakref

@@ -1,7 +1,5 @@
 """Test user ids for servers: free ones, each for one instance, and no process of them is left."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import signal

@@ -1,7 +1,5 @@
 """Test that copies are equal to the last byte, with their holes, by every method."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

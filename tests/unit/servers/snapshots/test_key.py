@@ -1,7 +1,5 @@
 """Test which inputs make another snapshot, and which do not."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

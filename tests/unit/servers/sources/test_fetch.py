@@ -1,7 +1,5 @@
 """Test plain HTTP to a client's repository or registry, on loopback, with small clients."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test configurations: shipped ones, layers, scaled sizes, and every kind of error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -219,7 +217,11 @@ def test_a_plain_size_is_fixed() -> None:
         ({"mariadb": 1}, "mariadb", "not a table"),
         ({"when": {}}, "when", "not a list of tables"),
         ({"when": [{"family": "mysql", "why": "x"}]}, "when[0]", "names no version"),
-        ({"when": [{"family": "mysql", "from": 10.6, "why": "x"}]}, "when[0].from", "not a version"),
+        (
+            {"when": [{"family": "mysql", "from": 10.6, "why": "x"}]},
+            "when[0].from",
+            "not a version",
+        ),
         ({"when": [{"family": "mysql", "from": "8"}]}, "when[0].why", "missing"),
         ({"when": [{"family": "x", "from": "8", "why": "x"}]}, "when[0].family", "unknown"),
         (
