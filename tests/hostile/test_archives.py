@@ -19,8 +19,8 @@ from millrace.model.servers import Artefact, InstalledServer
 from millrace.servers import added, install
 from millrace.servers.sources import fetch
 from millrace.servers.unpack import Unusable, unpack
+from tests.support import small_servers
 from tests.unit.databases.test_base import SCRIPTS, site
-from tests.unit.servers import small_servers
 
 pytestmark = pytest.mark.usefixtures("places")
 

@@ -18,7 +18,7 @@ from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.model.servers import AttachedServer
 from millrace.servers import verify
 from millrace.servers.attached import AttachedInstance
-from tests.hostile.mysql_server import (
+from tests.support.hostile_mysql import (
     Answer,
     answers,
     answers_without_end,

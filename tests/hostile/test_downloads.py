@@ -17,7 +17,7 @@ from millrace.errors import HostError, NotServed
 from millrace.model.events import ignore
 from millrace.servers import web
 from millrace.servers.download import Refused, TooLarge, download, require_served
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 FILE, AWAY, ENDLESS = "/file.bin", "/away", "/endless"
 CONTENT = bytes(range(256)) * 4096

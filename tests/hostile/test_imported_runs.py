@@ -12,7 +12,7 @@ import pytest
 from millrace.errors import UserError
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.hostile.forged import forged
+from tests.support.forged_archives import forged
 from tests.unit.analysis.builders import keep
 from tests.unit.analysis.history_points import renamed, run_of
 from tests.unit.cli.called import Done, millrace

@@ -11,7 +11,7 @@ import pytest
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances import confinement, lifecycle, users
 from millrace.system_calls import call, in_own_thread
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 

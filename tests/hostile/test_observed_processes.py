@@ -15,7 +15,7 @@ from millrace.collect.profiling import frame_pointers
 from millrace.collect.threads import thread_functions
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 MAIN = frozenset({"main"})
 _SIZE, _ENTRY_SIZE = 32, 56  # offsets of sh_size and sh_entsize in a section header

@@ -14,7 +14,7 @@ from millrace.collect.registry import COLLECTORS
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import Observations
 from millrace.store import checked, observations
-from tests.hostile.mysql_server import (
+from tests.support.hostile_mysql import (
     DATE,
     DECIMAL,
     DOUBLE,
@@ -26,7 +26,7 @@ from tests.hostile.mysql_server import (
     says,
     serving,
 )
-from tests.unit.databases.mysql.observables import observable
+from tests.support.observables import observable
 from tests.unit.loadgen.made_events import mark
 
 _OBSERVERS = {name: COLLECTORS[name] for name in ("plans", "waits", "status")}

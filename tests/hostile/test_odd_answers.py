@@ -14,7 +14,7 @@ from millrace.store import observations
 from millrace.trial import measurement_counters, measurements, quiesce
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
-from tests.hostile.mysql_server import Answer, answers, rows, says, serving
+from tests.support.hostile_mysql import Answer, answers, rows, says, serving
 from tests.unit.store.stored_records import result
 from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measurement
 

@@ -15,8 +15,8 @@ from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.loadgen.spec import Tls as LoadTls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from tests.hostile.mysql_server import HostileServer, Login, answers, serving
 from tests.integration.loadgen.talk import Certificates, certificates
+from tests.support.hostile_mysql import HostileServer, Login, answers, serving
 
 PASSWORD = "a password that nobody else has"
 SALT = b"saltsaltsaltsaltsalt\x00"

@@ -15,7 +15,7 @@ from millrace.host import elf
 from millrace.model.servers import FittedOptions
 from millrace.servers import added
 from millrace.servers.instances import confinement, launch, lifecycle, processes, users
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 pytestmark = pytest.mark.usefixtures("places")
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as others")

@@ -13,7 +13,7 @@ from millrace.databases.mysql import client
 from millrace.databases.replication import LogEnd, Replication, SourceAddress
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.tls import Tls
-from tests.hostile.mysql_server import Answer, answers, rows, says, serving
+from tests.support.hostile_mysql import Answer, answers, rows, says, serving
 
 _NAMES = (
     "master_log_file", "read_master_log_pos", "relay_master_log_file", "exec_master_log_pos",

@@ -9,8 +9,8 @@ import pytest
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.servers.snapshots import Snapshot, SnapshotKey, verify_tables
-from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
-from tests.unit.servers.snapshots.small_snapshots import parts
+from tests.support.hostile_mysql import DECIMAL, TEXT, Answer, answers, rows, says, serving
+from tests.support.small_snapshots import parts
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"
 NAME = "d.t\x1b]52;c;eA\x07"

@@ -22,7 +22,7 @@ from millrace.servers import availability, catalogue, install
 from millrace.servers.locks import exclusive
 from millrace.servers.sources import maven, npm
 from millrace.servers.sources.coordinates import Maven, Npm
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 pytestmark = pytest.mark.integration
 

@@ -31,7 +31,7 @@ from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
 from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 from tests.servers import quick_options
-from tests.unit.workloads.small import driving, naps
+from tests.support.small_workload import driving, naps
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

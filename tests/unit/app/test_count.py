@@ -25,11 +25,11 @@ from millrace.trial import counting
 from millrace.trial.count_extent import Extent
 from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
+from tests.support import small_servers
 from tests.unit.analysis.builders import study
 from tests.unit.analysis.counts.counted import OLD, start
 from tests.unit.campaign.measured import HOST, alone
 from tests.unit.cli.called import Done, millrace
-from tests.unit.servers import small_servers
 
 FILE = """\
 name = "counted"

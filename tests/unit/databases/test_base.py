@@ -12,7 +12,7 @@ from millrace.analysis.explain.causes.known import known
 from millrace.databases.base import WITHHELD, Site, StoredSettings, version_key
 from millrace.errors import TrialFailed, UserError
 from millrace.model.servers import Option
-from tests.unit.servers.installed import installed
+from tests.support.installed import installed
 
 SCRIPTS = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
 

@@ -1,5 +1,3 @@
-"""Test counters that grew, stood still, wrapped, went back or were missing."""
-
 from typing import Any
 
 import pytest

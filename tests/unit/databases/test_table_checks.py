@@ -1,5 +1,3 @@
-"""Test the text on differences between the tables of a snapshot and those of a restored server."""
-
 from dataclasses import replace
 
 from millrace.databases.table_checks import Reading, difference

@@ -18,8 +18,8 @@ from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
 from millrace.servers.sources.coordinates import Deb, Source, Tarball
 from millrace.servers.sources.fetch import room
+from tests.support import small_origin, small_servers
 from tests.unit.ordinary_user import as_ordinary_user
-from tests.unit.servers import small_origin, small_servers
 
 pytestmark = pytest.mark.usefixtures("places")
 
@@ -122,9 +122,8 @@ def test_a_program_of_another_version_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = small_servers.tree(tmp_path / "tree", "5.7.98")
-    monkeypatch.setattr(
-        catalogue, "entries", lambda: offered(small_servers.tarball(tree, tmp_path / "v.tar.gz"))
-    )
+    archive = small_servers.tarball(tree, tmp_path / "v.tar.gz")
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
     with pytest.raises(HostError, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()

@@ -1,5 +1,3 @@
-"""Test records of servers and snapshots that are damaged or malicious."""
-
 from pathlib import Path
 
 import pytest

@@ -12,7 +12,7 @@ from millrace.host import elf
 from millrace.model.servers import Artefact, InstalledServer, Provenance, build_facts
 from millrace.servers import added, bundle_libraries, install, manifest, provenance
 from millrace.servers.provenance import file_sha256
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 ORIGIN = Provenance(source="dir:/x", artefacts=())
 

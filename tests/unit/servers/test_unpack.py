@@ -91,9 +91,7 @@ part = st.sampled_from(["a", "b", "c", "..", "."])
 path_text = st.lists(part, min_size=1, max_size=4).map("/".join)
 members = st.lists(
     st.tuples(
-        path_text,
-        st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE]),
-        path_text,
+        path_text, st.sampled_from([tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE]), path_text
     ),
     max_size=8,
 )

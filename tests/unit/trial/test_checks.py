@@ -9,8 +9,8 @@ from millrace.errors import TrialFailed
 from millrace.trial.checks import checking_steps
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import StepsOutcome, execute_steps
+from tests.support.small_workload import driving
 from tests.unit.trial.measuring import live
-from tests.unit.workloads.small import driving
 
 CHECKS = [
     {

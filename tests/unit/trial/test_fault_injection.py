@@ -22,7 +22,7 @@ from millrace.trial.fault_injection import (
     refuse_left_out,
     slowed_server,
 )
-from tests.unit.servers.installed import installed
+from tests.support.installed import installed
 from tests.unit.trial.measuring import BEGIN, END, RESULT, measured, measurement
 
 # Counts for a requested time, and prints how much of it it did not run.

@@ -23,8 +23,8 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.round import _end_s, _measure, _read_alike, _Side
 from millrace.trial.spec import TrialSpec
 from millrace.trial.trial_server import TrialContext
+from tests.support.small_workload import driving
 from tests.unit.trial.measuring import BEGIN, live
-from tests.unit.workloads.small import driving
 
 
 def side(test: str, read_bytes: float, *, time_s: float = 4.0) -> _Side:

@@ -12,8 +12,8 @@ from millrace.trial import phase_spec, round_spec
 from millrace.trial.hooks import LiveServer
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
+from tests.support.small_workload import driving
 from tests.unit.trial.measuring import live
-from tests.unit.workloads.small import driving
 
 MYSQL = databases.get("mysql")
 SERVER = SimpleNamespace()  # nothing asks for it

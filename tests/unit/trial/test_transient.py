@@ -27,8 +27,8 @@ from millrace.store.store import Store
 from millrace.trial.execute import is_transient
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
+from tests.support.installed import installed
 from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
-from tests.unit.servers.installed import installed
 
 _SHORT_WRITE = """\
 InnoDB: Error: Write to file ./test/nodes.ibd failed at offset 148897792.

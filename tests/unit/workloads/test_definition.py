@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from millrace import workloads
 from millrace.errors import UserError, ValidationError
 from millrace.workloads.tables import evaluated
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
+
+SECONDS = {"title": "x", "unit": "s", "direction": "lower", "primary": True}
 
 
 def definition(**changes: Any) -> dict[str, Any]:
@@ -54,9 +56,7 @@ DROP: dict[str, Any] = {
 
 
 def test_a_statement_that_names_a_table_is_sent_for_each() -> None:
-    tables = {
-        "dropped": workloads.parse_workload(workloads.load("drop-table")).tables["dropped"],
-    }
+    tables = {"dropped": workloads.parse_workload(workloads.load("drop-table")).tables["dropped"]}
     sent = workloads.Phase(name="a", kind="sql", **DROP)
     assert sent.statements({"drop": "tables", "x": 7, "dropped_tables": 2}, tables) == (
         "SET x = 7",
@@ -110,18 +110,8 @@ def test_all_mistakes_are_reported_at_once() -> None:
         ({"phases": [{"name": "a", "kind": "sql", "by": "engine", "sql": {"x": "y"}}]}, "default"),
         ({"metrics": {}}, "exactly one metric is primary"),
         (
-            {
-                "metrics": {
-                    "x": {
-                        "title": "x",
-                        "unit": "s",
-                        "direction": "lower",
-                        "numerator": ["lod_duration_s"],
-                        "primary": True,
-                    }
-                }
-            },
-            "no phase measures lod_duration_s",
+            {"metrics": {"x": {**SECONDS, "numerator": ["lod_duration_s"]}}},
+            "no phase measures lod_",
         ),
     ],
 )
@@ -243,13 +233,8 @@ def test_what_its_phases_imply_is_part_of_the_definition() -> None:
     assert workload.factors["test"].choices == ["point", "pair", "repeat", "one"]
     assert workload.factors["test"].default == "point"
     assert {"clients", "protocol", "transport", "tls", "rate", "arrivals"} < workload.factors.keys()
-    assert {
-        "time_s",
-        "operations",
-        "cache_mode",
-        "settle_s",
-        "data_seed",
-    } < workload.parameters.keys()
+    parameters = {"time_s", "operations", "cache_mode", "settle_s", "data_seed"}
+    assert parameters < workload.parameters.keys()
     assert workloads.completed(definition) == definition
     load_data = workloads.load("load-data")
     assert workloads.completed(load_data) == load_data
@@ -369,34 +354,15 @@ CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest
         ({"checks": [{**CHECK, "sql": "SELECT {row}"}]}, "checks[0].sql: unknown {row}"),
         ({"checks": [CHECK, CHECK]}, "two checks are called 'sums'"),
         (
-            {
-                "tests": {
-                    "point": {"title": "x", "background_clients": [{"test": "pair", "rate": 5}]}
-                }
-            },
+            {"tests": {"point": {"title": "x", "background_clients": [{"test": "pair"}]}}},
             "tests.point.background_clients: unknown test 'pair'",
         ),
         (
-            {
-                "metrics": {
-                    **driving()["metrics"],
-                    "theirs": {
-                        "title": "",
-                        "unit": "s",
-                        "direction": "lower",
-                        "percentile": 99,
-                        "of": "background",
-                        "time": "service",
-                    },
-                }
-            },
+            {"metrics": {**driving()["metrics"], "theirs": {**PERCENTILE, "of": "background"}}},
             "metrics.theirs: no test has background clients",
         ),
         ({"sequence": ["point", "other"]}, "sequence: unknown test 'other'"),
-        (
-            {"sequence": ["point", "one", "point"]},
-            "sequence: a test is there twice",
-        ),
+        ({"sequence": ["point", "one", "point"]}, "sequence: a test is there twice"),
         ({"checks": [{**CHECK, "name": "Sums"}]}, "checks[0].name"),
     ],
 )

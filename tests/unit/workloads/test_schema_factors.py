@@ -1,5 +1,3 @@
-"""Test numbers of CPUs as text."""
-
 import pytest
 
 from millrace.workloads.schema_factors import cpu_numbers

@@ -1,5 +1,3 @@
-"""Test the kinds of statements: which leave a server no work for later."""
-
 from typing import Any
 
 import pytest

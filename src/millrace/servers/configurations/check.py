@@ -97,7 +97,7 @@ def _sections(where: str, tables: Mapping[str, object]) -> Iterator[Diagnostic]:
 def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
         yield Diagnostic(place, "is not an option name", "letters, digits and underscores")
-    if any(rules.administrative.intersection(rules.forms(name)) for rules in _rules()):
+    if any(rules.administrative.intersection(rules.forms(name)) for rules in rules_of_all()):
         yield Diagnostic(place, "is set by millrace for each instance", "no such line")
     if value is False:
         yield Diagnostic(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
@@ -118,7 +118,7 @@ def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagno
     normal, switch = option_name(name), about(name)
     if normal != name:
         yield Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
-    elif any(rules.is_loose(name) for rules in _rules()):
+    elif any(rules.is_loose(name) for rules in rules_of_all()):
         why = "a varied option is left out anyway where a server does not know it"
         yield Diagnostic(place, why, f"options.{switch}")
     elif isinstance(level, dict):
@@ -130,7 +130,8 @@ def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagno
         yield from _option(place, name, True if isinstance(level, bool) else level)
 
 
-def _rules() -> list[Options]:
+def rules_of_all() -> list[Options]:
+    """Return the options of every family."""
     return [databases.get(family).options for family in FAMILIES]
 
 

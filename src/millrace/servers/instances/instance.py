@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -229,19 +229,7 @@ class Instance(ServerClient):
         Raise TrialFailed where it fails or takes longer than ``limit_s``, or where the server ends.
         """
         deadline = time.monotonic() + limit_s
-        environment = {**launch.BARE_ENVIRONMENT, processes.ENVIRONMENT_VARIABLE: self.id}
-        with signals_held():
-            process = confinement.popen(
-                argv,
-                uid=self._runs_as.uid,
-                writable=self._writable,
-                env=environment,
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-            )
-            self._add_process(process.pid)
+        process = self._popen(argv, {})
         try:
             while process.poll() is None:
                 self.check_alive()
@@ -282,23 +270,49 @@ class Instance(ServerClient):
         tool: launch.Tool | None = None,
         network: bool = True,
     ) -> subprocess.Popen[bytes]:
+        """Start the server program, or a tool that runs it, with an environment of its own.
+
+        Nothing is in it that could change the measurement, and no secret.
+        """
         self._error_log.begin_phase()
+        environment = {"HOME": str(self.directory), **self.server.env}
+        argv = [*self.server.argv, *arguments]
+        if tool is not None:
+            environment, argv = {**environment, **tool.env}, [*tool.argv, *argv]
+        with signals_held(), launch.open_files_limit_raised():
+            self._process = self._popen(
+                argv, environment, stdin=stdin, output=output, network=network
+            )
+        return self._process
+
+    def _popen(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        output: IO[bytes] | None = None,
+        network: bool = True,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program as the server's user, in a session that Ctrl-C does not reach.
+
+        It can write only where the server can. Its standard output goes to ``output`` or the log.
+        """
+        own = {processes.ENVIRONMENT_VARIABLE: self.id}
         with signals_held():
-            self._process = launch.spawn(
-                self.server,
-                arguments,
-                instance_id=self.id,
-                directory=self.directory,
+            process = confinement.popen(
+                argv,
+                uid=self._runs_as.uid,
                 writable=self._writable,
-                runs_as=self._runs_as,
-                log=self._log,
-                output=output,
+                env={**launch.BARE_ENVIRONMENT, **environment, **own},
+                cwd=self.directory,
                 stdin=stdin,
-                tool=tool,
+                stdout=output or self._log,
+                stderr=self._log,
                 network=network,
             )
-            self._add_process(self._process.pid)
-        return self._process
+            self._add_process(process.pid)
+        return process
 
     @property
     def _writable(self) -> list[Path]:

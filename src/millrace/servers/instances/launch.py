@@ -16,7 +16,6 @@ from typing import IO
 from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import confinement, processes, users
-from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
 from millrace.servers.instances.signals import signals_held
 
 # Old servers allocate memory for every descriptor they might have: with the 1,000 million that
@@ -106,49 +105,8 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
         )
 
 
-def spawn(
-    server: InstalledServer,
-    arguments: Sequence[str],
-    *,
-    instance_id: str,
-    directory: Path,
-    writable: Sequence[Path],
-    runs_as: RunsAs,
-    log: IO[bytes],
-    output: IO[bytes] | None = None,
-    stdin: int = subprocess.DEVNULL,
-    tool: Tool | None = None,
-    network: bool = True,
-) -> subprocess.Popen[bytes]:
-    """Start the server program in its own session, which Ctrl-C of the terminal does not reach.
-
-    A server with a user of its own can write only in the directories ``writable``, and so can a
-    ``tool`` that runs it. Its output goes to ``log``, or its standard output to ``output``. Its
-    environment has nothing of millrace's: nothing that could change the measurement, and no secret.
-    """
-    environment = {
-        **BARE_ENVIRONMENT,
-        "HOME": str(directory),
-        **server.env,
-        **({} if tool is None else tool.env),
-        ENVIRONMENT_VARIABLE: instance_id,
-    }
-    with _open_files_limit_raised():
-        return confinement.popen(
-            [*(() if tool is None else tool.argv), *server.argv, *arguments],
-            uid=runs_as.uid,
-            writable=writable,
-            env=environment,
-            cwd=directory,
-            stdin=stdin,
-            stdout=output or log,
-            stderr=log,
-            network=network,
-        )
-
-
 @contextlib.contextmanager
-def _open_files_limit_raised() -> Iterator[None]:
+def open_files_limit_raised() -> Iterator[None]:
     """Let a child started inside the block open as many files as this process may allow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)

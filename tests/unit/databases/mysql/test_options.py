@@ -1,5 +1,3 @@
-"""Test the reading of option files as servers of the mysqld line read them."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,3 @@
-"""Test the interpretation of a server's refusal to answer."""
-
 from decimal import Decimal
 
 import pytest

@@ -1,5 +1,3 @@
-"""Test configurations: shipped ones, layers, scaled sizes, and every kind of error."""
-
 from typing import Any
 
 import pytest

@@ -6,7 +6,7 @@ import pytest
 
 from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 
 @pytest.fixture(autouse=True)

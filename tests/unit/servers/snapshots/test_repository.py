@@ -34,7 +34,7 @@ from millrace.servers.snapshots import (
     repository,
 )
 from millrace.trial.steps import time_limit
-from tests.unit.servers.snapshots.small_snapshots import NOTHING, files, kept, key_of, loaded, names
+from tests.support.small_snapshots import NOTHING, files, kept, key_of, loaded, names
 
 TABLES = (KeptTable("db.t", Reading(("SELECT 1",), 16, 5), Reading(("SELECT 2",), 90, 7)),)
 

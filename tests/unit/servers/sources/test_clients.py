@@ -54,8 +54,7 @@ OFFERED = ["1:11.4.1-1", "1:10.11.21-0+deb12u1", "1:10.11.19-0+deb12u1", "1:10.6
 
 
 @pytest.mark.parametrize(
-    ("wanted", "version"),
-    [("1:10.11.19-0+deb12u1", "1:10.11.19-0+deb12u1"), (None, "1:11.4.1-1")],
+    ("wanted", "version"), [("1:10.11.19-0+deb12u1", "1:10.11.19-0+deb12u1"), (None, "1:11.4.1-1")]
 )
 def test_a_debian_version_is_the_named_or_the_newest(wanted: str | None, version: str) -> None:
     found = deb.require_version(Deb("bookworm", "mariadb-server", wanted), OFFERED)

@@ -15,7 +15,7 @@ from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.sources import fetch, maven
 from millrace.servers.sources.coordinates import Coordinate, Maven, Npm, Source
 from millrace.servers.sources.maven import Repository
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 CONTENT = bytes(range(256)) * 400
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
