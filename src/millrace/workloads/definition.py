@@ -30,9 +30,9 @@ from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level, split
 from millrace.workloads.schema_factors import (
     Definition,
+    DefinitionPart,
     Misplaced,
     Parameter,
-    Part,
     WorkloadFactor,
 )
 from millrace.workloads.settings import ClientSettings, unfit_kind
@@ -44,7 +44,7 @@ FILLED = "filled"
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
-class DataSet(Part):
+class DataSet(DefinitionPart):
     """The data of a workload; ``set`` is its name for the load generator.
 
     ``row_bytes`` is a row's mean length as sent; ``table_row_bytes`` is its size in the table, by
@@ -72,7 +72,7 @@ class DataSet(Part):
         return rows * of_level(self.table_row_bytes, engine)
 
 
-class Check(Part):
+class Check(DefinitionPart):
     """A condition that holds after the measurement: its query returns no rows.
 
     The query ends where a LIMIT can follow; it may contain ``{factor}`` or ``{parameter}``.
@@ -86,7 +86,7 @@ class Check(Part):
         return fill(self.sql.strip(), values)
 
 
-class BackgroundClients(Part):
+class BackgroundClients(DefinitionPart):
     """Clients that repeat another test while a test is measured, flat out without a ``rate``."""
 
     test: str
@@ -94,7 +94,7 @@ class BackgroundClients(Part):
     rate: Number | None = None
 
 
-class Test(Part):
+class Test(DefinitionPart):
     """A test of clients with its own default ``values``; the load generator checks the rest.
 
     A value of an integer parameter may be arithmetic over other values, as text.
@@ -107,7 +107,7 @@ class Test(Part):
     background_clients: list[BackgroundClients] = Field(default=[])
 
 
-class Metric(Part):
+class Metric(DefinitionPart):
     """A figure to compare.
 
     It is either the sum of ``numerator`` measurements over that of ``denominator``, or the
@@ -145,7 +145,7 @@ class Metric(Part):
 OwnDatabase = Annotated[str, Field(pattern=r"^millrace_[a-z0-9_]{1,50}$")]
 
 
-class Workload(Part):
+class Workload(DefinitionPart):
     """A checked workload; every reference in it exists and exactly one metric is primary."""
 
     name: str

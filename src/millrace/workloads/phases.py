@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from millrace.levels import Level
-from millrace.workloads.schema_factors import Part
+from millrace.workloads.schema_factors import DefinitionPart
 from millrace.workloads.tables import VALUE, TableSet, fill
 
 _Entry = TypeVar("_Entry")
@@ -33,7 +33,7 @@ _EXECUTED = ("/*!", "/*M!", "/*+")  # comments that servers read
 _CLIENTS_OWN = re.compile(r"\s*(?:DELIMITER\b|\\[A-Za-z.!]|source\s)", re.IGNORECASE)
 
 
-class Statements(Part):
+class Statements(DefinitionPart):
     """SQL statements: a text in which ``;`` separates them, or a list.
 
     ``{factor}`` or ``{parameter}`` stands for a value, and ``by`` names a factor whose level

@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from millrace.levels import Values
-from millrace.workloads.schema_factors import Definition, Misplaced, Part
+from millrace.workloads.schema_factors import Definition, DefinitionPart, Misplaced
 
 Number = int | float | str | Definition
 
@@ -45,7 +45,7 @@ class Volume:
     index_entries: int
 
 
-class TableSet(Part):
+class TableSet(DefinitionPart):
     """Tables of one shape; the load generator defines the format."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
