@@ -35,8 +35,7 @@ from benchmarks.certificates import certificates
 from benchmarks.injections import Injections
 from benchmarks.servers import installed
 from millrace.analysis.explain.causes.model import LikelyCause, us_text
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.app.execution import Caller, execute_run, select_run
 from millrace.app.experiments import read_experiment
 from millrace.app.servers import exclusive_host

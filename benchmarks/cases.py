@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from millrace.analysis.explain.causes.cpu import QUEUE
+from millrace.analysis.explain.causes.finders import QUEUE
 from millrace.analysis.explain.causes.model import LikelyCause
 
 WORKLOADS = Path(__file__).parent / "known_causes"

@@ -177,7 +177,7 @@ def drive(test: str, clients: int, end: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "kind": "drive", "test": test, "clients": clients, "protocol": "text",
         "pacing": {"kind": "closed"}, "warmup": {"kind": "time", "seconds": 0}, "end": end,
-        "retry": [1205, 1213],
+        "retry": ["1205", "1213"],
     }  # fmt: skip
 
 

@@ -27,10 +27,11 @@ from benchmarks.rates import Rate, rate_of, show
 from benchmarks.steady_state import LEVEL, noise
 from millrace.analysis.compare.comparability import (
     Comparability,
+    ComparabilityRules,
     TreatmentTrials,
+    TrialWork,
     assess_comparability,
 )
-from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork
 from millrace.analysis.steady.steadiness import ALPHA, TrialSteadiness, assess_trials
 from millrace.stats.ratio import Looks
 from millrace.stats.sequential import FIRST_LOOK

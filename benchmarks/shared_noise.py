@@ -25,9 +25,9 @@ from scipy import stats
 from benchmarks.trial_noise import Pool
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.verdict import decide
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.ratio import RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
-from millrace.stats.shared_noise import Group, shared_ratios
+from millrace.stats.shared_noise import GroupValues, shared_ratios
 
 ALPHA = 0.05
 MARGIN = 0.02
@@ -303,14 +303,14 @@ def _both(
     return [each for each in shared if each is not None], own
 
 
-def _after(values: Array, earlier: Sequence[Array]) -> Group:
+def _after(values: Array, earlier: Sequence[Array]) -> GroupValues:
     known = (_group(each).variance for each in earlier)
     return replace(_group(values), earlier=tuple(each for each in known if each is not None))
 
 
-def _group(values: Array) -> Group:
+def _group(values: Array) -> GroupValues:
     by_block = [dict(enumerate(column)) for column in values.T.tolist()]
-    return Group(by_block[0], tuple(by_block[1:]))
+    return GroupValues(by_block[0], tuple(by_block[1:]))
 
 
 def _figures(estimates: Sequence[RatioEstimate], places: Sequence[int]) -> list[float]:

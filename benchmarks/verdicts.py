@@ -27,7 +27,8 @@ from benchmarks.trial_noise import (
     pairs,
     pools,
 )
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK, sides
+from millrace.model.run_spec import FEWEST_BLOCKS
+from millrace.stats.sequential import FIRST_LOOK, sides
 
 ALPHA = 0.05
 MARGIN = np.log(1.02)

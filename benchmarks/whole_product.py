@@ -37,8 +37,7 @@ from scipy.stats import binom
 
 from benchmarks.servers import installed
 from millrace import __version__
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.calibration import Calibration, calibration
 from millrace.app.calibrate import calibrate_by
 from millrace.app.execution import Caller
 from millrace.app.experiments import read_experiment
@@ -55,7 +54,7 @@ from millrace.errors import MillraceError
 from millrace.experiment.model import Experiment
 from millrace.loadgen import datasets
 from millrace.model.events import Emitted
-from millrace.report.calibration.json import as_json
+from millrace.report.calibration import as_json
 from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.store.store import Store
 

@@ -132,6 +132,14 @@ def own_places(request: pytest.FixtureRequest) -> Iterator[Path]:
     assert not directories
 
 
+@pytest.fixture(scope="module")
+def own_snapshots(own_places: Path) -> Iterator[None]:
+    """Keep this module's snapshots in a directory of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
+        yield
+
+
 @pytest.fixture
 def tmp_path(own_places: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Return a directory as pytest's own does, but one that the users of servers can reach.

@@ -10,10 +10,11 @@ from scipy import stats
 from docs.pictures.noise import Array, correlated, seconds
 from docs.pictures.svg import Picture, Plot, percent_ticks
 from millrace.analysis.compare.verdict import decide_interval
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.multiple_tests import benjamini_yekutieli
 from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK, sides
+from millrace.stats.sequential import FIRST_LOOK, sides
 
 ALPHA = 0.05
 _COLOURS = {

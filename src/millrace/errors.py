@@ -214,7 +214,7 @@ class DatabaseError(MillraceError):
         message: str,
         *,
         kind: DatabaseErrorKind = "refused",
-        code: int | str | None = None,
+        code: str | None = None,
         hint: str | None = None,
     ) -> None:
         super().__init__(message, hint=hint)

@@ -1,7 +1,5 @@
 """Provide a real browser for the tests that look at pages."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

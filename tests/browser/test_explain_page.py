@@ -1,7 +1,5 @@
 """Test the page of an explanation in a real browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -9,8 +7,15 @@ from playwright.sync_api import Browser
 
 from millrace.output_files import PAGE, write_text
 from millrace.report.explanation import html as explain_html
-from tests.browser.looking import contrast, luminance, open_page, said_and_requested
-from tests.unit.report.explanation.explained import explained_study, unprofiled
+from tests.support.browser_pages import (
+    assert_nothing_clipped,
+    box,
+    contrast,
+    luminance,
+    open_page,
+    said_and_requested,
+)
+from tests.support.explained import explained_study, unprofiled
 
 pytestmark = pytest.mark.browser
 
@@ -35,9 +40,7 @@ def test_nothing_is_loaded_and_nothing_complains(browser: Browser, several: Path
 
 def test_the_answer_is_seen_first(browser: Browser, page_file: Path) -> None:
     page = open_page(browser, page_file)
-    box = page.locator("p.answer").first.bounding_box()
-    assert box is not None
-    assert box["y"] < 200
+    assert box(page.locator("p.answer").first)["y"] < 200
     tops = page.eval_on_selector_all(
         "section", "all => all.map(s => s.getBoundingClientRect().top)"
     )
@@ -47,16 +50,9 @@ def test_the_answer_is_seen_first(browser: Browser, page_file: Path) -> None:
 @pytest.mark.parametrize("width", [400, 700, 1280])
 def test_nothing_is_clipped(browser: Browser, several: Path, width: int) -> None:
     page = open_page(browser, several, width=width)
-    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.eval_on_selector_all(
-        "p, li, summary, figcaption, .stack text, .stack-axis text, .legend text",
-        """all => all.filter(e => {
-            const box = e.getBoundingClientRect();
-            return box.left < -1 || box.right > innerWidth + 1;
-        }).map(e => e.textContent)""",
+    assert_nothing_clipped(
+        page, "p, li, summary, figcaption, .stack text, .stack-axis text, .legend text"
     )
-    assert outside == []
 
 
 def test_bars_of_the_account_are_as_long_as_their_times(browser: Browser, page_file: Path) -> None:

@@ -1,6 +1,4 @@
-"""Test the differential flame graph in a real browser: stand-alone, zoomed, searched, by keys."""
-
-from __future__ import annotations
+"""Test the differential flame graph in a real browser: alone, zoomed, with a search, by keys."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +7,15 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Locator, Page
 
 from millrace.report.common.flame_graph import as_svg, flame_graph
-from tests.browser.looking import (
+from tests.support.browser_pages import (
+    box,
     contrast,
     luminance,
     open_page,
     said_and_requested,
     shared_tab,
 )
-from tests.unit.report.common.flame_trees import tree
+from tests.support.flame_trees import tree
 
 pytestmark = pytest.mark.browser
 
@@ -53,6 +52,11 @@ def frame(page: Page, label: str, side: int) -> Locator:
     return page.locator(".graph").nth(side).locator(f".frame:has(title:text-matches('^{label}'))")
 
 
+def frame_widths(page: Page, label: str) -> list[float]:
+    """Return the width of the first frame of a function in each graph."""
+    return [box(frame(page, label, side).first.locator("rect"))["width"] for side in (0, 1)]
+
+
 def widths(page: Page, selector: str) -> list[float]:
     found: list[float] = page.eval_on_selector_all(
         selector, "all => all.map(e => e.getBoundingClientRect().width)"
@@ -70,11 +74,8 @@ def test_nothing_is_loaded(browser: Browser, file: Path) -> None:
 
 def test_both_graphs_have_one_scale(page: Page) -> None:
     a, b = (page.locator(".graph").nth(n).locator(".frame > rect").first for n in (0, 1))
-    box_a, box_b = a.bounding_box(), b.bounding_box()
-    assert box_a is not None
-    assert box_b is not None
-    assert box_a["width"] / box_b["width"] == pytest.approx(39.41 / 51.72, rel=0.01)
-    assert box_a["x"] == pytest.approx(box_b["x"], abs=1)
+    assert box(a)["width"] / box(b)["width"] == pytest.approx(39.41 / 51.72, rel=0.01)
+    assert box(a)["x"] == pytest.approx(box(b)["x"], abs=1)
 
 
 def test_pointing_shows_the_figures_of_both(page: Page) -> None:
@@ -92,12 +93,9 @@ def test_a_click_zooms_both_and_escape_goes_back(page: Page) -> None:
     assert reset.is_disabled()
     frame(page, "dispatch_command", 0).first.click()
     ground = widths(page, ".graph .ground")[0]
-    zoomed = frame(page, "dispatch_command", 1).first.locator("rect").bounding_box()
-    assert zoomed is not None
-    assert zoomed["width"] == pytest.approx(ground, abs=3), "the wider side fills its graph"
-    other = frame(page, "dispatch_command", 0).first.locator("rect").bounding_box()
-    assert other is not None
-    assert other["width"] / zoomed["width"] == pytest.approx(27.6 / 37.1, rel=0.01)
+    other, zoomed = frame_widths(page, "dispatch_command")
+    assert zoomed == pytest.approx(ground, abs=3), "the wider side fills its graph"
+    assert other / zoomed == pytest.approx(27.6 / 37.1, rel=0.01)
     assert not frame(page, "net_send_ok", 0).first.is_visible()
     assert frame(page, "MYSQLparse", 0).first.is_visible()
     assert reset.is_enabled()
@@ -110,17 +108,12 @@ def test_a_click_zooms_both_and_escape_goes_back(page: Page) -> None:
 
 def test_a_zoom_finds_the_same_function_below_other_callers(page: Page) -> None:
     frame(page, "ha_innobase::write_row", 0).first.click()
-    zoomed = [
-        frame(page, "ha_innobase::write_row", n).first.locator("rect").bounding_box()
-        for n in (0, 1)
-    ]
-    assert zoomed[0] is not None
-    assert zoomed[1] is not None
-    assert zoomed[0]["width"] / zoomed[1]["width"] == pytest.approx(11.3 / 16, rel=0.01)
+    a, b = frame_widths(page, "ha_innobase::write_row")
+    assert a / b == pytest.approx(11.3 / 16, rel=0.01)
     assert frame(page, "Sql_cmd_insert_values", 1).first.is_visible(), "its own caller"
 
 
-def test_zooming_into_what_only_one_has_says_so(page: Page) -> None:
+def test_zoom_names_the_side_without_a_function(page: Page) -> None:
     frame(page, "log", 1).first.hover()
     assert "only in B: 2.4 µs" in detail(page)
     frame(page, "log", 1).first.click()
@@ -144,7 +137,7 @@ def test_a_search_marks_and_sums_without_counting_twice(page: Page) -> None:
     assert "not a regular expression" in found.inner_text()
     box.fill("")
     assert found.inner_text() == ""
-    assert page.locator(".match, .searched").count() == 0
+    assert page.locator(".match, .has-search").count() == 0
 
 
 def test_keys_do_all_of_it(page: Page) -> None:

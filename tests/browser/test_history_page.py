@@ -1,7 +1,5 @@
 """Test the page of histories in a real browser."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +8,16 @@ from playwright.sync_api import Browser
 
 from millrace.analysis.history.overview import group_changes, series_view
 from millrace.output_files import PAGE, write_text
-from millrace.report.history.html import as_html
-from tests.browser.looking import contrast, luminance, open_page, said_and_requested
-from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
-from tests.unit.report.history.test_formats import CHANGES
+from millrace.report.history import as_html
+from tests.support.browser_pages import (
+    assert_nothing_clipped,
+    contrast,
+    luminance,
+    open_page,
+    said_and_requested,
+)
+from tests.support.history_points import OTHER_STATE, SERIES, STATE, STATES, history, stepping
+from tests.unit.report.test_history import CHANGES
 
 pytestmark = pytest.mark.browser
 
@@ -40,15 +44,7 @@ def test_nothing_is_loaded_and_nothing_complains(browser: Browser, page_file: Pa
 @pytest.mark.parametrize("width", [400, 700, 1280])
 def test_nothing_is_clipped(browser: Browser, page_file: Path, width: int) -> None:
     page = open_page(browser, page_file, width=width)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.eval_on_selector_all(
-        "p, li, h2, .plot text",
-        """all => all.filter(e => {
-            const box = e.getBoundingClientRect();
-            return box.left < -1 || box.right > innerWidth + 1;
-        }).map(e => e.textContent)""",
-    )
-    assert outside == []
+    assert_nothing_clipped(page, "p, li, h2, .plot text")
 
 
 @pytest.mark.parametrize("dark", [False, True])

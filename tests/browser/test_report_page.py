@@ -1,7 +1,5 @@
 """Test the HTML report in a real browser: it renders, loads nothing, clips nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -9,9 +7,16 @@ from playwright.sync_api import Browser
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import html
-from tests.browser.looking import luminance, open_page, said_and_requested
-from tests.unit.analysis.builders import FINDINGS, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.browser_pages import (
+    assert_nothing_clipped,
+    box,
+    contrast,
+    luminance,
+    open_page,
+    said_and_requested,
+)
+from tests.support.builders import FINDINGS, RunBuilder, noisy, study
+from tests.support.query_runs import QueryRun
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +69,7 @@ def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Pa
     page = open_page(browser, report)
     bars = page.locator("#bars rect.bar")
     assert bars.count() == 5
-    widths = [(bars.nth(n).bounding_box() or {"width": 0})["width"] for n in range(5)]
+    widths = [box(bars.nth(n))["width"] for n in range(5)]
     assert min(widths) > 100
     values = page.locator("#bars .row .value").all_inner_texts()
     rates = [float(v.split("\u00a0")[0].replace(",", "")) for v in values if v != "failed"]
@@ -76,16 +81,9 @@ def test_every_finished_treatment_has_a_visible_bar(browser: Browser, report: Pa
 @pytest.mark.parametrize("width", [400, 1280])
 def test_nothing_is_clipped(browser: Browser, crowded: Path, width: int) -> None:
     page = open_page(browser, crowded, width=width)
-    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.eval_on_selector_all(
-        ".chart .label, .chart .value, .verdicts li, p, summary",
-        """all => all.filter(e => {
-            const box = e.getBoundingClientRect();
-            return box.left < -1 || box.right > innerWidth + 1 || e.scrollWidth > e.clientWidth + 1;
-        }).map(e => e.textContent)""",
+    assert_nothing_clipped(
+        page, ".chart .label, .chart .value, .verdicts li, p, summary", scrolls=True
     )
-    assert outside == []
     # Tables that are wider than the page scroll within themselves.
     assert page.eval_on_selector_all(
         ".wide", "all => all.every(e => getComputedStyle(e).overflowX === 'auto')"
@@ -95,16 +93,7 @@ def test_nothing_is_clipped(browser: Browser, crowded: Path, width: int) -> None
 @pytest.mark.parametrize("width", [400, 700, 1280])
 def test_a_large_run_fits_the_page(browser: Browser, large: Path, width: int) -> None:
     page = open_page(browser, large, width=width)
-    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    outside = page.eval_on_selector_all(
-        "figure.plot, figure.plot text, .lines li, p, summary",
-        """all => all.filter(e => {
-            const box = e.getBoundingClientRect();
-            return box.left < -1 || box.right > innerWidth + 1;
-        }).map(e => e.textContent)""",
-    )
-    assert outside == []
+    assert_nothing_clipped(page, "figure.plot, figure.plot text, .lines li, p, summary")
 
 
 def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
@@ -117,9 +106,7 @@ def test_a_large_run_begins_with_the_overview_and_folds_the_rest(
     assert cells.first.is_visible()
     assert page.locator("#relative figure.plot").count() == 5
     assert page.locator("#relative .sign").count() == 5 * 3 * 7
-    overview = page.locator("#overview").bounding_box()
-    assert overview is not None
-    assert overview["height"] < 1300, "it is seen at a glance"
+    assert box(page.locator("#overview"))["height"] < 1300, "it is seen at a glance"
     assert page.locator("#results table").is_hidden()
     assert page.locator("#latencies figure.plot").count() == 15
     # The page is a few screens long, although it shows all measurements.
@@ -130,9 +117,7 @@ def test_a_large_run_fits_the_paper(browser: Browser, large: Path) -> None:
     page = open_page(browser, large, width=680)
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
-    table = page.locator("#overview table").bounding_box()
-    assert table is not None
-    assert table["width"] <= 680
+    assert box(page.locator("#overview table"))["width"] <= 680
 
 
 def test_closed_sections_are_printed_open(browser: Browser, large: Path) -> None:
@@ -142,14 +127,12 @@ def test_closed_sections_are_printed_open(browser: Browser, large: Path) -> None
             ? child.getBoundingClientRect().height : 0)))"""
     assert max(page.eval_on_selector_all("details:not([open])", heights)) == 0
     page.emulate_media(media="print")
-    printed = page.eval_on_selector_all("details:not([open])", heights)
-    assert printed
-    assert min(printed) > 0
+    on_paper = page.eval_on_selector_all("details:not([open])", heights)
+    assert on_paper
+    assert min(on_paper) > 0
 
 
-def test_verdicts_of_the_overview_are_told_by_sign_and_word_too(
-    browser: Browser, large: Path
-) -> None:
+def test_overview_shows_verdicts_by_sign_and_word_too(browser: Browser, large: Path) -> None:
     page = open_page(browser, large)
     texts = page.eval_on_selector_all("#overview td.cell", "all => all.map(e => e.textContent)")
     words = ("regression", "improvement", "equivalent", "inconclusive", "may be chance")
@@ -179,10 +162,8 @@ def test_cells_of_the_overview_are_readable(browser: Browser, large: Path, dark:
     page = open_page(browser, large, dark=dark)
     paper = luminance(page, "body", "backgroundColor")
     for selector in (".cell.regression", ".cell.improvement", ".cell.inconclusive"):
-        ink = luminance(page, selector, "color")
-        lighter, darker = max(ink, paper), min(ink, paper)
         # The tint of the cell lowers the contrast a little against the plain paper.
-        assert (lighter + 0.05) / (darker + 0.05) >= 5
+        assert contrast(page, selector, "color", paper) >= 5
 
 
 def test_axis_labels_do_not_overlap(browser: Browser, crowded: Path) -> None:
@@ -197,19 +178,10 @@ def test_axis_labels_do_not_overlap(browser: Browser, crowded: Path) -> None:
     assert overlaps == 0
 
 
-def test_dark_mode_has_dark_paper_and_readable_ink(browser: Browser, report: Path) -> None:
-    page = open_page(browser, report, dark=True)
+@pytest.mark.parametrize("dark", [False, True])
+def test_ink_is_readable(browser: Browser, report: Path, dark: bool) -> None:
+    page = open_page(browser, report, dark=dark)
     paper = luminance(page, "body", "backgroundColor")
-    assert paper < 0.05
+    assert paper < 0.05 if dark else paper > 0.9
     for selector in ("body", ".muted", ".regression", ".improvement", ".failed", "a"):
-        ink = luminance(page, selector, "color")
-        assert (ink + 0.05) / (paper + 0.05) >= 4.5
-
-
-def test_light_mode_has_readable_ink(browser: Browser, report: Path) -> None:
-    page = open_page(browser, report)
-    paper = luminance(page, "body", "backgroundColor")
-    assert paper > 0.9
-    for selector in ("body", ".muted", ".regression", ".improvement", ".failed", "a"):
-        ink = luminance(page, selector, "color")
-        assert (paper + 0.05) / (ink + 0.05) >= 4.5
+        assert contrast(page, selector, "color", paper) >= 4.5, selector

@@ -165,6 +165,9 @@ class _Options(Options):
     def is_loose(self, name: str) -> bool:
         return False
 
+    def leads_away(self, name: str, value: str) -> bool:
+        return False
+
     def arguments(self, options: Iterable[Option]) -> list[str]:
         return _arguments(options)
 
@@ -220,8 +223,8 @@ class _Administration:
 class _LoadDialect:
     session: tuple[str, ...] = ()
     no_read_timeout: tuple[str, ...] = ()
-    retried_errors: tuple[int, ...] = ()
-    error_hints: Mapping[int, str] = MappingProxyType({})
+    retried_errors: tuple[str, ...] = ()
+    error_hints: Mapping[str, str] = MappingProxyType({})
 
     def count(self, table: str) -> str:
         return f"count {table}"
@@ -316,9 +319,6 @@ class _SnapshotRules:
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         return ()
-
-    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
-        return None
 
 
 FAMILY = Family(

@@ -202,8 +202,8 @@ def _run(spec: dict[str, Any]) -> int:
                 _say({"type": "mark", "phase": phase["name"], "mark": "phase_started", "t_s": 0.0})
                 failed = _phase(lines, phase, spec)
                 if failed is not None:
-                    error = {"phase": phase["name"], "kind": "server", "code": 1, "sqlstate": None}
-                    _say({"type": "error", **error, "message": failed})
+                    error = {"phase": phase["name"], "kind": "server", "code": "1"}
+                    _say({"type": "error", **error, "sqlstate": None, "message": failed})
                     return 1
     client = {**_CLIENT, "max_rss_bytes": None}
     _say(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from millrace.store.store import Store
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import run_of
+from tests.support.builders import keep
+from tests.support.history_points import run_of
 
 RUN = "nightly-1"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.collect.counting import callgrind, dump_files
+from millrace.collect.counting import callgrind
 from millrace.errors import TrialFailed
 from millrace.model.instruction_counts import CountedStart, Repetition
 from millrace.model.stored_counts import StoredCounts, stored_counts
@@ -35,10 +35,10 @@ def test_all_dumps_together_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
     place.mkdir()
     for thread in range(1, 6):
         (place / f"callgrind.out.1-{thread:02}").write_bytes(content)
-    assert len(dump_files.read_dumps(place)[1]) == 5
-    monkeypatch.setattr(dump_files, "_MOST_BYTES", 3 * len(content))
+    assert len(callgrind.read_dumps(place)[1]) == 5
+    monkeypatch.setattr(callgrind, "_MOST_BYTES", 3 * len(content))
     with pytest.raises(TrialFailed, match=r"out\.1-04, .*all files so far have"):
-        dump_files.read_dumps(place)
+        callgrind.read_dumps(place)
 
 
 def test_paths_share_their_callers_as_they_are_stored() -> None:

@@ -11,11 +11,11 @@ from millrace.app.explain import ExplainedRun
 from millrace.campaign.policies import confirm
 from millrace.errors import UserError
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import change, history, part_of, run_of
+from tests.support.explained import explained_study, study_run
+from tests.support.history_points import change, history, part_of, run_of
 from tests.unit.campaign.measured import alone
 from tests.unit.campaign.policies.test_confirm import SPEED
 from tests.unit.cli.observed_store import keep
-from tests.unit.report.explanation.explained import explained_study, study_run
 
 
 def imported(source: Path, place: Path) -> Path:

@@ -18,10 +18,10 @@ from millrace.stats.histogram import Layout
 from millrace.store import checked, histograms, loops, series
 from millrace.store.checked import NotARecord
 from millrace.store.records import MeasurementRecord, StoredRun
-from tests.unit.analysis.observations import A, B
-from tests.unit.analysis.query_runs import QueryRun
-from tests.unit.report.explanation.explained import study_run
-from tests.unit.stats.hdr import FINE, encoded, varint, wrapped
+from tests.support.explained import study_run
+from tests.support.hdr import FINE, encoded, varint, wrapped
+from tests.support.observed_trials import A, B
+from tests.support.query_runs import QueryRun
 
 _SMALL = QueryRun(("mysql-5.6.24", "mysql-5.7.22"), ("point-query",), (1,))
 _COUNTS = (measurements.TRANSACTIONS, measurements.ROWS_READ, measurements.SKIPPED, "errors_1205")

@@ -12,9 +12,9 @@ import pytest
 from millrace.analysis.history.recording import points_of
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.store import Store
+from tests.support.builders import keep
 from tests.support.forged_archives import edited, forged
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import run_of
+from tests.support.history_points import run_of
 from tests.unit.cli.called import Done, millrace
 
 LOCAL, FORGED = "nightly-1", "elsewhere-1"

@@ -12,9 +12,9 @@ import pytest
 from millrace.errors import UserError
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
+from tests.support.builders import keep
 from tests.support.forged_archives import forged
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import renamed, run_of
+from tests.support.history_points import renamed, run_of
 from tests.unit.cli.called import Done, millrace
 
 LOCAL, FORGED = "nightly-20260105-1000", "nightly-20260106-1000"

@@ -11,7 +11,6 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from millrace.collect import profile
-from millrace.collect.profiling import frame_pointers
 from millrace.collect.threads import thread_functions
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
@@ -77,7 +76,7 @@ def test_damaged_symbol_table_yields_no_symbols(program: Path) -> None:
         content[at + _ENTRY_SIZE : at + _ENTRY_SIZE + 8] = of_entry.to_bytes(8, "little")
         damaged.write_bytes(content)
         assert thread_functions.functions_in(damaged, MAIN) == ()
-        assert frame_pointers.are_kept(damaged) is None
+        assert profile.frame_pointers_are_kept(damaged) is None
 
 
 def test_a_damaged_program_is_at_no_address(program: Path) -> None:
@@ -91,7 +90,7 @@ def test_the_program_that_is_looked_into_is_the_one_that_was_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Path] = []
-    monkeypatch.setattr(frame_pointers, "are_kept", asked.append)
+    monkeypatch.setattr(profile, "frame_pointers_are_kept", asked.append)
     server = small_servers.installed(small_servers.tree(tmp_path / "small/tree"))
     target: Any = SimpleNamespace(client=SimpleNamespace(server=server))
     assert not profile._keeps_frame_pointers(target)

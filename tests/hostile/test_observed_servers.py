@@ -26,8 +26,8 @@ from tests.support.hostile_mysql import (
     says,
     serving,
 )
+from tests.support.made_events import mark
 from tests.support.observables import observable
-from tests.unit.loadgen.made_events import mark
 
 _OBSERVERS = {name: COLLECTORS[name] for name in ("plans", "waits", "status")}
 _BEGIN, _END = mark("measure_started"), mark("measure_ended")

@@ -1,22 +1,27 @@
 """Test that a trial turns odd answers into a failure or an unknown value, never a traceback."""
 
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
 import pytest
 
 from millrace.campaign import attempts
-from millrace.errors import TrialFailed
+from millrace.databases.mysql.client import connect
+from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.instance_facts import InstanceFacts
-from millrace.servers.attached import AttachedInstance
+from millrace.model.servers import AttachedServer
+from millrace.servers.attached import AttachedInstance, parse_dsn
 from millrace.store import observations
 from millrace.trial import measurement_counters, measurements, quiesce
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
+from tests.support import hostile_mysql as mysql_server
 from tests.support.hostile_mysql import Answer, answers, rows, says, serving
+from tests.support.measuring import BEGIN, END, RESULT, live, measurement
 from tests.unit.store.stored_records import result
-from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measurement
 
 # Python refuses to make a number of this many digits.
 DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"
@@ -85,7 +90,8 @@ def test_answers_that_could_not_be_read_back_are_a_failed_trial(odd: dict[str, s
     kept = attempts._readable(replace(result(), instances=(replace(instance, effective=odd),)))
     assert (kept.outcome, kept.failed_step, kept.instances) == ("failed", "record", ())
     assert "cannot be stored" in (kept.reason or "")
-    facts = replace(instance, facts=InstanceFacts.model_validate({"age_s": 1e300, "count": 10**40}))
+    odd_state = {"state": {"begin": {"age_s": 1e300, "count": 10**40}}}
+    facts = replace(instance, facts=InstanceFacts.model_validate(odd_state))
     assert attempts._readable(replace(result(), instances=(facts,))).outcome == "failed"
     assert attempts._readable(result()) == result()
 
@@ -107,7 +113,7 @@ def test_a_description_of_a_table_that_is_no_number_fails_the_trial(cells: tuple
     ids=["count", "infinity", "long", "another kind"],
 )
 def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, object]) -> None:
-    fitting = {"version": 1, "window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
+    fitting = {"window_s": 2.5, "status": {"deltas": {"Com_select": 7}}}
     assert observations.readable(fitting) == fitting
     summed = {"class": "disk", "statement": None, "count": 1, "seconds": 0.1, "during_sync": 0}
     stated = {**fitting, "states": {"statements": {"threads": 1, "states": [summed]}}}
@@ -118,3 +124,37 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
     (lack,) = observed["missing"]
     assert "cannot be stored" in lack["what"]
     assert observations.readable(observed) == observed
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_server_without_autocommit_is_asked_like_others(
+    as_text: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysql_server, "_OK", b"\x00\x00\x00\x00\x00\x00\x00")
+    asked = []
+
+    def answer(sql: str) -> Iterable[bytes]:
+        asked.append(sql)
+        return says(*rows(["a"], [b"1"]))(sql)
+
+    with serving(answer) as server:
+        address = parse_dsn(AttachedServer("odd", "mysql", server.address))
+        with closing(connect(address, as_text=as_text)) as session:
+            assert session.query("SELECT 1") == [("1",)]
+    assert "SET AUTOCOMMIT = 1" in asked
+
+
+def test_a_session_outlives_the_idle_time_of_its_server_and_says_that_it_ended() -> None:
+    asked = []
+
+    def answer(sql: str) -> Iterable[bytes]:
+        asked.append(sql)
+        return says(*rows(["a"], [b"1"]))(sql)
+
+    with serving(answer) as server:
+        session = connect(parse_dsn(AttachedServer("odd", "mysql", server.address)))
+        session.close()
+        with pytest.raises(DatabaseError, match="the session had ended before") as raised:
+            session.query("SELECT 1")
+    assert raised.value.kind == "lost"
+    assert any("wait_timeout = 604800" in each for each in asked)

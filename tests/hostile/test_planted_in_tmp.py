@@ -13,7 +13,7 @@ from millrace.servers.snapshots import kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.sources import clients, maven
 from millrace.store.store import Store
-from millrace.trial import slow_fsync
+from millrace.trial import fault_injection
 from tests.unit.store.stored_records import begun
 
 OTHER_USER = 60_950
@@ -282,6 +282,6 @@ def test_a_library_that_another_user_left_in_the_cache_is_made_anew(
     planted.parent.mkdir(parents=True)
     planted.write_bytes(b"planted")
     os.chown(planted, OTHER_USER, OTHER_USER)
-    assert slow_fsync.library() == planted
+    assert fault_injection.slow_fsync_library() == planted
     assert planted.read_bytes() != b"planted"
     assert planted.stat().st_uid == 0

@@ -24,12 +24,12 @@ from millrace.store.store import Store
 from tests import examples
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command, Example
-from tests.integration.loadgen import driving
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import point, stepping
-from tests.unit.analysis.observations import B
+from tests.support import driving
+from tests.support.builders import keep
+from tests.support.explained import study_run
+from tests.support.history_points import point, stepping
+from tests.support.observed_trials import B
 from tests.unit.importers.test_importers import PGBENCH, SYSBENCH
-from tests.unit.report.explanation.explained import study_run
 
 pytestmark = pytest.mark.integration
 

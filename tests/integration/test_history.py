@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import experiment
+from tests.support.command import experiment
 from tests.unit.cli.called import millrace
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]

@@ -11,7 +11,7 @@ import pytest
 
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
-from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
+from tests.support.command import QUICK_START, SHORT_TRIALS, Place
 from tests.unit.cli.called import millrace
 
 # The change is in how often a log is made durable, so the disk must be that of the test alone.

@@ -9,7 +9,7 @@ from typing import Any
 
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import keep
+from tests.support.builders import keep
 
 Edit = Callable[[Any], object]
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import click
 import pytest
 
-from millrace.analysis.compare import applicable_calibration, calibration_model
+from millrace.analysis.compare import calibration
 from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
@@ -23,7 +23,7 @@ from millrace.experiment.validation import ValidationContext, check
 from millrace.importers import paired, series
 from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator
-from millrace.report.run.schema import ComparisonPart
+from millrace.report.run.json import ComparisonPart
 from millrace.servers import catalogue
 from millrace.workloads import builtin, completed, parse_workload
 from tests import examples
@@ -138,9 +138,9 @@ def test_figures_on_calibrating_are_those_of_the_program() -> None:
     options = {option.name: option for option in calibrate.command.params}
     assert f"as many in each group ({options['verdicts'].default}) |" in page
     assert f"| `{options['injected'].default}` (if nothing is said) |" in page
-    *shorter, longest = calibration_model.TABLE
+    *shorter, longest = calibration.TABLE
     assert f"in {', '.join(map(str, shorter))} and {longest} blocks" in page
-    assert f"more than {applicable_calibration.MOST_DAYS} days apart" in page
+    assert f"more than {calibration.MOST_DAYS} days apart" in page
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if (ROOT / f"docs/{name}.md").exists()])

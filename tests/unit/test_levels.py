@@ -20,8 +20,8 @@ from millrace.levels import (
 from millrace.report.run.sentences import answer
 from millrace.report.run.tables import ratios_table, results_table
 from millrace.report.run.terminal import as_text
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import Fails
+from tests.support.query_runs import QueryRun
 
 FLUSH = "options.innodb_flush_log_at_trx_commit"
 
@@ -153,7 +153,7 @@ def test_the_base_of_a_report_may_be_on_or_true() -> None:
     ).build()  # fmt: skip
     assert compare_run(run, base="on").base is True
     assert compare_run(run, base="true").base is True
-    with pytest.raises(UserError, match="no level") as raised:
+    with pytest.raises(UserError, match="is not a level of") as raised:
         compare_run(run, base="yes")
     assert raised.value.hint == "its levels are: off, on (or false, true; or 0, 1)"
     text = as_text(compare_run(run))

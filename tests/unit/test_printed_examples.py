@@ -9,8 +9,8 @@ import pytest
 
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.counted_values import compare_counted
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
+from millrace.analysis.compare.paired import compare_counted
 from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.analysis.history.overview import ChangeGroup
 from millrace.analysis.steady.policy import unsteady_sides
@@ -19,26 +19,25 @@ from millrace.model.events import BlockEnded, InterimRatio, VisibleChanges
 from millrace.model.instruction_counts import TreatmentStarts
 from millrace.model.run_spec import Bisects
 from millrace.model.servers import AttachedServer
-from millrace.report.bisection.sentences import answer as bisection_answer
-from millrace.report.calibration.sentences import head_line
-from millrace.report.counts.sentences import sentence as counts_sentence
+from millrace.report.bisection import answer as bisection_answer
+from millrace.report.calibration import head_line
+from millrace.report.counts import sentence as counts_sentence
 from millrace.report.external.paired import sentence as external_sentence
-from millrace.report.history.tables import group_text
+from millrace.report.history import group_text
 from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.unpaired_ratio import UnpairedRatio
 from millrace.workloads import builtin
 from tests import examples
 from tests.examples import Example
-from tests.unit.analysis.builders import study
+from tests.support.builders import study
+from tests.support.counted_starts import start, treatment
+from tests.support.history_points import change
 from tests.unit.analysis.compare.test_bisection import bisected
-from tests.unit.analysis.counts.counted import start, treatment
-from tests.unit.analysis.history_points import change
 from tests.unit.analysis.steady.test_policy import DIRTY, FALLS, trial
 from tests.unit.cli.test_progress import closed, look
-from tests.unit.report.history.test_formats import shown
+from tests.unit.report.test_history import shown
 
 EXAMPLES = [each for each in examples.every() if each.language == "text"]
 SEARCHED = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mysql-8.0.33")
@@ -91,7 +90,7 @@ def a_calibration() -> str:
 def a_count() -> str:
     sides = (counts_treatment("mysql-5.6.24", 40_803), counts_treatment("mysql-5.7.22", 45_940))
     (group,) = compare_counts(sides, "server", "mysql-5.6.24")
-    ratio = UnpairedRatio(1.1259, 1.1255, 1.1263)
+    ratio = RatioEstimate(1.1259, 1.1255, 1.1263, 2, 0.95, None)
     return counts_sentence(replace(group.comparisons[0], ratio=ratio))
 
 

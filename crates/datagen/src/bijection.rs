@@ -3,8 +3,7 @@
 //! A Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations from
 //! pseudorandom functions", SIAM J. Comput. 17, 1988) permutes the next power of two; what falls
 //! outside the range is permuted again until it falls inside (Black and Rogaway, "Ciphers with
-//! arbitrary finite domains", CT-RSA 2002). Less than half lies outside, so two turns are enough
-//! on average.
+//! arbitrary finite domains", CT-RSA 2002). Less than half lies outside, so the mean is below two turns.
 
 use crate::{Stream, mix};
 
@@ -14,7 +13,7 @@ const ROUNDS: [usize; 2] = [12, 6];
 /// One order of the numbers below `span`.
 #[derive(Clone, Debug)]
 pub struct Bijection {
-    span: u64,
+    pub span: u64,
     /// Bits of the right half; the left half may have one less.
     right_bits: u32,
     left_bits: u32,
@@ -37,12 +36,6 @@ impl Bijection {
             keys,
             rounds: ROUNDS[usize::from(bits > 16)],
         }
-    }
-
-    /// Return the length of the range.
-    #[inline]
-    pub fn span(&self) -> u64 {
-        self.span
     }
 
     /// Return the number at `position`, which must be below the span.

@@ -13,44 +13,23 @@ pub const PADDING: usize = 48;
 /// The longest text of an `i64` with its sign, a point, and a zero before it.
 const NUMBER_LENGTH: usize = 22;
 
-/// The generator of the values of one column.
 pub enum Value {
+    /// An integer.
     Integer(Integer),
     /// An integer in units of 10^-scale.
-    Decimal {
-        units: Integer,
-        scale: u32,
-    },
+    Decimal { units: Integer, scale: u32 },
     /// Groups of digits, joined by `-`.
-    Digits {
-        stream: Stream,
-        groups: usize,
-        length: usize,
-    },
+    Digits { stream: Stream, groups: usize, length: usize },
     /// Letters and digits, of a length drawn from `shortest` to `longest`.
-    Letters {
-        stream: Stream,
-        shortest: usize,
-        longest: usize,
-    },
-    Motifs {
-        motifs: Motifs,
-        stream: Stream,
-    },
+    Letters { stream: Stream, shortest: usize, longest: usize },
+    /// Bytes of LinkBench.
+    Motifs { motifs: Motifs, stream: Stream },
     /// The last `digits` digits of a number, each a word; the base is the number of words.
-    Words {
-        number: Integer,
-        words: Words,
-    },
-    Constant {
-        text: Vec<u8>,
-        is_number: bool,
-    },
+    Words { number: Integer, words: Words },
+    /// Always the same text.
+    Constant { text: Vec<u8>, is_number: bool },
     /// NULL where a number is not 0.
-    Nullable {
-        is_null: Integer,
-        value: Box<Value>,
-    },
+    Nullable { is_null: Integer, value: Box<Value> },
 }
 
 /// NULL in the rows of a file.
@@ -64,7 +43,6 @@ pub struct Words {
 }
 
 impl Words {
-    /// Return the longest text of a number.
     pub fn longest(&self) -> usize {
         let longest = self.words.iter().map(|word| word.len()).max().unwrap_or(0);
         longest * self.digits as usize
@@ -86,35 +64,26 @@ impl Words {
     }
 }
 
-/// The place of a row in its table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The number of the row, from 0.
     pub row: u64,
-    /// The number of its parent, from 0, and which row of it this is. Where rows have no parents, each
-    /// is its own.
+    /// The numbers of its parent, and of it in the parent, from 0; without parents, each row is its own.
     pub parent: u64,
     pub child: u64,
     /// The number that the fan-out gives to the parent: that of its rows, or more.
     pub children: u64,
 }
 
-/// A whole number.
+/// A whole number. `Row` is that of the row, from 0, times `step`, plus `first`.
 #[derive(Clone)]
 pub enum Integer {
-    /// That of the row, from 0, times `step`, plus `first`.
-    Row {
-        first: i64,
-        step: i64,
-    },
+    Row { first: i64, step: i64 },
     Parent,
     Child,
     Children,
     Random(RandomInteger),
-    Computed {
-        expression: Expression,
-        inputs: Box<[Integer]>,
-    },
+    Computed { expression: Expression, inputs: Box<[Integer]> },
 }
 
 /// A number drawn for each row.
@@ -149,7 +118,6 @@ impl Integer {
     }
 }
 
-/// The number of rows of each parent.
 #[derive(Clone)]
 pub enum FanOut {
     Links(LinkDegrees),
@@ -173,7 +141,7 @@ impl Value {
             Self::Integer(_) | Self::Decimal { .. } => NUMBER_LENGTH,
             Self::Digits { groups, length, .. } => groups * (length + 1) - 1,
             Self::Letters { longest, .. } => *longest,
-            Self::Motifs { motifs, .. } => motifs.longest(),
+            Self::Motifs { motifs, .. } => motifs.options.longest,
             Self::Words { words, .. } => words.longest(),
             Self::Constant { text, .. } => text.len(),
             Self::Nullable { value, .. } => value.longest().max(NULL.len()),
@@ -184,12 +152,9 @@ impl Value {
     pub fn is_number(&self) -> bool {
         match self {
             Self::Integer(_) | Self::Decimal { .. } => true,
-            Self::Digits { .. }
-            | Self::Letters { .. }
-            | Self::Motifs { .. }
-            | Self::Words { .. } => false,
             Self::Constant { is_number, .. } => *is_number,
             Self::Nullable { value, .. } => value.is_number(),
+            _ => false,
         }
     }
 
@@ -198,7 +163,7 @@ impl Value {
         matches!(self, Self::Integer(Integer::Row { step, .. }) if *step != 0)
     }
 
-    /// Return true where it is made of any bytes, of which a file of rows must escape none.
+    /// Return true where it is made of any bytes; a file of rows must escape none of them.
     pub fn is_bytes(&self) -> bool {
         matches!(self, Self::Motifs { .. })
     }

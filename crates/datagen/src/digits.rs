@@ -6,14 +6,14 @@ const EIGHT: u64 = 100_000_000;
 
 /// Return the eight decimal digits of `value` (below 100,000,000) as text, leading zeros included.
 ///
-/// Halves, then pairs, then digits are split in parallel lanes of one word. The multiplications
+/// Numbers of four digits, then pairs, then digits are split in parallel lanes of one word. The multiplications
 /// stand for divisions by 100 and 10 and are exact in the range of their lanes.
 #[inline]
 pub fn eight(value: u32) -> [u8; 8] {
     debug_assert!(value < 100_000_000);
-    let halves = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
-    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
-    let pairs = hundreds | (halves - 100 * hundreds) << 16;
+    let fours = u64::from(value / 10_000) | u64::from(value % 10_000) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (fours - 100 * hundreds) << 16;
     let tens = ((pairs * 103) >> 10) & 0x000f_000f_000f_000f;
     let digits = tens | (pairs - 10 * tens) << 8;
     (digits | 0x3030_3030_3030_3030).to_le_bytes()
@@ -92,14 +92,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn all_pairs() {
+    fn all_pairs_and_the_limits_of_lanes() {
         for value in 0..100 {
             assert_eq!(two(value).as_slice(), format!("{value:02}").as_bytes());
         }
-    }
-
-    #[test]
-    fn lane_limits() {
         for value in [0, 9, 99, 9_999, 10_000, 99_990_000, 99_999_999] {
             assert_eq!(eight(value).as_slice(), format!("{value:08}").as_bytes());
         }

@@ -1,9 +1,10 @@
 //! Whole numbers of a range, by the distributions that workloads name.
 
+#![allow(clippy::cast_precision_loss)] // ranks beyond 2^53 do not differ noticeably
+
 use super::bijection::Bijection;
 use super::random::Random;
 use super::rotations::Rotations;
-use super::zipf::Zipf;
 use crate::Stream;
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ enum PreparedShape {
 }
 
 impl Integers {
-    /// `shape` over the numbers from `low` to `high`, of which there must be one at least.
+    /// Spread the numbers from `low` to `high`, at least one, by `shape`.
     pub fn new(shape: &Shape, low: i64, high: i64) -> Self {
         // The whole of i64 is one number too many for the count of it; nobody misses that one.
         let span = high.abs_diff(low).saturating_add(1);
@@ -103,14 +104,14 @@ impl Integers {
     }
 
     /// Return the number at a place from 0 up to 1 of the range.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn part(&self, place: f64) -> u64 {
         // A place just below 1 may round to the end of a large range.
         ((place * self.span as f64) as u64).min(self.span - 1)
     }
 
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[inline]
     fn special(&self, share: f64, central: f64, random: &mut Random) -> u64 {
         let last = self.span - 1;
@@ -134,4 +135,73 @@ impl Integers {
 pub(crate) fn standard_normal(random: &mut Random) -> f64 {
     let radius = (-2.0 * (1.0 - random.unit()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.unit()).cos()
+}
+
+/// Zipf's distribution over the ranks from 1 to a largest, exactly: P(rank) is proportional to
+/// rank^-exponent.
+///
+/// By rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from
+/// monotone discrete distributions", ACM TOMACS 6, 1996). With the integral of the hat chosen as
+/// `(x^(1-s) - 1) / (1-s)` the method holds for every exponent from 0 on, and 1 is a limit.
+#[derive(Clone, Debug)]
+struct Zipf {
+    ranks: u64,
+    /// 1 - exponent.
+    power: f64,
+    exponent: f64,
+    /// The hat's integral at the outer ends of the first and the last rank.
+    first: f64,
+    last: f64,
+    /// A candidate that lies at most so far below its rank is taken without a further look.
+    certain: f64,
+}
+
+impl Zipf {
+    /// Over `ranks` ranks, at least one; `exponent` is 0 (uniform) or above.
+    fn new(ranks: u64, exponent: f64) -> Self {
+        let mut zipf =
+            Self { ranks, power: 1.0 - exponent, exponent, first: 0.0, last: 0.0, certain: 0.0 };
+        zipf.first = zipf.integral(1.5) - 1.0;
+        zipf.last = zipf.integral(ranks as f64 + 0.5);
+        zipf.certain = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.weight(2.0));
+        zipf
+    }
+
+    /// Return a rank, 1 being the most frequent.
+    #[inline]
+    fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let area = self.last + random.unit() * (self.first - self.last);
+            let candidate = self.inverse(area);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
+            let rank = ((candidate + 0.5) as u64).clamp(1, self.ranks);
+            let exact = rank as f64;
+            if exact - candidate <= self.certain
+                || area >= self.integral(exact + 0.5) - self.weight(exact)
+            {
+                return rank;
+            }
+        }
+    }
+
+    /// rank^-exponent.
+    fn weight(&self, rank: f64) -> f64 {
+        (-self.exponent * rank.ln()).exp()
+    }
+
+    /// `(x^power - 1) / power`, which is ln x where the power is 0.
+    fn integral(&self, x: f64) -> f64 {
+        let log = x.ln();
+        log * ratio(self.power * log, f64::exp_m1)
+    }
+
+    fn inverse(&self, area: f64) -> f64 {
+        let scaled = (area * self.power).max(-1.0); // rounding must not leave the domain
+        (area * ratio(scaled, f64::ln_1p)).exp()
+    }
+}
+
+/// f(x) / x for an f that is x near 0.
+fn ratio(x: f64, f: fn(f64) -> f64) -> f64 {
+    if x == 0.0 { 1.0 } else { f(x) / x }
 }

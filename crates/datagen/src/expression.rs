@@ -44,7 +44,6 @@ impl Operator {
     }
 }
 
-/// One operation on the stack of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Number(i64),

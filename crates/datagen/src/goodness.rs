@@ -29,14 +29,15 @@ pub fn assert_fits(observed: &[u64], expected: &[f64]) {
         let unlikely = rest_expected + 10.0 * (rest_expected + 1.0).sqrt();
         assert!(rest_observed <= unlikely, "{rest_observed} where {rest_expected} is expected");
     }
+    assert_chi_square(statistic, classes);
+}
+
+fn assert_chi_square(statistic: f64, classes: f64) {
     assert!(classes > 1.0, "there is nothing to compare");
-    let freedom: f64 = classes - 1.0;
+    let freedom = classes - 1.0;
     let part = 2.0 / (9.0 * freedom);
     let limit = freedom * (1.0 - part + QUANTILE * part.sqrt()).powi(3);
-    assert!(
-        statistic < limit,
-        "chi-square is {statistic:.1}, expected less than {limit:.1} at {freedom} degrees of freedom"
-    );
+    assert!(statistic < limit, "chi-square is {statistic:.1} of {limit:.1} at freedom {freedom}");
 }
 
 /// Each of `classes` numbers from 0 must come equally often.
@@ -63,10 +64,7 @@ pub fn assert_same(one: &[u64], other: &[u64]) {
         statistic += scaled.powi(2) / (a + b);
         classes += 1.0;
     }
-    let freedom: f64 = classes - 1.0;
-    let part = 2.0 / (9.0 * freedom);
-    let limit = freedom * (1.0 - part + QUANTILE * part.sqrt()).powi(3);
-    assert!(statistic < limit, "chi-square is {statistic:.1}, expected less than {limit:.1}");
+    assert_chi_square(statistic, classes);
 }
 
 #[test]

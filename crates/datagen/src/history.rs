@@ -16,57 +16,43 @@ const LAST_DAY: u32 = 3_592;
 /// No timestamp is later.
 pub const END: Seconds = LAST_DAY * DAY;
 
-/// Length of a timestamp's text.
 pub const TIMESTAMP_LENGTH: usize = 19;
 
-/// Progress through the ids (of 2^32) and the day on which the map had come so far.
-const GROWTH: [(u64, u64); 11] = [
-    (0, 0),
-    (0x07ae_147a, 365),
-    (0x147a_e147, 731),
-    (0x23d7_0a3d, 1_096),
-    (0x3d70_a3d7, 1_461),
-    (0x5999_9999, 1_826),
-    (0x770a_3d70, 2_192),
-    (0x947a_e147, 2_557),
-    (0xb999_9999, 2_922),
-    (0xdf7c_ed91, 3_287),
-    (0x1_0000_0000, LAST_DAY as u64),
-];
+/// A day, how far the map had come through the ids (of 2^32), and the changesets opened up to it.
+type Knot = (u32, u64, u64);
 
-/// A day and the number of changesets opened up to it.
-const CHANGESETS: [(u64, u64); 11] = [
-    (0, 10_000),
-    (365, 120_000),
-    (731, 700_000),
-    (1_096, 3_550_000),
-    (1_461, 6_850_000),
-    (1_826, 10_250_000),
-    (2_192, 14_500_000),
-    (2_557, 19_800_000),
-    (2_922, 27_900_000),
-    (3_287, 36_300_000),
-    (LAST_DAY as u64, 43_400_000),
+const KNOTS: [Knot; 11] = [
+    (0, 0, 10_000),
+    (365, 0x07ae_147a, 120_000),
+    (731, 0x147a_e147, 700_000),
+    (1_096, 0x23d7_0a3d, 3_550_000),
+    (1_461, 0x3d70_a3d7, 6_850_000),
+    (1_826, 0x5999_9999, 10_250_000),
+    (2_192, 0x770a_3d70, 14_500_000),
+    (2_557, 0x947a_e147, 19_800_000),
+    (2_922, 0xb999_9999, 27_900_000),
+    (3_287, 0xdf7c_ed91, 36_300_000),
+    (LAST_DAY, 0x1_0000_0000, 43_400_000),
 ];
 
 /// Return the time at which the node at `progress` (of 2^32) through the ids was made.
 pub fn time_of(progress: u64) -> Seconds {
-    let (low, high) = segment(&GROWTH, progress);
-    let seconds = low.1 * u64::from(DAY)
-        + (progress - low.0) * (high.1 - low.1) * u64::from(DAY) / (high.0 - low.0);
+    let ((day, low, _), (next_day, high, _)) = segment(|knot| knot.1 <= progress);
+    let seconds =
+        u64::from(day * DAY) + (progress - low) * u64::from((next_day - day) * DAY) / (high - low);
     u32::try_from(seconds).map_or(END, |seconds| seconds.min(END))
 }
 
 /// Return the changeset open at `time`; it never falls as time goes on.
 pub fn changeset_at(time: Seconds) -> u64 {
-    let (low, high) = segment(&CHANGESETS, u64::from(time / DAY));
-    let since_low = u64::from(time) - low.0 * u64::from(DAY);
-    low.1 + since_low * (high.1 - low.1) / ((high.0 - low.0) * u64::from(DAY))
+    let ((day, _, low), (next_day, _, high)) = segment(|knot| knot.0 <= time / DAY);
+    low + u64::from(time - day * DAY) * (high - low) / u64::from((next_day - day) * DAY)
 }
 
-fn segment(knots: &[(u64, u64)], x: u64) -> ((u64, u64), (u64, u64)) {
-    let above = knots[1..knots.len() - 1].iter().take_while(|knot| knot.0 <= x).count();
-    (knots[above], knots[above + 1])
+/// Return the last knot that comes `before` some place, and the next one.
+fn segment(before: impl Fn(&Knot) -> bool) -> (Knot, Knot) {
+    let above = KNOTS[1..KNOTS.len() - 1].iter().take_while(|knot| before(knot)).count();
+    (KNOTS[above], KNOTS[above + 1])
 }
 
 /// The text of every day of the data set.

@@ -12,7 +12,6 @@ mod counter;
 mod digits;
 pub mod distribution;
 pub mod expression;
-mod families;
 #[cfg(any(test, feature = "goodness"))]
 pub mod goodness;
 mod history;
@@ -26,7 +25,6 @@ mod rows;
 mod table_rows;
 mod text;
 mod users;
-mod zipf;
 
 pub use checksum::{Checksum, ChecksummedRows, checksum};
 pub use counter::{Stream, high_product, mix};

@@ -13,7 +13,6 @@ const CHUNK: usize = 128;
 /// Bytes taken from one random number: 256^6 is 2^48.
 const BYTES_AT_ONCE: usize = 6;
 
-/// The parameters of payloads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MotifOptions {
     /// The least and the greatest byte.
@@ -31,28 +30,17 @@ pub struct MotifOptions {
 /// A generator of payloads.
 #[derive(Clone, Debug)]
 pub struct Motifs {
-    options: MotifOptions,
+    pub options: MotifOptions,
     motif: Arc<[u8]>,
 }
 
 impl Motifs {
-    /// Make the motif of a stream.
     pub fn new(options: MotifOptions, stream: Stream) -> Self {
         let mut motif = vec![0; options.motif_length];
         fill(&mut motif, options, &mut Random::member(stream, 0));
         Self { options, motif: motif.into() }
     }
 
-    pub fn longest(&self) -> usize {
-        self.options.longest
-    }
-
-    /// Return the least byte.
-    pub fn low(&self) -> u8 {
-        self.options.low
-    }
-
-    /// Draw the length of a payload.
     #[inline]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it saturates
     pub fn length(&self, random: &mut Random) -> usize {
@@ -61,7 +49,6 @@ impl Motifs {
         (length.round() as usize).min(longest)
     }
 
-    /// Fill a payload.
     #[inline]
     pub fn fill(&self, random: &mut Random, out: &mut [u8]) {
         for chunk in out.chunks_mut(CHUNK.min(self.motif.len())) {
@@ -77,10 +64,9 @@ impl Motifs {
     }
 }
 
-/// Fill with bytes of the range, all equally likely: each is the whole part of what is left of a random
-/// fraction times the length of the range.
+/// Fill with equally likely bytes: whole parts of what is left of a random fraction times the range.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the two halves of the product
+#[allow(clippy::cast_possible_truncation)] // the two words of the product
 fn fill(out: &mut [u8], options: MotifOptions, random: &mut Random) {
     let range = u128::from(options.high - options.low) + 1;
     for bytes in out.chunks_mut(BYTES_AT_ONCE) {

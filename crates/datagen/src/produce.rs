@@ -20,8 +20,7 @@ use super::rows::Rows;
 /// Buffers a thread has: one is filled while the others wait for the consumer or are with it.
 const BUFFERS: usize = 4;
 
-/// About 320 kB: large enough that system calls are few, small enough to be still in a core's
-/// cache when it is copied out.
+/// About 320 kB: few system calls, and the chunk is still in a core's cache when it is copied out.
 const CHUNK_ROWS: usize = 4096;
 
 /// The default limit of the kernel for the size of an unprivileged process's pipe.
@@ -41,7 +40,6 @@ impl Chunk {
         &self.buffer[..self.length]
     }
 
-    /// Return the number of rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -69,14 +67,10 @@ impl Producer {
         chunk_rows: usize,
         threads: usize,
     ) -> Self {
-        Self {
-            workers: (0..threads)
-                .map(|turn| start_worker(rows, slice, chunk_rows, turn, threads))
-                .collect(),
-            turn: 0,
-            rows_left: slice.end.saturating_sub(slice.start),
-            waited: Duration::ZERO,
-        }
+        let start = |turn| start_worker(rows, slice, chunk_rows, turn, threads);
+        let rows_left = slice.end.saturating_sub(slice.start);
+        let workers = (0..threads).map(start).collect();
+        Self { workers, turn: 0, rows_left, waited: Duration::ZERO }
     }
 
     /// Return the next chunk, or None after the last.
@@ -120,7 +114,7 @@ pub fn write_all<R: Rows + 'static>(
     threads: usize,
     mut out: File,
 ) -> io::Result<()> {
-    // A larger pipe saves switches between us and the reader; files and refusals are no matter.
+    // A larger pipe saves switches between us and the reader; files and refusals do not matter.
     let _ = fcntl(&out, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
     let mut producer = Producer::start(rows, slice, CHUNK_ROWS, threads);
     while let Some(chunk) = producer.next_chunk() {

@@ -1,7 +1,7 @@
 //! LinkBench's order of a range: the numbers of each residue class are rotated by a random distance.
 //!
-//! Neighbours of one class stay neighbours, so that this is no random order as [`crate::bijection`]
-//! has, but it is the one that LinkBench accesses ids by, and its inverse costs as little.
+//! Neighbours of one class stay neighbours, so that this order is not random as that of
+//! [`crate::bijection`] is, but LinkBench accesses ids by it, and its inverse costs as little.
 
 use std::sync::Arc;
 
@@ -14,12 +14,10 @@ const CLASSES: u64 = 1024;
 #[derive(Clone, Debug)]
 pub struct Rotations {
     span: u64,
-    /// The distance of each class.
     distances: Arc<[u64]>,
 }
 
 impl Rotations {
-    /// `seed` chooses the distances.
     pub fn new(span: u64, seed: u64) -> Self {
         let classes = CLASSES.min(span).max(1);
         let mut random = Random::of(seed, "rotations", 0);
@@ -27,13 +25,11 @@ impl Rotations {
         Self { span, distances: (0..classes).map(distance).collect() }
     }
 
-    /// Return the number at a position.
     #[inline]
     pub fn at(&self, position: u64) -> u64 {
         self.rotated(position, |place, distance, length| (place + distance) % length)
     }
 
-    /// Return the position of a number.
     #[inline]
     pub fn position_of(&self, number: u64) -> u64 {
         self.rotated(number, |place, distance, length| (place + length - distance) % length)

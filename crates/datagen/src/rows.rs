@@ -2,7 +2,6 @@
 
 /// A data set. Row `n` needs no row before it, so any slice can be made by any thread.
 pub trait Rows: Send + Sync {
-    /// Return the number of rows of the whole set.
     fn count(&self) -> u64;
 
     /// Bytes that always hold `rows` rows, with the padding [`Rows::write`] needs.

@@ -5,8 +5,7 @@
 use super::counter::{Stream, high_product};
 use super::digits::{put_digits, put_number};
 
-/// Digits taken from one random number: so few that all values are equally likely but for 1 in
-/// 10^7.
+/// Digits taken from one random number: so few that probabilities differ by 1 in 10^7 at most.
 const DIGITS_AT_ONCE: usize = 12;
 
 /// The powers of ten.
@@ -28,14 +27,19 @@ const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 /// Write a whole number at the start of `out`, which has room for 25 bytes; return its length.
 #[inline]
 pub fn put_integer(out: &mut [u8], value: i64) -> usize {
-    out[0] = b'-';
-    let sign = usize::from(value < 0);
-    let room: &mut [u8; 24] =
-        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
-    sign + put_number(room, 0, value.unsigned_abs())
+    put_signed(out, value < 0, value.unsigned_abs())
 }
 
-/// `units` of 10^-scale (up to 15) at the start of `out`, which has room for 48 bytes.
+#[inline]
+fn put_signed(out: &mut [u8], is_negative: bool, magnitude: u64) -> usize {
+    out[0] = b'-';
+    let sign = usize::from(is_negative);
+    let room: &mut [u8; 24] =
+        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
+    sign + put_number(room, 0, magnitude)
+}
+
+/// Write `units` of 10^-scale (up to 15) at the start of `out`, which has room for 48 bytes.
 #[inline]
 pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     if scale == 0 {
@@ -43,11 +47,7 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     }
     let one = POWERS[scale as usize];
     let magnitude = units.unsigned_abs();
-    out[0] = b'-';
-    let sign = usize::from(units < 0);
-    let room: &mut [u8; 24] =
-        (&mut out[sign..sign + 24]).try_into().expect("the slice has this length");
-    let point = sign + put_number(room, 0, magnitude / one);
+    let point = put_signed(out, units < 0, magnitude / one);
     out[point] = b'.';
     let scale = scale as usize;
     let mut fraction = [0; 16];
@@ -56,8 +56,7 @@ pub fn put_decimal(out: &mut [u8], units: i64, scale: u32) -> usize {
     point + 1 + scale
 }
 
-/// `groups` groups of `length` digits, joined by `-`, at the start of `out`, which has room for 16
-/// bytes more; returns their length. Each number of the stream serves one piece of a group.
+/// Write groups of digits, joined by `-`, to `out`, with room for 16 bytes more; return their length.
 #[inline]
 pub fn put_groups(out: &mut [u8], stream: Stream, row: u64, groups: usize, length: usize) -> usize {
     let pieces = length.div_ceil(DIGITS_AT_ONCE);
@@ -84,8 +83,7 @@ fn put_piece(out: &mut [u8], random: u64, digits: usize) -> usize {
     digits
 }
 
-/// Letters and digits at the start of `out`, of a length drawn from `shortest` to `longest`, which is
-/// returned. Each is the whole part of what is left of a random fraction times 62.
+/// Write letters and digits to `out`, of a length drawn from `shortest` to `longest`; return the length.
 #[inline]
 pub fn put_letters(
     out: &mut [u8],

@@ -32,23 +32,10 @@ const WORDS: [&str; 48] = [
     "vereda", "vega", "viento", "volcan", "zorro",
 ];
 
+#[rustfmt::skip]
 const OTHER_SCRIPTS: [&str; 16] = [
-    "Александр",
-    "Владимир",
-    "Дмитрий",
-    "Наталья",
-    "Сергей",
-    "Юлия",
-    "Γιώργος",
-    "Νίκος",
-    "Ελένη",
-    "محمد",
-    "يوسف",
-    "地図太郎",
-    "小林",
-    "王小明",
-    "李娜",
-    "김민준",
+    "Александр", "Владимир", "Дмитрий", "Наталья", "Сергей", "Юлия",
+    "Γιώργος", "Νίκος", "Ελένη", "محمد", "يوسف", "地図太郎", "小林", "王小明", "李娜", "김민준",
 ];
 
 /// A user as the last two columns of a row have it: `uid`, tab, name, newline.
@@ -87,8 +74,7 @@ pub fn community() -> Vec<User> {
                 .map(|attempt| name(draws.at(rank * 64 + attempt)))
                 .find(|name| taken.insert(name.clone()))
                 .expect("names do not run out");
-            // Numbers were given in order of registration, ever faster; who registered early is
-            // not who is active.
+            // Numbers follow the order of registration, ever faster; early users need not be the active ones.
             let order = rank.wrapping_mul(0x9e37_79b1) % COUNT as u64;
             let uid = 20 + order * (order + 200) / 59 + draws.at(rank * 64 + 63) % 3;
             User::new(uid, &name)

@@ -22,7 +22,6 @@ pub enum State {
     Ended,
 }
 
-/// A client of the server.
 pub struct Client<C: Session, S> {
     /// Among those of its side.
     pub number: u32,
@@ -39,8 +38,7 @@ pub struct Client<C: Session, S> {
     pub due_ns: u64,
     pub sent_ns: u64,
     pub sent_bytes: usize,
-    /// The time of the last answer; None before the first answer, in slices before the first of its
-    /// turn.
+    /// The time of the last answer; None before the first, in slices the first of its turn.
     pub answered_ns: Option<u64>,
     pub transaction: Transaction,
     /// Of the measured part, that succeeded.
@@ -70,7 +68,6 @@ pub struct Span {
 }
 
 impl Span {
-    /// Add a transaction that has ended.
     #[inline]
     pub fn add(&mut self, begun_ns: u64, ended_ns: u64) {
         self.from_ns.get_or_insert(begun_ns);

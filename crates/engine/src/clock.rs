@@ -11,7 +11,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Begin the time of a drive.
     pub fn start() -> Self {
         Self { origin_ns: monotonic_ns() }
     }
@@ -40,7 +39,6 @@ pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
 }
 
-/// Nanoseconds as seconds.
 #[allow(clippy::cast_precision_loss)] // exact to a nanosecond for 104 days
 pub fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9

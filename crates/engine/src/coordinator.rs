@@ -1,5 +1,4 @@
-//! The thread that coordinates those that drive. It fixes the parts of a drive, marks them, asks for
-//! counts once a second, and ends it.
+//! The thread that fixes the parts of a drive, marks them, reports once a second, and ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -8,15 +7,13 @@ use std::time::Duration;
 
 use protocol::ClientError;
 
-use super::clock::nanoseconds;
-use super::clock::seconds;
+use super::clock::{nanoseconds, seconds};
 use super::drive_result::{Mark, Report};
 use super::interval::{Counts, Interval, Part};
 use super::poller::Waker;
 use super::resource_usage::ResourceUsage;
 use super::settings::{DriveSettings, End, Warmup};
 use super::shared::{NEVER, Shared};
-use super::steady::is_steady;
 use super::worker::{Finished, Message};
 
 /// Counts are reported so often.
@@ -27,6 +24,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
 /// A thread that has not handed its counts over by then has them in the next interval.
 const HAND_OVER: Duration = Duration::from_millis(50);
+
+/// Seconds whose mean throughput is compared with that of as many before.
+const WINDOW: usize = 3;
+
+/// The two means of a steady state differ by at most this share of the later one.
+const TOLERANCE: f64 = 0.02;
 
 /// The outcome of a drive, with the findings of its threads.
 pub struct DriveOutcome {
@@ -105,7 +108,6 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Follow the drive to its end.
     pub fn run(mut self) -> DriveOutcome {
         if self.drive.warmup != Warmup::Time(Duration::ZERO) {
             self.mark(Mark::WarmupStarted);
@@ -264,8 +266,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Cancel the drive where the server has not answered for too long, whatever is to end the
-    /// drive.
+    /// Cancel the drive where the server has not answered for too long, whatever its end.
     fn cancel_if_silent(&mut self, now_ns: u64) {
         let since_ns = self.measured_until_ns.unwrap_or(self.last_answer_ns);
         let limit = self.drive.idle_timeout;
@@ -357,5 +358,38 @@ fn end_of(drive: &DriveSettings, from_ns: u64) -> u64 {
         _ if drive.maintenance_after.is_some() => NEVER,
         End::Time(duration) | End::Either(duration, _) => from_ns + nanoseconds(duration),
         End::Operations(_) => NEVER,
+    }
+}
+
+/// Return true where throughput has settled: the means of the last three seconds and of the three
+/// before differ by 2 % at most.
+///
+/// Single seconds scatter more than that on most hosts. A server that does nothing is not steady.
+fn is_steady(throughput: &[f64]) -> bool {
+    let Some(start) = throughput.len().checked_sub(2 * WINDOW) else {
+        return false;
+    };
+    let (before, after) = throughput[start..].split_at(WINDOW);
+    let (before, after): (f64, f64) = (before.iter().sum(), after.iter().sum());
+    after > 0.0 && (after - before).abs() <= TOLERANCE * after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rise_is_not_steady_and_its_end_is() {
+        let mut seconds = vec![10.0, 50.0, 80.0, 95.0, 99.0, 100.0];
+        assert!(!is_steady(&seconds));
+        seconds.extend([100.0, 101.0, 99.0]);
+        assert!(is_steady(&seconds));
+    }
+
+    #[test]
+    fn neither_few_seconds_nor_none_done_are_steady() {
+        assert!(!is_steady(&[100.0; 5]));
+        assert!(is_steady(&[100.0; 6]));
+        assert!(!is_steady(&[0.0; 6]));
     }
 }

@@ -3,29 +3,29 @@
 use std::io;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::statement_activity::{ActivitySlot, StatementActivity};
 use protocol::{ClientError, Session};
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Schedule, Share};
 use super::budget::Budget;
 use super::client::Client;
 use super::clock::{Clock, seconds};
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    BackgroundResult, DriveResult, Failed, Mark, Pace, PacingResult, PerClient, Punctuality,
-    Report, SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, Pace, PacingResult, PerClient,
+    Punctuality, Report, SideResult,
 };
 use super::maintenance::{self, RunStatements};
-use super::opening::open_all;
 use super::poller::Waker;
-use super::records::Records;
-use super::schedule::{Schedule, Share};
+use super::record::Records;
 use super::settings::{DriveSettings, End, Pacing};
 use super::shared::Shared;
 use super::worker::{Context, Finished, Message, Worker};
@@ -38,26 +38,21 @@ const START_NS: u64 = 2_000_000;
 /// its client, from when all have connected. Later some never do, where they wait for each other.
 const SEEN_WAITING_NS: u64 = 200_000_000;
 
-/// Open a connection for each client and drives them all to the end.
+/// Connections that are opened at the same time: each login waits for the server a few times, and
+/// fewer than the shortest queue of a listening server (50) cannot overrun it.
+const AT_ONCE: u32 = 16;
+
+/// Open files other than the connections.
+const OTHER_FILES: u64 = 64;
+
+/// Open a connection for each client and drive them all to the end.
 ///
 /// `open` logs in and gives a connection and its script; several threads call it at once, with the
 /// connections' numbers from 0: number `n` is client `n / sides` of side `n % sides`, and after these
 /// come the clients of each background group. `report` is called by the calling thread. A true `stop` ends the drive
 /// within 0.1 s, as partial; while connections are being opened, `open` has to heed it itself, and
-/// the limit too.
+/// the limit too. `maintenance` runs when the settings want it to; no stop or error of a client ends it.
 pub fn drive<C: Session, S: Script + Send>(
-    drive: &DriveSettings,
-    names: &Names,
-    open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
-    report: &dyn Fn(&Report),
-    stop: &AtomicBool,
-) -> Result<DriveResult, Failed> {
-    drive_with_maintenance(drive, names, open, None, report, stop)
-}
-
-/// Drive as [`drive`] does, and run `maintenance` when the settings say so; a stop or an error of a
-/// client does not end it.
-pub fn drive_with_maintenance<C: Session, S: Script + Send>(
     drive: &DriveSettings,
     names: &Names,
     open: impl Fn(u32) -> Result<(C, S), ClientError> + Sync,
@@ -158,6 +153,65 @@ pub fn drive_with_maintenance<C: Session, S: Script + Send>(
         (outcome, took)
     });
     conclude(context, connect_s, threads, outcome, took)
+}
+
+/// Open the connections and give each to its thread: connection `n`, of client `n / sides` of side
+/// `n % sides`, to thread `n % threads`. The first that cannot be opened ends it.
+fn open_all<C: Session, S: Script + Send>(
+    connections: u32,
+    sides: u32,
+    threads: u32,
+    open: &(impl Fn(u32) -> Result<(C, S), ClientError> + Sync),
+) -> Result<Vec<Vec<Client<C, S>>>, ClientError> {
+    allow_files(u64::from(connections) + OTHER_FILES)?;
+    let next = AtomicU32::new(0);
+    let failed = AtomicBool::new(false);
+    let opened = Mutex::new(Ok(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE.min(connections) {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= connections {
+                        return;
+                    }
+                    let outcome = open(number);
+                    let mut all = opened.lock().expect("no opener panics while it holds it");
+                    match (outcome, all.as_mut()) {
+                        (Ok((session, script)), Ok(list)) => {
+                            let place = (number / sides, number % sides);
+                            list.push(Client::new(place, session, script));
+                        }
+                        (Err(error), Ok(_)) => {
+                            failed.store(true, Ordering::Relaxed);
+                            *all = Err(error);
+                        }
+                        (_, Err(_)) => return,
+                    }
+                }
+            });
+        }
+    });
+    let mut all = opened.into_inner().expect("all openers have ended")?;
+    all.sort_by_key(|client| (client.number, client.side));
+    let mut shares: Vec<Vec<Client<C, S>>> = (0..threads).map(|_| Vec::new()).collect();
+    for (connection, client) in all.into_iter().enumerate() {
+        shares[connection % threads as usize].push(client);
+    }
+    Ok(shares)
+}
+
+/// Raise the limit of open files as far as needed.
+fn allow_files(needed: u64) -> Result<(), ClientError> {
+    let refused = |errno: nix::errno::Errno| ClientError::System {
+        context: format!("{needed} files have to be open at once (ulimit -n)"),
+        source: io::Error::from(errno),
+    };
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(refused)?;
+    if soft < needed {
+        setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).map_err(refused)?;
+    }
+    Ok(())
 }
 
 /// Give each client its place on a new activity file.
@@ -280,7 +334,10 @@ fn conclude(
         unanswered,
         unanswered_s: seconds(unanswered_ns),
         error_messages: records.error_messages,
-        client: outcome.used.over(outcome.duration_s),
+        client: ClientCpu {
+            usage: outcome.used,
+            host_share: outcome.used.host_share(outcome.duration_s),
+        },
     };
     match outcome.error {
         None => Ok(driven),

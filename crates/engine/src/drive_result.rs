@@ -10,8 +10,8 @@ use super::client::Span;
 use super::clock::seconds;
 use super::interval::Interval;
 use super::maintenance::MaintenanceResult;
-use super::record::Record;
-use super::records::Records;
+use super::record::{Record, Records};
+use super::resource_usage::ResourceUsage;
 use super::settings::{Arrivals, Pacing};
 use super::slices::Slice;
 
@@ -32,7 +32,6 @@ pub enum Report {
 pub enum Mark {
     /// Of a phase of any kind; the others are of one that drives clients.
     PhaseStarted,
-    /// All connections are open.
     Connected,
     WarmupStarted,
     MeasureStarted,
@@ -136,23 +135,21 @@ pub enum PacingResult {
     Open {
         /// Transactions a second.
         rate: f64,
-        arrivals: &'static str,
-        /// Arrivals in the measured part: as many as began and were skipped.
-        scheduled: u64,
-        /// Transactions that began later than they arrived by more than [`super::LATE_NS`], which
-        /// a timer without delay does not exceed.
-        late: u64,
-        /// Transactions that could not begin before the end, or within the limit of lateness.
-        skipped: u64,
+        arrivals: Arrivals,
+        #[serde(flatten)]
+        punctuality: Punctuality,
         max_lateness_s: Option<f64>,
     },
 }
 
 /// The punctuality of the arrivals of one or more threads.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Punctuality {
+    /// Arrivals in the measured part: as many as began and were skipped.
     pub scheduled: u64,
+    /// Transactions that began more than [`super::LATE_NS`] after they arrived.
     pub late: u64,
+    /// Transactions that could not begin before the end, or within the limit of lateness.
     pub skipped: u64,
 }
 
@@ -170,21 +167,15 @@ impl PacingResult {
             Pacing::Closed => Self::Closed,
             Pacing::Open { rate, arrivals, max_lateness } => Self::Open {
                 rate,
-                arrivals: match arrivals {
-                    Arrivals::Poisson => "poisson",
-                    Arrivals::Constant => "constant",
-                },
-                scheduled: punctuality.scheduled,
-                late: punctuality.late,
-                skipped: punctuality.skipped,
+                arrivals,
+                punctuality,
                 max_lateness_s: max_lateness.map(|limit| limit.as_secs_f64()),
             },
         }
     }
 }
 
-/// The transactions of single clients that succeeded: those of the one that had the fewest, and of
-/// the one that had the most.
+/// The fewest and the most transactions of a single client that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PerClient {
     pub least: u64,
@@ -215,8 +206,7 @@ pub struct Pace {
     per_second: f64,
 }
 
-/// With more transactions for each client, what is cut off at both ends of the measured part makes
-/// less than 5 %, and nothing on average.
+/// With more for each client, what both ends of the measured part cut off makes less than 5 %.
 const FEW_TRANSACTIONS: u64 = 20;
 
 impl Pace {
@@ -234,8 +224,8 @@ impl Pace {
         }
     }
 
-    /// Return the time that the transactions take at this pace, in seconds; None from 20 for each
-    /// client on, where the length of the measured part says the same.
+    /// Return the seconds that the transactions take at this pace; None where they are many, and the
+    /// length of the measured part is as good.
     #[allow(clippy::cast_precision_loss)] // few transactions
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);
@@ -244,12 +234,10 @@ impl Pace {
 }
 
 /// The resources that this process used in the measured part.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ClientCpu {
-    pub user_s: f64,
-    pub system_s: f64,
-    pub voluntary_switches: i64,
-    pub involuntary_switches: i64,
+    #[serde(flatten)]
+    pub usage: ResourceUsage,
     /// CPU time by that of all the host's CPUs.
     pub host_share: f64,
 }

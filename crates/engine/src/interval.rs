@@ -82,8 +82,7 @@ pub struct Interval {
     pub duration_s: f64,
     #[serde(flatten)]
     pub totals: Totals,
-    /// Of transactions: in an open loop response time, in a closed one service time. Null where
-    /// none ended.
+    /// Of transactions: response time in an open loop, else service time. Null where none ended.
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,

@@ -6,9 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer as HistogramReader, Serializer, V2Serializer};
-use serde::Deserialize;
 use serde::de::Error;
-use serde::ser::{Serialize, SerializeStruct};
+use serde::{Deserialize, Serialize};
 
 use super::clock::seconds;
 
@@ -107,15 +106,15 @@ impl Latencies {
         let value = self.histogram.value_at_quantile(quantile).min(self.max_ns);
         (self.count() > 0).then(|| seconds(value))
     }
+}
 
-    /// `HdrHistogram` V2 in base64.
-    fn encoded(&self) -> String {
-        let mut bytes = Vec::new();
-        V2Serializer::new()
-            .serialize(&self.histogram, &mut bytes)
-            .expect("a histogram of this size fits into memory");
-        STANDARD.encode(bytes)
-    }
+/// Return a histogram as `HdrHistogram` V2 in base64.
+pub fn encoded(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    V2Serializer::new()
+        .serialize(histogram, &mut bytes)
+        .expect("a histogram of this size fits into memory");
+    STANDARD.encode(bytes)
 }
 
 impl Debug for Latencies {
@@ -132,20 +131,22 @@ impl Debug for Latencies {
 
 impl Serialize for Latencies {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Latencies", 5)?;
-        fields.serialize_field("encoded", &self.encoded())?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("sum_s", &self.sum_s())?;
-        fields.serialize_field("min_s", &self.min_s())?;
-        fields.serialize_field("max_s", &self.max_s())?;
-        fields.end()
+        let row = LatencyRow {
+            encoded: encoded(&self.histogram),
+            count: self.count(),
+            sum_s: self.sum_s(),
+            min_s: self.min_s(),
+            max_s: self.max_s(),
+        };
+        row.serialize(serializer)
     }
 }
 
-/// As they are written; the count is in the histogram.
-#[derive(Deserialize)]
+/// As they are written; the count is also in the histogram.
+#[derive(Deserialize, Serialize)]
 struct LatencyRow {
     encoded: String,
+    count: u64,
     sum_s: f64,
     min_s: Option<f64>,
     max_s: Option<f64>,

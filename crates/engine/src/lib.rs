@@ -18,29 +18,25 @@ mod drive_result;
 mod interval;
 mod latency;
 mod maintenance;
-mod opening;
 mod poller;
 mod record;
-mod records;
 mod resource_usage;
-mod schedule;
 mod settings;
 mod shared;
 mod slices;
 mod slowdowns;
 pub mod statement_activity;
-mod steady;
-mod thread_setup;
 mod worker;
 
 pub use arrivals::LATE_NS;
-pub use drive::{drive, drive_with_maintenance};
+pub use clock::nanoseconds;
+pub use drive::drive;
 pub use drive_result::{
-    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Report,
-    SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality,
+    Report, SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
-pub use latency::Latencies;
+pub use latency::{Latencies, encoded};
 pub use maintenance::{MaintenanceResult, PartResult, RunStatements};
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
@@ -48,4 +44,4 @@ pub use settings::{
     Arrivals, BackgroundClients, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup,
 };
 pub use slices::{Groups, Slice, SliceSettings};
-pub use thread_setup::first_unusable as first_unusable_cpu;
+pub use worker::{first_unusable_cpu, pin};

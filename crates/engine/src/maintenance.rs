@@ -1,7 +1,7 @@
 //! Statements of maintenance that run in the middle of a drive, on a session of their own, and the
 //! records of the clients before, during and after them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -12,44 +12,13 @@ use protocol::ClientError;
 use super::clock::{nanoseconds, seconds};
 use super::record::Record;
 use super::settings::{DriveSettings, End};
-use super::shared::{NEVER, Shared};
+use super::shared::Shared;
 
 /// A request to stop is noticed within this.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The names of the parts of a drive, in their order.
-const PARTS: [&str; 3] = ["before", "during", "after"];
-
 /// Runs the statements, and returns the time of each.
 pub type RunStatements<'a> = Box<dyn FnOnce() -> Result<Vec<Duration>, ClientError> + Send + 'a>;
-
-/// The time of all statements together, as far as it is known.
-#[derive(Debug)]
-pub struct Span {
-    from_ns: AtomicU64,
-    until_ns: AtomicU64,
-}
-
-impl Default for Span {
-    fn default() -> Self {
-        Self { from_ns: AtomicU64::new(NEVER), until_ns: AtomicU64::new(NEVER) }
-    }
-}
-
-impl Span {
-    /// Return the number of the part that a transaction belongs to: it is one during the statements
-    /// where it was under way at any moment of theirs.
-    #[inline]
-    pub fn part(&self, intended_ns: u64, ended_ns: u64) -> usize {
-        if ended_ns < self.from_ns.load(Ordering::Relaxed) {
-            0
-        } else if intended_ns <= self.until_ns.load(Ordering::Relaxed) {
-            1
-        } else {
-            2
-        }
-    }
-}
 
 /// The statements of maintenance of a drive, and the clients in its parts.
 #[derive(Clone, Debug, Serialize)]
@@ -68,12 +37,6 @@ pub struct PartResult {
     pub duration_s: f64,
     #[serde(flatten)]
     pub record: Record,
-}
-
-/// Return an empty record for each part of a drive; none where it has no maintenance.
-pub fn records(drive: &DriveSettings) -> Vec<Record> {
-    let names = if drive.maintenance_after.is_some() { &PARTS[..] } else { &[] };
-    names.iter().map(|name| Record::new(name, drive.is_open_loop())).collect()
 }
 
 /// Wait for the time of the statements, run them, and set the end of the measured part: as long
@@ -130,22 +93,5 @@ pub fn result(
         until_s,
         statements_s: took.iter().map(Duration::as_secs_f64).collect(),
         parts: parts.collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transaction_is_of_the_part_that_it_met() {
-        let span = Span::default();
-        assert_eq!(span.part(5, 9), 0);
-        span.from_ns.store(10, Ordering::Relaxed);
-        assert_eq!(span.part(5, 9), 0);
-        assert_eq!(span.part(5, 30), 1);
-        span.until_ns.store(20, Ordering::Relaxed);
-        assert_eq!((span.part(5, 30), span.part(12, 14), span.part(20, 30)), (1, 1, 1));
-        assert_eq!(span.part(21, 30), 2);
     }
 }

@@ -47,25 +47,13 @@ impl Events {
         Self(Vec::with_capacity(EVENTS))
     }
 
-    /// Return the token of an event's socket, and whether the other side has closed it; None where
-    /// it is only the waker's.
+    /// Return the token of an event's socket, and whether its peer closed it; None for the waker.
     #[inline]
     pub fn get(&self, event: usize) -> Option<(u64, bool)> {
         let Event { flags, data, .. } = self.0[event];
         let has_hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         (data.u64() != WOKEN).then_some((data.u64(), has_hung_up))
     }
-}
-
-/// The longest time to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeout {
-    /// Do not wait.
-    Zero,
-    /// With the timer's full precision.
-    After(Duration),
-    /// Until something happens.
-    Infinite,
 }
 
 impl Poller {
@@ -83,22 +71,21 @@ impl Poller {
         Ok(epoll::add(&self.epoll, socket, token, interest(false))?)
     }
 
-    /// Wait for room to write too, or no longer. Only while there is something to write: else each
-    /// read of the server would be an event.
+    /// Wait for room to write too, or no longer: else each read of the server would be an event.
     #[inline]
     pub fn set_writing(&self, socket: impl AsFd, token: u64, writing: bool) -> io::Result<()> {
         let token = EventData::new_u64(token);
         Ok(epoll::modify(&self.epoll, socket, token, interest(writing))?)
     }
 
-    /// Wait and return the number of events.
+    /// Wait, with the timer's full precision, and return the number of events; None waits for ever.
     #[inline]
-    pub fn wait(&self, events: &mut Events, timeout: Timeout) -> io::Result<usize> {
+    pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
         events.0.clear();
         let timeout = match timeout {
-            Timeout::Infinite => None,
-            Timeout::Zero => Some(Timespec::default()),
-            Timeout::After(duration) => {
+            None => None,
+            Some(Duration::ZERO) => Some(Timespec::default()),
+            Some(duration) => {
                 // Not epoll's own time-out: it counts milliseconds before Linux 5.11.
                 let mut epoll = [PollFd::new(&self.epoll, PollFlags::IN)];
                 let timeout = Timespec::try_from(duration).unwrap_or_default();
@@ -117,7 +104,7 @@ fn interest(writing: bool) -> EventFlags {
     if writing { reading | EventFlags::OUT } else { reading }
 }
 
-/// Repeat a wait that a signal ended, which is no error.
+/// Count nothing where a signal ended the wait.
 #[inline]
 fn uninterrupted(events: Result<usize, Errno>) -> io::Result<usize> {
     match events {
@@ -139,20 +126,20 @@ mod tests {
         let mut events = Events::new();
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         poller.add(&ours, 7).unwrap();
-        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
-        let timeout = Timeout::After(Duration::from_micros(10));
+        assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
+        let timeout = Some(Duration::from_micros(10));
         assert_eq!(poller.wait(&mut events, timeout).unwrap(), 0);
         theirs.write_all(b"x").unwrap();
-        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, None).unwrap(), 1);
         assert_eq!(events.get(0), Some((7, false)));
         drop(theirs);
-        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, None).unwrap(), 1);
         assert_eq!(events.get(0), Some((7, true)));
         waker.wake();
         waker.wake();
-        assert_eq!(poller.wait(&mut events, Timeout::Infinite).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, None).unwrap(), 1);
         assert_eq!(events.get(0), None);
-        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
+        assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
     }
 
     #[test]
@@ -162,8 +149,8 @@ mod tests {
         let mut events = Events::new();
         let (ours, _theirs) = UnixStream::pair().unwrap();
         poller.add(&ours, 0).unwrap();
-        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 0);
+        assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 0);
         poller.set_writing(&ours, 0, true).unwrap();
-        assert_eq!(poller.wait(&mut events, Timeout::Zero).unwrap(), 1);
+        assert_eq!(poller.wait(&mut events, Some(Duration::ZERO)).unwrap(), 1);
     }
 }

@@ -1,13 +1,19 @@
-//! The record of each statement and each transaction.
+//! The record of each statement and each transaction, and those of one thread.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::clock::seconds;
 use super::latency::Latencies;
+use super::settings::DriveSettings;
+use protocol::script::Names;
+
+/// The names of the parts of a drive with maintenance, in their order.
+const PARTS: [&str; 3] = ["before", "during", "after"];
 
 /// The record of one statement or one transaction, by its name.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Record {
     pub name: String,
     /// The number of successes; the latencies are of these.
@@ -49,12 +55,13 @@ impl Record {
     pub fn new(name: &str, is_open_loop: bool) -> Self {
         Self {
             name: name.to_owned(),
-            count: 0,
-            errors: BTreeMap::new(),
-            tally: Tally::default(),
-            service: Latencies::default(),
             response: is_open_loop.then(Latencies::default),
+            ..Self::default()
         }
+    }
+
+    fn of_all(names: &[impl AsRef<str>], is_open_loop: bool) -> Vec<Self> {
+        names.iter().map(|name| Self::new(name.as_ref(), is_open_loop)).collect()
     }
 
     /// Count a success; `response_ns` matters in an open loop only.
@@ -82,6 +89,62 @@ impl Record {
         if let (Some(mine), Some(others)) = (&mut self.response, &other.response) {
             mine.merge(others);
         }
+    }
+}
+
+/// The measured part by name.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    pub statements: Vec<Record>,
+    pub transactions: Vec<Record>,
+    /// Of all transactions, before, during and after maintenance; empty without any.
+    pub parts: Vec<Record>,
+    pub rollbacks: u64,
+    pub error_messages: BTreeMap<u16, String>,
+    /// Time between answers and the requests after them, and how often.
+    pub gap_ns: u64,
+    pub gaps: u64,
+    /// Transactions before the measured part that succeeded, and the time that they took.
+    pub before: u64,
+    pub before_ns: u64,
+}
+
+impl Records {
+    pub fn new(names: &Names, drive: &DriveSettings) -> Self {
+        let is_open_loop = drive.is_open_loop();
+        let parts = if drive.maintenance_after.is_some() { &PARTS[..] } else { &[] };
+        Self {
+            statements: Record::of_all(&names.statements, is_open_loop),
+            transactions: Record::of_all(&names.transactions, is_open_loop),
+            parts: Record::of_all(parts, is_open_loop),
+            ..Self::default()
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        for (mine, others) in [
+            (&mut self.statements, &other.statements),
+            (&mut self.transactions, &other.transactions),
+            (&mut self.parts, &other.parts),
+        ] {
+            for (mine, other) in mine.iter_mut().zip(others) {
+                mine.merge(other);
+            }
+        }
+        self.rollbacks += other.rollbacks;
+        for (code, message) in other.error_messages {
+            self.error_messages.entry(code).or_insert(message);
+        }
+        self.gap_ns += other.gap_ns;
+        self.gaps += other.gaps;
+        self.before += other.before;
+        self.before_ns += other.before_ns;
+    }
+
+    /// 0 without any gap.
+    #[allow(clippy::cast_precision_loss)] // counts below 2^53
+    pub fn mean_gap_s(&self) -> f64 {
+        seconds(self.gap_ns) / self.gaps.max(1) as f64
     }
 }
 

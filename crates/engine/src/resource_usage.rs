@@ -6,12 +6,14 @@ use std::thread;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-use super::drive_result::ClientCpu;
+use serde::{Serialize, Serializer};
 
 /// CPU time and context switches of all threads, since the start or since another time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct ResourceUsage {
+    #[serde(rename = "user_s", serialize_with = "in_seconds")]
     user_us: i64,
+    #[serde(rename = "system_s", serialize_with = "in_seconds")]
     system_us: i64,
     pub voluntary_switches: i64,
     pub involuntary_switches: i64,
@@ -39,30 +41,35 @@ impl ResourceUsage {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
     pub fn user_s(&self) -> f64 {
-        self.user_us as f64 / 1e6
+        seconds(self.user_us)
     }
 
-    #[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
     pub fn system_s(&self) -> f64 {
-        self.system_us as f64 / 1e6
+        seconds(self.system_us)
     }
 
-    #[allow(clippy::cast_precision_loss)] // CPUs are few
-    pub fn over(&self, duration_s: f64) -> ClientCpu {
-        let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
-        let (user_s, system_s) = (self.user_s(), self.system_s());
-        let host_share =
-            if duration_s > 0.0 { (user_s + system_s) / (duration_s * cpus) } else { 0.0 };
-        ClientCpu {
-            user_s,
-            system_s,
-            voluntary_switches: self.voluntary_switches,
-            involuntary_switches: self.involuntary_switches,
-            host_share,
-        }
+    /// Return the CPU time of user and system together, in seconds.
+    pub fn cpu_s(&self) -> f64 {
+        self.user_s() + self.system_s()
     }
+
+    /// Return the CPU time by that of all the host's CPUs in this time; 0 in none.
+    #[allow(clippy::cast_precision_loss)] // CPUs are few
+    pub fn host_share(&self, duration_s: f64) -> f64 {
+        let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
+        if duration_s > 0.0 { self.cpu_s() / (duration_s * cpus) } else { 0.0 }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
+fn seconds(microseconds: i64) -> f64 {
+    microseconds as f64 / 1e6
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn in_seconds<S: Serializer>(microseconds: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(seconds(*microseconds))
 }
 
 /// Return the most memory of this process that was resident. It is not the figure of `getrusage`,

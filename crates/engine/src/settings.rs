@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
 
 use super::slices::SliceSettings;
 use protocol::script::Names;
@@ -36,15 +37,12 @@ pub struct DriveSettings {
     pub limit: Option<Duration>,
     /// A server that owes answers and gives none for so long is given up; several seconds at least.
     pub idle_timeout: Duration,
-    /// Clients stay connected for so long after the measured part: who looks at the server's threads
-    /// then still finds them.
+    /// Clients stay connected for this time after the measured part, for samplers of threads.
     pub linger: Duration,
-    /// The file in which clients publish the statement under way; None where nobody looks. They begin
-    /// a moment after they have connected then, so that the server's threads are seen to wait for
-    /// them.
+    /// The file in which clients publish the statement under way; None where nobody looks. They then
+    /// begin a moment after they have connected: the server's threads are seen to wait for them.
     pub statement_activity: Option<PathBuf>,
-    /// Clients of several servers take turns, on one thread and in a closed loop; None where all work
-    /// at the same time.
+    /// Clients of several servers take turns, on one thread, in a closed loop; None for a single one.
     pub slices: Option<SliceSettings>,
     /// Statements of maintenance run when so much of the measured part is over, which then lasts longer
     /// by the time that they take; None without any. Needs an end by time, and no slices.
@@ -85,8 +83,10 @@ pub enum Pacing {
 }
 
 /// The gaps between arrivals: exponential, or all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arrivals {
+    #[default]
     Poisson,
     Constant,
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::budget::Budget;
 use super::clock::Clock;
-use super::maintenance::Span;
 use super::settings::{DriveSettings, End, Warmup};
 
 /// A time that never comes, as far as is known so far.
@@ -16,8 +15,7 @@ pub const NEVER: u64 = u64::MAX;
 ///
 /// A closed loop that a time ends is measured from when its first transaction has ended, if that is
 /// after the warm-up: else a slow one that began in the warm-up would fill the measured part. It
-/// ends at its time, or as late as there is a measurement: one transaction, or one whole group of
-/// slices.
+/// ends at its time, but not before a transaction is measured, in slices a whole group of them.
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
@@ -127,6 +125,34 @@ impl Shared {
     }
 }
 
+/// The time of all statements of maintenance together, as far as it is known.
+#[derive(Debug)]
+pub struct Span {
+    pub from_ns: AtomicU64,
+    pub until_ns: AtomicU64,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self { from_ns: AtomicU64::new(NEVER), until_ns: AtomicU64::new(NEVER) }
+    }
+}
+
+impl Span {
+    /// Return the number of the part that a transaction belongs to: it is one during the statements
+    /// where it was under way at any moment of theirs.
+    #[inline]
+    pub fn part(&self, intended_ns: u64, ended_ns: u64) -> usize {
+        if ended_ns < self.from_ns.load(Ordering::Relaxed) {
+            0
+        } else if intended_ns <= self.until_ns.load(Ordering::Relaxed) {
+            1
+        } else {
+            2
+        }
+    }
+}
+
 /// Set a time that is later, and write nothing else: threads read it on every turn.
 #[inline]
 fn lower(time_ns: &AtomicU64, now_ns: u64) {
@@ -141,59 +167,55 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A measured part from 1 s to 3 s of a closed loop that a time ends.
-    fn patient(drive: &DriveSettings) -> Shared {
+    /// Return the bounds of a part planned from 1 s to 3 s of a closed loop that a time ends.
+    fn measured(
+        drive: &DriveSettings,
+        first_end_ns: Option<u64>,
+        sufficient_ns: Option<u64>,
+    ) -> (u64, u64) {
         let shared = Shared::new(Clock::start(), 0, None).with_patience_of(drive);
         shared.measure(SECOND, 3 * SECOND);
-        shared
-    }
-
-    fn closed_loop() -> DriveSettings {
-        DriveSettings {
-            warmup: Warmup::Time(Duration::from_secs(1)),
-            ..DriveSettings::closed_loop(1, 1, End::Time(Duration::from_secs(2)))
+        if let Some(end_ns) = first_end_ns {
+            shared.has_ended_one(end_ns);
+            shared.has_ended_one(end_ns + SECOND); // the first counts
         }
-    }
-
-    #[test]
-    fn a_measured_part_is_as_planned_where_transactions_are_short() {
-        let shared = patient(&closed_loop());
-        shared.has_ended_one(SECOND / 10);
-        shared.is_sufficient_from(SECOND + 1);
-        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (SECOND, 3 * SECOND));
+        sufficient_ns.inspect(|&time_ns| shared.is_sufficient_from(time_ns));
+        (shared.measure_from_ns(), shared.measure_until_ns())
     }
 
     #[test]
     fn a_measured_part_begins_and_ends_with_transactions_that_outlast_it() {
-        let shared = patient(&closed_loop());
-        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (NEVER, NEVER));
-        shared.has_ended_one(10 * SECOND);
-        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (10 * SECOND, NEVER));
-        shared.has_ended_one(11 * SECOND);
-        shared.is_sufficient_from(20 * SECOND);
-        assert_eq!(
-            (shared.measure_from_ns(), shared.measure_until_ns()),
-            (10 * SECOND, 20 * SECOND)
-        );
+        let warm = DriveSettings {
+            warmup: Warmup::Time(Duration::from_secs(1)),
+            ..DriveSettings::closed_loop(1, 1, End::Time(Duration::from_secs(2)))
+        };
+        let cold = DriveSettings { warmup: Warmup::Time(Duration::ZERO), ..warm.clone() };
+        let equal_work = DriveSettings { end: End::Operations(5), ..warm.clone() };
+        for (drive, first_end_ns, sufficient_ns, expected) in [
+            // As planned where transactions are short, and in equal work, which waits for nothing.
+            (&warm, Some(SECOND / 10), Some(SECOND + 1), (SECOND, 3 * SECOND)),
+            (&equal_work, None, None, (SECOND, 3 * SECOND)),
+            (&warm, None, None, (NEVER, NEVER)),
+            (&warm, Some(10 * SECOND), None, (10 * SECOND, NEVER)),
+            (&warm, Some(10 * SECOND), Some(20 * SECOND), (10 * SECOND, 20 * SECOND)),
+            // The end moves with the begin.
+            (&warm, Some(3 * SECOND / 2), Some(2 * SECOND), (3 * SECOND / 2, 7 * SECOND / 2)),
+            // Without a warm-up, the first transaction counts.
+            (&cold, None, None, (SECOND, NEVER)),
+        ] {
+            assert_eq!(measured(drive, first_end_ns, sufficient_ns), expected);
+        }
     }
 
     #[test]
-    fn a_measured_part_moves_with_its_begin() {
-        let shared = patient(&closed_loop());
-        shared.has_ended_one(3 * SECOND / 2);
-        shared.is_sufficient_from(2 * SECOND);
-        assert_eq!(shared.measure_until_ns(), 7 * SECOND / 2);
-    }
-
-    #[test]
-    fn a_first_transaction_counts_where_there_is_no_warm_up() {
-        let cold = DriveSettings { warmup: Warmup::Time(Duration::ZERO), ..closed_loop() };
-        assert_eq!(patient(&cold).measure_from_ns(), SECOND);
-    }
-
-    #[test]
-    fn equal_work_waits_for_nothing() {
-        let shared = patient(&DriveSettings { end: End::Operations(5), ..closed_loop() });
-        assert_eq!((shared.measure_from_ns(), shared.measure_until_ns()), (SECOND, 3 * SECOND));
+    fn a_transaction_is_of_the_part_that_it_met() {
+        let span = Span::default();
+        assert_eq!(span.part(5, 9), 0);
+        span.from_ns.store(10, Ordering::Relaxed);
+        assert_eq!(span.part(5, 9), 0);
+        assert_eq!(span.part(5, 30), 1);
+        span.until_ns.store(20, Ordering::Relaxed);
+        assert_eq!((span.part(5, 30), span.part(12, 14), span.part(20, 30)), (1, 1, 1));
+        assert_eq!(span.part(21, 30), 2);
     }
 }

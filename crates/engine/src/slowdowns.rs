@@ -41,8 +41,7 @@ impl Slowdowns {
         }
     }
 
-    /// Pause after a slice of `side`, from its first request to its last answer, unless `is_over`;
-    /// return when its own rest ended.
+    /// Pause after a slice of `side`, unless `is_over`; return when its own rest ended.
     pub fn pause(
         &mut self,
         side: usize,
@@ -73,8 +72,7 @@ impl Slowdown {
         Self { share, late_ns: 0 }
     }
 
-    /// Rest after a slice from its first request to its last answer, unless `is_over`; return the time
-    /// then.
+    /// Rest after a slice, unless `is_over`; return the time at its end.
     fn rest(
         &mut self,
         clock: Clock,

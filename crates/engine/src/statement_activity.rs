@@ -1,5 +1,4 @@
-//! Statement activity: a file in memory on which clients show which of their statements is under way, for
-//! whoever looks at the server's threads meanwhile.
+//! Statement activity: a file in memory in which clients show samplers their current statement.
 //!
 //! A header, then a slot for each connection, then the statements' names as a JSON list, all in the
 //! byte order of the host, which both sides are on. A slot names the client's end of the connection
@@ -83,7 +82,7 @@ impl StatementActivity {
     /// Open an existing one for reading.
     pub fn open(path: &Path) -> io::Result<Self> {
         let damaged =
-            || io::Error::new(ErrorKind::InvalidData, "it is no activity file of this version");
+            || io::Error::new(ErrorKind::InvalidData, "it is not an activity file of this version");
         let file = File::open(path)?;
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
@@ -124,12 +123,9 @@ impl StatementActivity {
         }
     }
 
-    pub fn len(&self) -> usize {
+    /// Return the number of slots.
+    pub fn count(&self) -> usize {
         self.slots
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.slots == 0
     }
 
     /// Return the statement in a slot: 0 for none, else the index of its name plus one.
@@ -190,19 +186,24 @@ impl ActivitySlot {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
 
-    fn names() -> Vec<String> {
-        vec!["BEGIN".to_owned(), "a \"b\"\n".to_owned()]
+    /// Return a file of two connections and two statements, its path and its directory.
+    fn created() -> (TempDir, PathBuf, Arc<StatementActivity>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("activity");
+        let sockets = [PeerAddress::Unix { inode: 1 << 40 }, PeerAddress::Tcp { port: 3306 }];
+        let names = ["BEGIN".to_owned(), "a \"b\"\n".to_owned()];
+        let activity = StatementActivity::create(&path, &sockets, &names).unwrap();
+        (directory, path, Arc::new(activity))
     }
 
     #[test]
     fn what_clients_show_is_seen_by_others() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("activity");
-        let sockets = [PeerAddress::Unix { inode: 1 << 40 }, PeerAddress::Tcp { port: 3306 }];
-        let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
+        let (_directory, path, activity) = created();
         let other = StatementActivity::open(&path).unwrap();
-        assert_eq!((other.len(), other.is_empty()), (2, false));
+        assert_eq!(other.count(), 2);
         assert_eq!(other.names(), ["BEGIN", "a \"b\"\n", "ROLLBACK"]);
         let slot = ActivitySlot::new(&activity, 1);
         slot.show(1);
@@ -216,10 +217,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_which_others_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("activity");
-        let sockets = [PeerAddress::Unix { inode: 1 << 40 }, PeerAddress::Tcp { port: 3306 }];
-        let activity = Arc::new(StatementActivity::create(&path, &sockets, &names()).unwrap());
+        let (_directory, path, activity) = created();
         ActivitySlot::new(&activity, 0).show(1);
         let bytes = fs::read(&path).unwrap();
         let number = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
@@ -234,11 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_board_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("activity");
-        assert!(StatementActivity::open(&path).is_err());
-        StatementActivity::create(&path, &[PeerAddress::Tcp { port: 1 }], &names()).unwrap();
+    fn other_files_are_refused() {
+        assert!(StatementActivity::open(Path::new("/nowhere/activity")).is_err());
+        let (_directory, path, _activity) = created();
         let good = fs::read(&path).unwrap();
         let mut other_version = good.clone();
         other_version[8] ^= 2;

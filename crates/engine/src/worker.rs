@@ -6,29 +6,29 @@
 //! all connections that are ready), and no allocation.
 
 mod requests;
-mod slices;
 
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::num::NonZeroU64;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 use protocol::{ClientError, Session};
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 
 use super::arrivals::Arrivals;
 use super::budget::ThreadBudget;
 use super::client::{Client, State, Transaction};
 use super::drive_result::{Pace, PerClient, Punctuality};
 use super::interval::Counts;
-use super::poller::{Events, Poller, Timeout, Waker};
-use super::records::Records;
+use super::poller::{Events, Poller, Waker};
+use super::record::Records;
 use super::settings::DriveSettings;
 use super::shared::Shared;
 use super::slices::{Slice, Turns};
 use super::slowdowns::Slowdowns;
-use super::thread_setup;
 use protocol::script::{Names, Script};
 
 /// Large enough for most answers, small enough to stay in the CPU's second cache.
@@ -150,10 +150,9 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         })
     }
 
-    /// Drive until nothing is under way and nothing more is to begin, on one CPU if so wanted. Gives
-    /// the clients back, still connected.
+    /// Drive until nothing is under way or to begin, pinned to a CPU if there is one; return the clients.
     pub fn run(mut self, cpu: Option<usize>) -> Vec<Client<C, S>> {
-        let outcome = thread_setup::set_up(cpu).and_then(|()| self.drive());
+        let outcome = set_up(cpu).and_then(|()| self.drive());
         let waits = |client: &&Client<C, S>| !client.rests();
         let unanswered = self.clients.iter().filter(waits).count() as u64;
         let now_ns = self.shared.clock.now_ns();
@@ -207,7 +206,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         for index in 0..self.clients.len() {
             self.next_transaction(index, self.shared.clock.now_ns())?;
             if index % STARTED_AT_ONCE == STARTED_AT_ONCE - 1 {
-                self.turn(events, Timeout::Zero)?; // the first answers do not wait for the last clients
+                self.turn(events, Some(Duration::ZERO))?; // the first answers do not wait for the last clients
             }
         }
         Ok(())
@@ -244,7 +243,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
     }
 
     /// Wait, and serve every connection that something has happened to.
-    fn turn(&mut self, events: &mut Events, timeout: Timeout) -> Result<(), ClientError> {
+    fn turn(&mut self, events: &mut Events, timeout: Option<Duration>) -> Result<(), ClientError> {
         let count = self.poller.wait(events, timeout).map_err(cannot_wait)?;
         for event in 0..count {
             if let Some((token, has_hung_up)) = events.get(event) {
@@ -255,16 +254,15 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Begin the transactions that have arrived, as far as there are idle clients, or those of a
-    /// slice; return how long to wait then.
-    fn begin_due_transactions(&mut self) -> Result<Timeout, ClientError> {
+    /// Begin what has arrived, as far as clients are idle, or a slice; return how long to wait then.
+    fn begin_due_transactions(&mut self) -> Result<Option<Duration>, ClientError> {
         if self.turns.is_some() && !self.go_on_with_slices()? {
-            return Ok(Timeout::Zero);
+            return Ok(Some(Duration::ZERO));
         }
         let mut left_ns = None;
         if self.arrivals.is_some() && (!self.idle.is_empty() || self.under_way == 0) {
             let Some(now_ns) = self.begin_arrived()? else {
-                return Ok(Timeout::Zero);
+                return Ok(Some(Duration::ZERO));
             };
             left_ns = self
                 .arrivals
@@ -272,11 +270,8 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
                 .filter(|_| !self.idle.is_empty())
                 .map(|arrivals| arrivals.next_ns(self.shared).saturating_sub(now_ns));
         }
-        Ok(match left_ns {
-            _ if self.spins || self.is_over() => Timeout::Zero,
-            Some(left_ns) => Timeout::After(Duration::from_nanos(left_ns)),
-            None => Timeout::Infinite,
-        })
+        let spins = self.spins || self.is_over();
+        Ok(if spins { Some(Duration::ZERO) } else { left_ns.map(Duration::from_nanos) })
     }
 
     /// Give arrivals to idle clients; the time it was when that ended. None where it may go on once
@@ -339,8 +334,7 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
         Ok(())
     }
 
-    /// Return whether a transaction of a closed loop that begins now is measured; None where none
-    /// may begin.
+    /// Return whether a closed loop's transaction that begins now is measured; None if it may not.
     #[inline]
     fn begins_measured(&mut self, now_ns: u64) -> Option<bool> {
         if now_ns >= self.shared.measure_until_ns() {
@@ -375,8 +369,128 @@ impl<'a, C: Session, S: Script> Worker<'a, C, S> {
             _ => {}
         }
     }
+
+    /// Begin the next slice where the last one is over, and the first transactions of its clients.
+    /// False where some are left: the answers that have come meanwhile are looked at first.
+    fn go_on_with_slices(&mut self) -> Result<bool, ClientError> {
+        if self.under_way == 0 {
+            self.end_slice();
+            self.begin_slice();
+        }
+        for _ in 0..STARTED_AT_ONCE {
+            let Some(index) = self.idle.pop_front() else {
+                return Ok(true);
+            };
+            let now_ns = self.shared.clock.now_ns();
+            let begun = self.next_transaction(index, now_ns);
+            begun.map_err(|error| self.of_side(index, error))?;
+            let client = &self.clients[index];
+            if let (State::Asking, Some(turns)) = (client.state, &mut self.turns) {
+                turns.started(client.sent_ns);
+            }
+        }
+        Ok(self.idle.is_empty())
+    }
+
+    /// End the slice whose last answer has come, after the pause where a side is slowed down.
+    fn end_slice(&mut self) {
+        let Some(turns) = &mut self.turns else {
+            return;
+        };
+        let last_side = turns.side();
+        let clients = self.clients.iter().filter(|client| client.side == last_side);
+        if let Some(answered_ns) = clients.filter_map(|client| client.answered_ns).max() {
+            let mut until_ns = answered_ns;
+            if !turns.is_over() {
+                let (shared, from_ns) = (self.shared, turns.began_ns());
+                let is_over = || shared.is_cancelled();
+                let side = last_side as usize;
+                until_ns = self.slowdowns.pause(side, shared.clock, from_ns, answered_ns, is_over);
+            }
+            turns.end(until_ns, until_ns - answered_ns);
+            if turns.has_whole_group() {
+                self.shared.is_sufficient_from(until_ns);
+            }
+        }
+    }
+
+    /// Begin the next slice, if there is one. Its clients wait in `idle` for their first
+    /// transactions, and count as under way already: the slice is over when none is.
+    fn begin_slice(&mut self) {
+        let Some(turns) = &mut self.turns else {
+            return;
+        };
+        if turns.is_over() {
+            return;
+        }
+        let is_measured = self.shared.clock.now_ns() >= self.shared.measure_from_ns();
+        let side = turns.begin(is_measured);
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            if client.side == side {
+                client.answered_ns = None; // the time before its turn does not count as a gap
+                self.idle.push_back(index);
+            }
+        }
+        self.under_way = self.idle.len();
+    }
+
+    /// Break the slice off: no further transaction begins, in no slice.
+    #[cold]
+    fn cut_slice(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.cut();
+        }
+    }
+
+    /// Name the side of a client with its error, in slices.
+    #[cold]
+    fn of_side(&self, index: usize, error: ClientError) -> ClientError {
+        match &self.turns {
+            Some(_) => error.of_side(self.clients[index].side),
+            None => error,
+        }
+    }
 }
 
 fn cannot_wait(source: io::Error) -> ClientError {
     ClientError::System { context: "cannot wait for the connections".to_owned(), source }
+}
+
+/// Pin the calling thread to a CPU.
+pub fn pin(cpu: usize) -> rustix::io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set)
+}
+
+/// Make the timer of the calling thread precise, and pin the thread to `cpu` if there is one.
+fn set_up(cpu: Option<usize>) -> Result<(), ClientError> {
+    let failed = |context: String| {
+        |errno: rustix::io::Errno| ClientError::System { context, source: errno.into() }
+    };
+    set_current_timer_slack(NonZeroU64::new(1))
+        .map_err(failed("cannot make the timer precise".to_owned()))?;
+    let Some(cpu) = cpu else {
+        return Ok(());
+    };
+    pin(cpu).map_err(failed(format!("cannot run a client thread on CPU {cpu}")))
+}
+
+/// Return the first of these CPUs that no thread can be pinned to.
+pub fn first_unusable_cpu(cpus: &[usize]) -> Option<usize> {
+    // Tried, by a thread that ends then: what the host lists, a container may be denied.
+    let find = || cpus.iter().copied().find(|&cpu| pin(cpu).is_err());
+    thread::scope(|scope| scope.spawn(find).join().ok().flatten())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_host_has_all_cpus() {
+        let all: Vec<usize> = (0..CpuSet::MAX_CPU).collect();
+        let missing = first_unusable_cpu(&all).unwrap();
+        assert_eq!(first_unusable_cpu(&all[..missing]), None);
+    }
 }

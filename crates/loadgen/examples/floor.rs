@@ -10,14 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use engine::{DriveSettings, End, Latencies};
-use millrace_load::events::ClientUsage;
+use engine::{DriveSettings, End, Latencies, ResourceUsage};
 use protocol::ClientError;
 use protocol::mysql::MysqlAnswerReader;
 use protocol::mysql::binary::{Execute, Kind, put_query};
 use protocol::mysql::channel::Channel;
 use protocol::mysql::{Address, Connection, Deadline, Login, Tls, TlsMode};
-use protocol::script::{Answer, Names, Observe, Request, Script};
+use protocol::script::{Names, Request, Script};
 use protocol::{AnswerReader as _, Session as _};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -75,8 +74,7 @@ enum By {
 struct Measured {
     queries: u64,
     seconds: f64,
-    user_s: f64,
-    system_s: f64,
+    usage: ResourceUsage,
     latencies: Latencies,
 }
 
@@ -90,7 +88,7 @@ fn main() {
         eprintln!("floor: {error}");
         exit(2)
     });
-    let client_us = (measured.user_s + measured.system_s) * 1e6;
+    let client_us = measured.usage.cpu_s() * 1e6;
     let microseconds = |percent| measured.latencies.percentile_s(percent).map(|s| s * 1e6);
     println!(
         "{}",
@@ -99,8 +97,8 @@ fn main() {
             "queries": measured.queries,
             "seconds": measured.seconds,
             "queries_per_second": per(measured.queries, measured.seconds),
-            "user_s": measured.user_s,
-            "system_s": measured.system_s,
+            "user_s": measured.usage.user_s(),
+            "system_s": measured.usage.system_s(),
             "client_us_per_query": client_us / per(measured.queries, 1.0),
             "p50_us": microseconds(50.0),
             "p99_us": microseconds(99.0),
@@ -183,27 +181,8 @@ impl Packets {
 impl Script for Packets {
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request> {
         out.extend_from_slice(Packets::next(self));
-        Some(Request {
-            statement: 0,
-            transaction: 0,
-            untimed: false,
-            first: true,
-            last: true,
-            observe: Observe::Nothing,
-        })
+        Some(Request { first: true, last: true, ..Request::default() })
     }
-
-    fn answered(&mut self, _: &Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
-    }
-
-    fn rollback_needed(&self) -> bool {
-        false
-    }
-
-    fn again(&mut self) {}
-
-    fn abandon(&mut self) {}
 }
 
 fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
@@ -216,14 +195,13 @@ fn run_engine(arguments: &Arguments) -> Result<Measured, ClientError> {
     };
     let stop = AtomicBool::new(false);
     let open = |number| open(arguments, number);
-    let mut driven =
-        engine::drive(&settings, &names, open, &|_| {}, &stop).map_err(|failed| failed.error)?;
+    let mut driven = engine::drive(&settings, &names, open, None, &|_| {}, &stop)
+        .map_err(|failed| failed.error)?;
     let record = driven.statements.remove(0);
     Ok(Measured {
         queries: record.count,
         seconds: driven.duration_s,
-        user_s: driven.client.user_s,
-        system_s: driven.client.system_s,
+        usage: driven.client.usage,
         latencies: record.service,
     })
 }
@@ -256,7 +234,7 @@ fn run_floor(arguments: &Arguments) -> Result<Measured, ClientError> {
 fn ask_once(peer: &mut Peer) -> Result<usize, ClientError> {
     let lost = |source| ClientError::Connection { context: "lost a connection".to_owned(), source };
     peer.channel.write(peer.packets.next()).map_err(lost)?;
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut buffer = vec![0; 64 << 10];
     let mut length = 0;
     loop {
@@ -285,7 +263,7 @@ fn ping_pong(peers: &mut [Peer], duration: Duration) -> io::Result<Measured> {
     let mut latencies = Latencies::default();
     let mut buffer = vec![0; 64 << 10];
     let mut events = Vec::with_capacity(256);
-    let before = ClientUsage::now();
+    let before = ResourceUsage::now();
     let started = Instant::now();
     let mut now = started;
     for peer in peers.iter_mut() {
@@ -316,14 +294,8 @@ fn ping_pong(peers: &mut [Peer], duration: Duration) -> io::Result<Measured> {
             }
         }
     }
-    let (after, seconds) = (ClientUsage::now(), started.elapsed().as_secs_f64());
-    Ok(Measured {
-        queries: latencies.count(),
-        seconds,
-        user_s: after.user_s - before.user_s,
-        system_s: after.system_s - before.system_s,
-        latencies,
-    })
+    let (after, seconds) = (ResourceUsage::now(), started.elapsed().as_secs_f64());
+    Ok(Measured { queries: latencies.count(), seconds, usage: after.since(&before), latencies })
 }
 
 fn send(peer: &mut Peer) -> io::Result<()> {

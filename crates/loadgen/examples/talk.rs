@@ -177,17 +177,17 @@ fn parameter(value: &Value) -> Parameter<'_> {
         Value::Number(number) => Parameter::Integer(number.as_i64().expect("an integer")),
         Value::String(text) => Parameter::Text(text.as_bytes()),
         Value::Object(object) => Parameter::Decimal(object["decimal"].as_str().expect("text")),
-        other => panic!("{other} is no parameter"),
+        other => panic!("{other} is not a parameter"),
     }
 }
 
-/// Send a command and follows its answer without ever waiting in a read or a write.
+/// Send a command and follow its answer without ever waiting in a read or a write.
 fn ask(
     channel: &mut Channel,
     command: &[u8],
     read_bytes: usize,
 ) -> Result<AnswerSummary, ClientError> {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut buffer = vec![0; read_bytes];
     let mut unsent = command;
     let deadline = Instant::now() + LIMIT;

@@ -1,14 +1,11 @@
-//! A benchmark of a server that is already running: from settings to a run, and its report for
-//! people.
+//! A benchmark of a server that is already running, and its report for people.
 
-mod advice;
-mod distribution;
 mod figures;
 mod report;
 mod screen;
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,16 +14,27 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::events::{Event, EventListener, Events, JsonLines};
-use crate::run::{self, Failed, Plan};
+use crate::run::{self, Failed, Failure, Plan};
 use crate::spec::{Drive, Phase, Spec, Work, Workload};
 use crate::tables::{LoadOptions, Method, quoted};
-use protocol::mysql::Login;
+use protocol::ClientError;
+use protocol::mysql::{Address, Login};
+use protocol::shown::shown_line;
 use workload::validation::ValidationError;
 
-pub use distribution::histogram_lines;
-pub use figures::table;
+pub use figures::{histogram_lines, table};
 pub use report::{latency_heads, latency_row, percentiles};
 use screen::Screen;
+
+/// Server errors that a wrong option or a forgotten step leads to.
+const ACCESS_DENIED: u16 = 1045;
+const DATABASE_DENIED: u16 = 1044;
+const UNKNOWN_DATABASE: u16 = 1049;
+const TABLE_EXISTS: u16 = 1050;
+const NO_SUCH_TABLE: u16 = 1146;
+const TOO_MANY_CONNECTIONS: u16 = 1040;
+const TOO_MANY_OF_USER: u16 = 1203;
+const TOO_MANY_PREPARED: u16 = 1461;
 
 /// The command, and its output.
 pub struct Settings {
@@ -77,7 +85,7 @@ pub enum BenchError {
 
 /// Execute the benchmark and print its results.
 pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchError> {
-    let advice = advice::Subject::of(&settings);
+    let advice = Subject::of(&settings);
     let screen = Screen::new(&settings);
     let listener =
         ScreenAndJson { json: settings.json.as_deref().map(json_lines).transpose()?, screen };
@@ -144,5 +152,99 @@ impl EventListener for ScreenAndJson {
         let shown = self.screen.on_event(event);
         let kept = self.json.as_mut().map_or(Ok(()), |json| json.on_event(event));
         shown.and(kept)
+    }
+}
+
+/// The command, as far as advice about a failure depends on it.
+struct Subject {
+    address: Address,
+    user: String,
+    database: String,
+    test: String,
+    connections: u32,
+}
+
+impl Subject {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            address: settings.login.address.clone(),
+            user: settings.login.user.clone(),
+            database: settings.login.database.clone().unwrap_or_default(),
+            test: settings.test.clone(),
+            connections: match &settings.command {
+                Command::Prepare { connections } => *connections,
+                Command::Run(drive) => drive.settings.clients,
+                Command::Cleanup => 1,
+            },
+        }
+    }
+
+    /// Return the failure in words, and what may help.
+    fn explain(&self, failure: &Failure) -> String {
+        let message = failure.to_string();
+        let message = shown_line(&message);
+        match self.advice(failure) {
+            Some(advice) => format!("{message}\n{advice}"),
+            None => message.into_owned(),
+        }
+    }
+
+    fn advice(&self, failure: &Failure) -> Option<String> {
+        match failure.client()? {
+            ClientError::Server(error) => self.about_code(error.code),
+            ClientError::Connection { source, .. } => self.about_connection(source.kind()),
+            _ => None,
+        }
+    }
+
+    fn about_code(&self, code: u16) -> Option<String> {
+        let Self { user, database, test, connections, .. } = self;
+        Some(match code {
+            ACCESS_DENIED => format!(
+                "Is the password of {user} right? It is taken from --password or the environment's \
+                 MYSQL_PWD; --user names another account."
+            ),
+            DATABASE_DENIED => format!(
+                "As somebody who may: GRANT ALL ON {database}.* TO {user}; --database names another \
+                 database."
+            ),
+            UNKNOWN_DATABASE => {
+                format!("Make it with CREATE DATABASE {database}, or name another one: --database.")
+            }
+            NO_SUCH_TABLE => format!(
+                "Make the tables first: millrace-load bench prepare --workload {test} and the same \
+                 --tables, --table-size, --threads and --set."
+            ),
+            TABLE_EXISTS => format!(
+                "Drop what is there first: millrace-load bench cleanup --workload {test} and the \
+                 same --tables and --threads."
+            ),
+            TOO_MANY_CONNECTIONS | TOO_MANY_OF_USER => format!(
+                "{connections} connections were to be opened: raise the server's max_connections \
+                 and max_user_connections, or lower --connections."
+            ),
+            TOO_MANY_PREPARED => {
+                "Raise the server's max_prepared_stmt_count, or send statements as \
+                                  text: --db-ps-mode=disable."
+                    .to_owned()
+            }
+            _ => return None,
+        })
+    }
+
+    fn about_connection(&self, kind: ErrorKind) -> Option<String> {
+        match (kind, &self.address) {
+            (ErrorKind::ConnectionRefused, Address::Tcp { .. }) => Some(
+                "No server listens there: is it running, and are --host and --port right? A server \
+                 with skip_networking has a --socket only."
+                    .to_owned(),
+            ),
+            (ErrorKind::NotFound | ErrorKind::ConnectionRefused, Address::Socket(_)) => Some(
+                "No server listens at that file: is it running, and is --socket right? The server's \
+                 own answer is SELECT @@socket."
+                    .to_owned(),
+            ),
+            _ => None,
+        }
     }
 }

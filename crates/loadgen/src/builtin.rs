@@ -63,8 +63,7 @@ pub fn all() -> Vec<Builtin> {
         .collect()
 }
 
-/// Find a test by its name, by `WORKLOAD/TEST` where the name is not unique, or by the workload's
-/// name if that names its default test.
+/// Find a test by its name, by `WORKLOAD/TEST`, or by the name of the workload that it is default of.
 pub fn find(name: &str) -> Result<(Builtin, String), String> {
     let mut found: Vec<(Builtin, String)> = all()
         .into_iter()
@@ -87,8 +86,8 @@ pub fn find(name: &str) -> Result<(Builtin, String), String> {
             ))
         }
         (None, _) => Err(match nearest_to(name) {
-            Some(near) => format!("there is no test {name}; did you mean {near}?"),
-            None => format!("there is no test {name}; `millrace-load tests` lists them"),
+            Some(near) => format!("unknown test {name}; did you mean {near}?"),
+            None => format!("unknown test {name}; `millrace-load tests` lists them"),
         }),
     }
 }

@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(found, ["phases[1].clients: 0 is not from 1 to 100000"]);
         let found = mistakes_with(&[("/runs/0/phases/1/test", json!("on"))]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("phases[1].test: there is no test \"on\""), "{found:?}");
+        assert!(found[0].starts_with("phases[1].test: unknown test \"on\""), "{found:?}");
     }
 
     #[test]

@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use serde::Serialize;
+use hdrhistogram::Histogram;
+use serde::{Serialize, Serializer};
 
 use crate::tables::{LoadedTable, Method};
 use engine::{DriveResult, Interval, Mark, ResourceUsage, Slice};
 use protocol::shown::shown_json;
 use workload::program::Protocol;
+
+/// The longest latency that is distinguished from longer ones: a week, in microseconds.
+const LONGEST_US: u64 = 7 * 24 * 3_600 * 1_000_000;
+
+/// Latencies are kept to this many decimal digits.
+const DIGITS: u8 = 3;
 
 /// One event, named by `type`. Times are seconds, sizes bytes, both in the names.
 #[derive(Serialize)]
@@ -36,13 +44,12 @@ pub enum Event<'a> {
         #[serde(flatten)]
         result: PhaseResult<'a>,
     },
-    /// The run ends here. `code` and `sqlstate` are the server's own, null where the error is not;
-    /// `side` is the number of the server, of several, `statement` the beginning of what a server
-    /// refused.
+    /// The run ends here. `code` and `sqlstate` are the server's own, if any; `side` is the number of
+    /// the server, of several, `statement` the beginning of what a server refused.
     Error {
         phase: &'a str,
         kind: &'a str,
-        code: Option<u16>,
+        code: Option<String>,
         sqlstate: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         side: Option<u32>,
@@ -52,7 +59,7 @@ pub enum Event<'a> {
     },
     /// The last line of every run that connected.
     Summary {
-        statements: Vec<StatementSummary>,
+        statements: &'a [StatementRecord],
         client: ClientUsage,
         bytes_sent: u64,
         bytes_received: u64,
@@ -115,41 +122,52 @@ pub struct StatementResult<'a> {
     pub slices: Option<&'a [Slice]>,
 }
 
-/// The statements of one phase.
+/// The record of one phase's statements.
 #[derive(Serialize)]
-pub struct StatementSummary {
-    pub name: String,
+pub struct StatementRecord {
+    name: String,
     /// The number of successes.
-    pub count: u64,
+    count: u64,
     /// The number of failures, by the server's error code.
-    pub errors: BTreeMap<u16, u64>,
-    /// `HdrHistogram` V2 in base64, of microseconds.
-    pub histogram: String,
+    errors: BTreeMap<u16, u64>,
+    #[serde(rename = "histogram", serialize_with = "write_encoded")]
+    latencies_us: Histogram<u64>,
 }
 
-/// The resources that this program used.
-#[derive(Serialize)]
-pub struct ClientUsage {
-    pub user_s: f64,
-    pub system_s: f64,
-    pub voluntary_switches: i64,
-    pub involuntary_switches: i64,
-    /// None where the host does not tell.
-    pub max_rss_bytes: Option<u64>,
-}
-
-impl ClientUsage {
-    /// Return what this process has used since its start.
-    pub fn now() -> Self {
-        let usage = ResourceUsage::now();
+impl StatementRecord {
+    pub fn new(name: &str) -> Self {
         Self {
-            user_s: usage.user_s(),
-            system_s: usage.system_s(),
-            voluntary_switches: usage.voluntary_switches,
-            involuntary_switches: usage.involuntary_switches,
-            max_rss_bytes: engine::max_rss_bytes(),
+            name: name.to_owned(),
+            count: 0,
+            errors: BTreeMap::new(),
+            latencies_us: Histogram::new_with_bounds(1, LONGEST_US, DIGITS)
+                .expect("the bounds are constants in range"),
         }
     }
+
+    pub fn succeeded(&mut self, duration: Duration) {
+        let microseconds = u64::try_from(duration.as_micros()).unwrap_or(LONGEST_US);
+        self.latencies_us.saturating_record(microseconds);
+        self.count += 1;
+    }
+
+    /// Count an error of the server.
+    pub fn failed(&mut self, code: u16) {
+        *self.errors.entry(code).or_default() += 1;
+    }
+}
+
+fn write_encoded<S: Serializer>(of: &Histogram<u64>, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&engine::encoded(of))
+}
+
+/// The resources that this program has used since its start.
+#[derive(Serialize)]
+pub struct ClientUsage {
+    #[serde(flatten)]
+    pub usage: ResourceUsage,
+    /// None where the host does not show it.
+    pub max_rss_bytes: Option<u64>,
 }
 
 /// Somebody who wants to know how a run goes on.
@@ -206,4 +224,26 @@ pub fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()
     let line = serde_json::to_string(value)?;
     out.write_all(format!("{}\n", shown_json(&line)).as_bytes())?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use hdrhistogram::serialization::Deserializer;
+
+    #[test]
+    fn a_record_of_statements_can_be_read_back() {
+        let mut record = StatementRecord::new("load");
+        record.succeeded(Duration::from_millis(1_500));
+        record.succeeded(Duration::from_secs(30 * 24 * 3_600));
+        record.failed(1062);
+        let value = serde_json::to_value(record).unwrap();
+        assert_eq!((&value["count"], &value["errors"]["1062"]), (&2.into(), &1.into()));
+        let bytes = STANDARD.decode(value["histogram"].as_str().unwrap()).unwrap();
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+        assert_eq!(read.len(), 2);
+        assert!(read.min().abs_diff(1_500_000) < 1_500);
+    }
 }

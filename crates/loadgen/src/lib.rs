@@ -8,5 +8,4 @@ pub mod cpu_idle;
 pub mod events;
 pub mod run;
 pub mod spec;
-pub mod statement;
 pub mod tables;

@@ -1,11 +1,8 @@
 //! Carries a specification out, phase by phase, and reports as it goes.
 
 mod drive;
-mod failure;
-mod load_slices;
 mod plan;
 mod session;
-mod statement_preview;
 mod statements;
 mod tables;
 mod ticker;
@@ -13,13 +10,14 @@ mod ticker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::events::{ClientUsage, Event, Events, PhaseResult};
-use crate::statement::StatementRecord;
-use engine::Mark;
+use thiserror::Error;
+
+use crate::events::{ClientUsage, Event, Events, PhaseResult, StatementRecord};
+use crate::tables::TableError;
+use engine::{Mark, ResourceUsage};
 use protocol::ClientError;
 use protocol::mysql::Connection;
 
-pub use failure::Failure;
 pub use plan::{Plan, mistakes, tables_of};
 
 use plan::{PlannedPhase, Work};
@@ -28,6 +26,73 @@ use session::Session;
 /// An error that ended a phase; it has been reported.
 #[derive(Debug)]
 pub struct Failed(pub Failure);
+
+/// Why a phase could not go on.
+#[derive(Debug, Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+impl Failure {
+    /// Return the failure of a server or its connection, of any side; None where both worked.
+    pub fn client(&self) -> Option<&ClientError> {
+        self.cause().map(ClientError::root)
+    }
+
+    fn cause(&self) -> Option<&ClientError> {
+        match self {
+            Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
+                Some(error)
+            }
+            Self::Table(TableError::Mismatch { .. }) => None,
+        }
+    }
+
+    pub fn is_interruption(&self) -> bool {
+        matches!(self.client(), Some(ClientError::Interrupted))
+    }
+
+    /// Return the event of a failure in `phase`.
+    pub fn event<'a>(&'a self, phase: &'a str) -> Event<'a> {
+        let client = self.client();
+        let server = match client {
+            Some(ClientError::Server(server)) => Some(server),
+            _ => None,
+        };
+        let side = match self {
+            Self::Client(ClientError::OfSide { side, .. }) => Some(*side),
+            _ => None,
+        };
+        let message = match server {
+            // Code and statement have keys of their own.
+            Some(server) => format!("{}{}", self.place(side), server.message),
+            None => self.to_string(),
+        };
+        Event::Error {
+            phase,
+            kind: client.map_or("mismatch", ClientError::kind),
+            code: server.map(|server| server.code.to_string()),
+            sqlstate: server.map(|server| server.sqlstate.as_str()),
+            side,
+            statement: self.cause().and_then(ClientError::statement),
+            message,
+        }
+    }
+
+    /// Return the beginning of a message of a server: the table or the side that it is about.
+    fn place(&self, side: Option<u32>) -> String {
+        match (self, side) {
+            (Self::Table(TableError::Client { table, .. }), _) => {
+                format!("table {table}: the server refused: ")
+            }
+            (_, Some(side)) => format!("side {side}: "),
+            _ => String::new(),
+        }
+    }
+}
 
 /// The means by which phases are executed.
 struct Context<'a> {
@@ -57,7 +122,7 @@ impl PlannedPhase {
 
 /// Run the phases. Whatever happens is reported as events; the error only says how to exit.
 pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
-    let mut session = Session::new(plan.login, plan.against, plan.session, plan.idle_timeout);
+    let mut session = plan.session;
     let version = session
         .connection(0, stop)
         .map(|connection| connection.server_version().to_owned())
@@ -78,8 +143,8 @@ pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Fa
         outcome.map_err(|failure| report(events, &phase.name, failure))
     });
     events.emit(&Event::Summary {
-        statements: records.iter().map(StatementRecord::summary).collect(),
-        client: ClientUsage::now(),
+        statements: &records,
+        client: ClientUsage { usage: ResourceUsage::now(), max_rss_bytes: engine::max_rss_bytes() },
         bytes_sent: session.bytes_sent(),
         bytes_received: session.bytes_received(),
     });
@@ -104,4 +169,46 @@ fn run_phase(
 fn report(events: &Events, phase: &str, failure: Failure) -> Failed {
     events.emit(&failure.event(phase));
     Failed(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::ServerError;
+
+    fn deadlock() -> ClientError {
+        ClientError::Server(ServerError {
+            code: 1213,
+            sqlstate: "40001".to_owned(),
+            message: "Deadlock found".to_owned(),
+        })
+    }
+
+    fn event(failure: &Failure) -> serde_json::Value {
+        serde_json::to_value(failure.event("load")).unwrap()
+    }
+
+    #[test]
+    fn event_has_the_code_of_a_table_once() {
+        let source = deadlock().in_statement("CREATE TABLE child (id INT)");
+        let failure = Failure::Table(TableError::Client { table: "child".to_owned(), source });
+        let event = event(&failure);
+        assert_eq!(event["message"], "table child: the server refused: Deadlock found");
+        assert_eq!(event["code"], "1213");
+        assert_eq!(event["statement"], "CREATE TABLE child (id INT)");
+    }
+
+    #[test]
+    fn event_names_side_and_statement() {
+        let event = event(&Failure::Client(deadlock().in_statement("SELECT 1").of_side(1)));
+        assert_eq!(event["message"], "side 1: Deadlock found");
+        assert_eq!((&event["side"], &event["statement"]), (&1.into(), &"SELECT 1".into()));
+    }
+
+    #[test]
+    fn event_of_the_host_has_no_statement() {
+        let event = event(&Failure::Client(ClientError::Interrupted));
+        assert_eq!(event["message"], "interrupted");
+        assert!(event.get("statement").is_none());
+    }
 }

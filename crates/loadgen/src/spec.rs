@@ -1,11 +1,8 @@
-//! The specification of a run (version 2): JSON in, checked values out. Every mistake names its
-//! key.
+//! The specification of a run (version 2): JSON in, checked values out. Mistakes name their key.
 
 mod drive;
 pub(crate) mod phase;
-mod place;
 pub(crate) mod read;
-mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -23,7 +20,7 @@ use workload::definition::{Definition, Value};
 use workload::validation::ValidationError;
 
 pub use drive::{Drive, RETRY};
-pub use place::line_of;
+pub use read::line_of;
 
 const VERSION: u32 = 2;
 
@@ -178,7 +175,7 @@ impl RawSpec {
         }
         let workload = self.workload()?;
         let connection = self.connection.check("connection")?;
-        slices::check_sockets(&phases, iter::once(&connection).chain(&against))?;
+        phase::check_sockets(&phases, iter::once(&connection).chain(&against))?;
         Ok(Spec {
             connection,
             against,
@@ -196,12 +193,9 @@ impl RawSpec {
                 ("values", self.values.is_some()),
                 ("seed", self.seed.is_some()),
             ];
-            return match given.into_iter().find(|(_, is_given)| *is_given) {
-                Some((key, _)) => {
-                    Err(ValidationError::new(key, "has no meaning without a workload"))
-                }
-                None => Ok(None),
-            };
+            let given = given.into_iter().find(|(_, is_given)| *is_given);
+            let refused = |(key, _)| ValidationError::new(key, "has no meaning without a workload");
+            return given.map_or(Ok(None), |given| Err(refused(given)));
         };
         let seed = self
             .seed

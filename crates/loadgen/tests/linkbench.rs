@@ -1,4 +1,4 @@
-//! The requests of the LinkBench workload: its mix, whom it accesses, and each of its quirks.
+//! The requests of the LinkBench workload: its mix, the ids that it accesses, and each of its quirks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 seconds=${1:-}
 case $seconds in
 "" | 0* | *[!0-9]*)
-    echo "fuzz: '$seconds' is no number of seconds; expected a whole one, such as FUZZ_SECONDS=30" >&2
+    echo "fuzz: '$seconds' is not a number of seconds; expected a whole number, such as FUZZ_SECONDS=30" >&2
     exit 2
     ;;
 esac

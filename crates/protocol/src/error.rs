@@ -9,7 +9,6 @@ use crate::shown::{beginning, excerpt};
 /// As much of a statement as an error quotes.
 const STATEMENT_BYTES: usize = 400;
 
-/// An error the server itself reported.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message} (error {code}, SQLSTATE {sqlstate})")]
 pub struct ServerError {
@@ -34,10 +33,16 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// Something that was not due, in words that may quote a server and so be long.
+    /// Return the error of something that was not due, in words that may quote a server and so be long.
     pub fn unexpected(what: &str) -> Self {
         Self::Unexpected(excerpt(what))
     }
+}
+
+/// Refuse something that was not due, in words of a limited length.
+#[cold]
+pub fn refused<T>(what: impl Into<String>) -> Result<T, ProtocolError> {
+    Err(ProtocolError::Unexpected(what.into()))
 }
 
 /// Everything that can end the work on a connection.
@@ -66,7 +71,7 @@ pub enum ClientError {
     Workload(String),
     #[error("interrupted")]
     Interrupted,
-    /// The server's error about a statement, of which the beginning is kept.
+    /// The server's error about a statement, and the beginning of that.
     #[error("{source}; the statement: {statement}")]
     InStatement { statement: String, source: Box<ClientError> },
     /// An error of one of several servers that are driven together.
@@ -152,13 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn error_quotes_the_beginning_of_a_long_statement() {
+    fn error_quotes_the_beginning_of_a_long_statement_that_a_server_refused() {
         let error = refused().in_statement(&"é".repeat(500));
         assert_eq!(error.statement(), Some(format!("{}...", "é".repeat(200)).as_str()));
-    }
-
-    #[test]
-    fn error_of_no_server_names_no_statement() {
         assert_eq!(ClientError::Interrupted.in_statement("SELECT 1").statement(), None);
     }
 }

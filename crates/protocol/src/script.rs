@@ -3,7 +3,6 @@
 //! A [`Script`] writes one request after the other. Where a request depends on an earlier answer, the
 //! earlier one says in [`Request::observe`] which part of its answer the script has to see.
 
-/// One request of a script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Index into the statements' names.
@@ -78,25 +77,28 @@ pub struct Answer {
     pub more_rows: Vec<Row>,
 }
 
-/// The requests of one client.
 pub trait Script {
     /// Append one command packet to `out`. None where the client has nothing left to ask.
     fn next(&mut self, out: &mut Vec<u8>) -> Option<Request>;
 
     /// Take the answer to the last request and return true where the transaction ends with it. Called
-    /// for requests that observe their answers, after a success only. An error is in words for the
-    /// author of the workload.
-    fn answered(&mut self, answer: &Answer) -> Result<bool, String>;
+    /// for requests that observe their answers, after a success only. An error is for the
+    /// workload's author.
+    fn answered(&mut self, _answer: &Answer) -> Result<bool, String> {
+        unreachable!("no request observes its answer")
+    }
 
-    /// Return true where the server may hold a transaction open: asked after an error, before `again`
-    /// or `abandon`.
-    fn rollback_needed(&self) -> bool;
+    /// Return true where the server may have an open transaction; called between an error and the
+    /// next begin.
+    fn rollback_needed(&self) -> bool {
+        false
+    }
 
     /// Begin the current transaction again, with the same values.
-    fn again(&mut self);
+    fn again(&mut self) {}
 
     /// Give the current transaction up: the next request begins another.
-    fn abandon(&mut self);
+    fn abandon(&mut self) {}
 }
 
 /// The names of what scripts ask, in the order of the indexes of [`Request`].

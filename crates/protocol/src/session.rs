@@ -11,7 +11,6 @@ use crate::{ProtocolError, ServerError};
 
 /// A wire protocol, as far as a client needs it that sends ready requests and follows the answers.
 pub trait Protocol {
-    /// Follows the answers of one connection.
     type Answers: AnswerReader;
 
     /// The request that rolls the open transaction back.
@@ -29,42 +28,36 @@ pub trait AnswerReader: Default + Send {
     fn feed(&mut self, bytes: &[u8]) -> Result<FeedResult, ProtocolError>;
 
     /// Keep a row of the next answer, and with the first one those after it as far as they are short.
-    /// The others are followed without being read.
     fn keep_row(&mut self, which: WhichRow, format: RowFormat);
 
     /// Return the row that was kept of the answer that has just ended; None where it has no row.
     fn take_row(&mut self) -> Result<Option<Row>, ProtocolError>;
 
-    /// Return all rows of that answer, of which the first was kept; too long ones are an error.
+    /// Return all rows of that answer, where its first row was kept; too long ones are an error.
     fn take_rows(&mut self) -> Result<Vec<Row>, ProtocolError>;
 
     /// Forget the row that was kept, without reading it.
     fn forget_row(&mut self);
 }
 
-/// A connection to a server that was logged in. Neither `read` nor `write` ever waits: both fail with
-/// `WouldBlock` instead.
+/// A logged-in connection. Neither `read` nor `write` waits: both fail with `WouldBlock` instead.
 pub trait Session: AsFd + Send {
     type Protocol: Protocol;
 
-    /// Take the bytes that have come and return their number; 0 is the end of the stream. A read that
-    /// does not fill the buffer has taken everything that was there.
+    /// Take the bytes that have come, all if they do not fill the buffer; 0 is the end of the stream.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Send as much as can be sent now and return the number of bytes taken. The session may keep
-    /// some of them: see [`Self::wants_write`].
+    /// Send what can be sent now, and return the bytes taken; some may be kept: see [`Self::wants_write`].
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Return true where bytes that `write` has taken are not sent yet: call it again, with nothing
-    /// if need be, once the socket can be written to.
+    /// Return true where `write` has kept bytes: call it again, even with none, once the socket is writable.
     fn wants_write(&self) -> bool;
 
     /// Return the client's end of the connection.
     fn peer_address(&self) -> io::Result<PeerAddress>;
 }
 
-/// The client's end of a connection, by which the server's end is found: the inode of a UNIX socket,
-/// or a port.
+/// The client's end of a connection, which identifies the server's: the inode of a UNIX socket, or a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddress {
     Unix { inode: u64 },

@@ -11,36 +11,17 @@ use std::fmt::Write;
 const EXCERPT_BYTES: usize = 1024;
 
 /// First and last of the characters above ASCII that are not drawn.
+#[rustfmt::skip]
 const HIDDEN: [(char, char); 29] = [
-    ('\u{80}', '\u{9f}'),
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{600}', '\u{605}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{6dd}', '\u{6dd}'),
-    ('\u{70f}', '\u{70f}'),
-    ('\u{890}', '\u{891}'),
-    ('\u{8e2}', '\u{8e2}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{2800}', '\u{2800}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{fe00}', '\u{fe0f}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
-    ('\u{110bd}', '\u{110bd}'),
-    ('\u{110cd}', '\u{110cd}'),
-    ('\u{13430}', '\u{1343f}'),
-    ('\u{16fe4}', '\u{16fe4}'),
-    ('\u{1bca0}', '\u{1bca3}'),
-    ('\u{1d159}', '\u{1d159}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e0fff}'),
+    ('\u{80}', '\u{9f}'), ('\u{ad}', '\u{ad}'), ('\u{34f}', '\u{34f}'), ('\u{600}', '\u{605}'),
+    ('\u{61c}', '\u{61c}'), ('\u{6dd}', '\u{6dd}'), ('\u{70f}', '\u{70f}'), ('\u{890}', '\u{891}'),
+    ('\u{8e2}', '\u{8e2}'), ('\u{115f}', '\u{1160}'), ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'), ('\u{200b}', '\u{200f}'), ('\u{2028}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'), ('\u{2800}', '\u{2800}'), ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'), ('\u{feff}', '\u{feff}'), ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fffb}'), ('\u{110bd}', '\u{110bd}'), ('\u{110cd}', '\u{110cd}'),
+    ('\u{13430}', '\u{1343f}'), ('\u{16fe4}', '\u{16fe4}'), ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d159}', '\u{1d159}'), ('\u{1d173}', '\u{1d17a}'), ('\u{e0000}', '\u{e0fff}'),
 ];
 
 /// Return `text` with visible escapes for all that is not drawn, but for newlines and tabs.
@@ -72,7 +53,7 @@ pub fn excerpt(text: &str) -> String {
     beginning(text, EXCERPT_BYTES)
 }
 
-/// Return the beginning of a text, of `bytes` bytes at most, and dots where there is more.
+/// Return the beginning of a text, at most this number of bytes, and dots where there is more.
 pub fn beginning(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

@@ -64,10 +64,6 @@ fn their_columns(columns: &[Vec<u8>]) -> Arc<[TheirColumn]> {
     columns.iter().map(|column| ParseBuf(column).parse(()).unwrap()).collect()
 }
 
-fn their_values(row: Row) -> Vec<TheirValue> {
-    row.unwrap()
-}
-
 fn their_error(message: &[u8]) -> ServerError {
     let packet: ErrPacket<'_> = ParseBuf(message).parse(CAPABILITIES).unwrap();
     let error = packet.server_error();
@@ -108,7 +104,7 @@ fn changes() {
             (ours.affected_rows, ours.last_insert_id, ours.warnings),
             (theirs.affected_rows(), theirs.last_insert_id().unwrap_or(0), theirs.warnings())
         );
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!((end.affected_rows, end.warnings), (theirs.affected_rows(), theirs.warnings()));
         assert_eq!(end.affected_rows, 1, "{name}");
     }
@@ -121,7 +117,7 @@ fn errors() {
             let message = &messages(&bytes)[0];
             let theirs = their_error(message);
             assert_eq!(reply::parse_error(message).unwrap(), theirs, "{name}");
-            let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+            let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
             assert_eq!(end.error.as_deref(), Some(&theirs), "{name}");
             let expected = if target == "answer" { (1146, "42S02") } else { (1064, "42000") };
             assert_eq!((theirs.code, theirs.sqlstate.as_str()), expected, "{name}");
@@ -152,11 +148,11 @@ fn text_rows() {
         for row in &rows {
             let theirs: RowDeserializer<ServerSide, Text> =
                 ParseBuf(row).parse(Arc::clone(&columns)).unwrap();
-            let theirs: Vec<_> = their_values(theirs.into()).into_iter().map(text_of).collect();
+            let theirs: Vec<_> = Row::from(theirs).unwrap().into_iter().map(text_of).collect();
             assert_eq!(reply::parse_text_row(row, columns.len()).unwrap(), theirs, "{name}");
         }
         assert_eq!(rows.len(), 3, "{name}");
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!((end.rows, end.bytes), (3, bytes.len() as u64), "{name}");
     }
 }
@@ -175,13 +171,12 @@ fn binary_rows() {
             let expected: RowDeserializer<ServerSide, Binary> =
                 ParseBuf(row).parse(Arc::clone(&theirs)).unwrap();
             let values = parse_binary_row(row, &ours).unwrap();
-            for ((our, their), column) in
-                values.iter().zip(their_values(expected.into())).zip(&ours)
+            for ((our, their), column) in values.iter().zip(Row::from(expected).unwrap()).zip(&ours)
             {
                 assert!(alike(our, &their), "{name} {column:?}: {our:?}, {their:?}");
             }
         }
-        let end = MysqlAnswerReader::new().feed(&bytes).unwrap().end.unwrap();
+        let end = MysqlAnswerReader::default().feed(&bytes).unwrap().end.unwrap();
         assert_eq!(end.rows, 3, "{name}");
     }
 }
@@ -263,13 +258,9 @@ proptest! {
             }
         }
         prop_assert_eq!(&packet[4..], theirs);
-        prop_assert_eq!(messages_of_command(&packet), 1);
+        let mut decoder = Decoder::default();
+        decoder.feed(&packet);
+        let messages = std::iter::from_fn(|| decoder.next_message().unwrap());
+        prop_assert_eq!(messages.count(), 1);
     }
-}
-
-/// The number of messages in a command.
-fn messages_of_command(packet: &[u8]) -> usize {
-    let mut decoder = Decoder::default();
-    decoder.feed(packet);
-    std::iter::from_fn(|| decoder.next_message().unwrap()).count()
 }

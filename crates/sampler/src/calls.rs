@@ -31,57 +31,28 @@ const IO_PGETEVENTS: c_long = 333;
 const IO_PGETEVENTS: c_long = 292;
 
 /// Return the subject of the call of this number, on this processor's architecture.
+#[rustfmt::skip] // the calls are a table
 pub fn kind(number: c_long) -> Kind {
     if let Some(kind) = old_kind(number) {
         return kind;
     }
     match number {
-        libc::SYS_futex
-        | libc::SYS_futex_waitv
-        | libc::SYS_nanosleep
-        | libc::SYS_clock_nanosleep
-        | libc::SYS_restart_syscall
-        | libc::SYS_rt_sigsuspend
-        | libc::SYS_rt_sigtimedwait
-        | libc::SYS_wait4
-        | libc::SYS_waitid
-        | libc::SYS_io_getevents
-        | IO_PGETEVENTS => Kind::Wait,
-        libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_recvmmsg
-        | libc::SYS_accept
-        | libc::SYS_accept4
-        | libc::SYS_epoll_pwait
-        | libc::SYS_epoll_pwait2
+        libc::SYS_futex | libc::SYS_futex_waitv | libc::SYS_nanosleep | libc::SYS_clock_nanosleep
+        | libc::SYS_restart_syscall | libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait
+        | libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_io_getevents | IO_PGETEVENTS => Kind::Wait,
+        libc::SYS_recvfrom | libc::SYS_recvmsg | libc::SYS_recvmmsg | libc::SYS_accept
+        | libc::SYS_accept4 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2
         | libc::SYS_io_uring_enter => Kind::WaitOn,
         libc::SYS_ppoll => Kind::Poll,
         libc::SYS_pselect6 => Kind::Select,
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_pread64
-        | libc::SYS_preadv
-        | libc::SYS_preadv2
-        | libc::SYS_getdents64
-        | libc::SYS_readahead
-        | libc::SYS_lseek
-        | libc::SYS_flock
-        | libc::SYS_fcntl
-        | libc::SYS_ioctl
-        | libc::SYS_connect
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg
-        | libc::SYS_ftruncate
+        libc::SYS_read | libc::SYS_readv | libc::SYS_pread64 | libc::SYS_preadv
+        | libc::SYS_preadv2 | libc::SYS_getdents64 | libc::SYS_readahead | libc::SYS_lseek
+        | libc::SYS_flock | libc::SYS_fcntl | libc::SYS_ioctl | libc::SYS_connect
+        | libc::SYS_sendto | libc::SYS_sendmsg | libc::SYS_sendmmsg | libc::SYS_ftruncate
         | libc::SYS_fallocate => Kind::Use,
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_pwrite64
-        | libc::SYS_pwritev
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev
         | libc::SYS_pwritev2 => Kind::Write,
-        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range | libc::SYS_syncfs => {
-            Kind::Sync
-        }
+        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range | libc::SYS_syncfs => Kind::Sync,
         libc::SYS_msync => Kind::SyncMemory,
         _ => Kind::Other,
     }

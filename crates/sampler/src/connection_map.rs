@@ -29,8 +29,7 @@ struct Ordered {
 pub struct Slot(usize);
 
 impl ConnectionMap {
-    /// `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: the path of the activity file, and slots by the inodes of
-    /// the server's sockets.
+    /// Read `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: an activity file, and slots by inodes.
     pub fn parse(text: &str) -> Result<Self, ThreadsError> {
         let Ordered { path, slots } = serde_json::from_str(text).map_err(|_| {
             ThreadsError::Command(
@@ -43,13 +42,13 @@ impl ConnectionMap {
             source,
         };
         let activity = StatementActivity::open(&path).map_err(failed)?;
-        if slots.values().any(|&slot| slot >= activity.len()) {
+        if slots.values().any(|&slot| slot >= activity.count()) {
             return Err(failed(io::Error::other("it has fewer slots")));
         }
         Ok(Self { activity, slots })
     }
 
-    /// Return the slot of a server's socket; None where it is no client's.
+    /// Return the slot of a server's socket; None where it is not a client's.
     pub fn slot(&self, inode: u64) -> Option<Slot> {
         self.slots.get(&inode).copied().map(Slot)
     }

@@ -40,7 +40,7 @@ pub use session::{Settings, run};
 /// Why threads cannot be sampled.
 #[derive(Debug, Error)]
 pub enum ThreadsError {
-    #[error("there is no process {0}")]
+    #[error("process {0} does not exist")]
     Gone(u32),
     #[error(
         "the threads of process {pid} may not be inspected ({source}); run this as root, or as the \

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The number of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name(usize);
 

@@ -9,7 +9,6 @@ use super::sampler::Sampler;
 use super::tally::{StateCount, Tally};
 use super::thread::Thread;
 
-/// A line of output.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
@@ -19,20 +18,25 @@ pub enum Message {
     Report(Report),
 }
 
-/// The counts of a sampling.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Ticks by time.
     rate_hz: f64,
     ticks: u64,
-    /// CPU time that counting took.
-    cpu_s: f64,
-    /// Ticks did not wait for others to leave a CPU.
-    realtime: bool,
-    window_s: f64,
-    /// The process ended before the end was ordered.
-    ended: bool,
+    #[serde(flatten)]
+    facts: SamplingFacts,
     threads: Vec<ThreadReport>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SamplingFacts {
+    /// CPU time that counting took.
+    pub cpu_s: f64,
+    /// Ticks did not wait for others to leave a CPU.
+    pub realtime: bool,
+    pub window_s: f64,
+    /// The process ended before the end was ordered.
+    pub ended: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,7 +46,7 @@ struct ThreadReport {
     /// The number of ticks at which the thread existed.
     ticks: u64,
     states: Vec<StateReport>,
-    /// The same by what its client showed, of those looks at which that was known.
+    /// The same by what its client showed, for the samples at which that was known.
     statements: Vec<StatementReport>,
 }
 
@@ -65,62 +69,39 @@ struct StateReport {
     during_sync: u64,
 }
 
-/// The circumstances of a sampling.
-#[derive(Clone, Copy, Debug)]
-pub struct SamplingFacts {
-    pub window_s: f64,
-    pub cpu_s: f64,
-    pub realtime: bool,
-    pub ended: bool,
-}
-
 impl Report {
     #[allow(clippy::cast_precision_loss)] // ticks are few
-    pub fn new(sampler: &mut Sampler, of: SamplingFacts) -> Self {
+    pub fn new(sampler: &mut Sampler, facts: SamplingFacts) -> Self {
         sampler.rename();
-        let ticks = sampler.ticks();
-        let threads = sampler.threads();
-        let mut threads: Vec<ThreadReport> = threads
-            .map(|thread| ThreadReport::new(thread, sampler.names(), sampler.connections()))
-            .collect();
+        let (ticks, window_s) = (sampler.ticks, facts.window_s);
+        let report =
+            |thread| ThreadReport::new(thread, sampler.names(), sampler.connections.as_ref());
+        let mut threads: Vec<ThreadReport> = sampler.threads().map(report).collect();
         threads.sort_by_key(|thread| thread.tid);
-        Self {
-            rate_hz: if of.window_s > 0.0 { ticks as f64 / of.window_s } else { 0.0 },
-            ticks,
-            cpu_s: of.cpu_s,
-            realtime: of.realtime,
-            window_s: of.window_s,
-            ended: of.ended,
-            threads,
-        }
+        let rate_hz = if window_s > 0.0 { ticks as f64 / window_s } else { 0.0 };
+        Self { rate_hz, ticks, facts, threads }
     }
 }
 
 impl ThreadReport {
     fn new(thread: &Thread, names: &Names, connections: Option<&ConnectionMap>) -> Self {
-        let shown = (0..).zip(&thread.by_statement);
-        let statements = shown.filter(|(_, tally)| tally.ticks() > 0);
+        let shown = (0..).zip(&thread.by_statement).filter(|(_, tally)| tally.ticks() > 0);
+        let statements = shown.map(|(shown, tally)| StatementReport {
+            statement: connections.and_then(|all| all.name(shown)).map(str::to_owned),
+            states: states(tally, names),
+        });
         Self {
             tid: thread.tid,
-            name: thread.name().to_owned(),
+            name: thread.name.clone(),
             ticks: thread.tally.ticks(),
             states: states(&thread.tally, names),
-            statements: statements
-                .map(|(shown, tally)| StatementReport {
-                    statement: connections
-                        .and_then(|connections| connections.name(shown))
-                        .map(str::to_owned),
-                    states: states(tally, names),
-                })
-                .collect(),
+            statements: statements.collect(),
         }
     }
 }
 
 fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
-    let counts = tally.counts();
-    let states = counts.iter();
-    states.map(|counted| StateReport::new(counted, names)).collect()
+    tally.counts().iter().map(|counted| StateReport::new(counted, names)).collect()
 }
 
 impl StateReport {

@@ -27,10 +27,9 @@ pub struct Sampler {
     pid: u32,
     targets: Targets,
     /// The statements of the clients; None where they publish none.
-    connections: Option<ConnectionMap>,
+    pub connections: Option<ConnectionMap>,
     /// In the order of their ids.
     threads: Vec<Thread>,
-    /// Threads with samples that have ended.
     ended: Vec<Thread>,
     /// The threads whose turn it is at the next tick.
     turn: Vec<usize>,
@@ -38,7 +37,7 @@ pub struct Sampler {
     texts: Vec<(usize, KernelTexts)>,
     /// The same at this tick, and what they do; None where they have ended.
     samples: Vec<(usize, Option<ThreadSample>)>,
-    ticks: u64,
+    pub ticks: u64,
     /// Whose turn it is next.
     next_busy: usize,
     next_other: usize,
@@ -78,8 +77,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Look at what clients show from now on. Threads that wait for their clients now are known to
-    /// serve them.
+    /// Read what clients show from now on. Threads that wait for their clients now are known to serve them.
     pub fn watch_connections(&mut self, connections: ConnectionMap) -> Result<(), ThreadsError> {
         self.list()?;
         let now = Instant::now();
@@ -205,10 +203,6 @@ impl Sampler {
         self.ended.extend(gone.filter(|thread| thread.tally.ticks() > 0));
     }
 
-    pub fn ticks(&self) -> u64 {
-        self.ticks
-    }
-
     /// Take the names that the threads have now.
     pub fn rename(&mut self) {
         self.threads.iter_mut().for_each(Thread::rename);
@@ -223,14 +217,9 @@ impl Sampler {
     pub fn names(&self) -> &Names {
         &self.targets.names
     }
-
-    pub fn connections(&self) -> Option<&ConnectionMap> {
-        self.connections.as_ref()
-    }
 }
 
-/// The indices of the threads whose turn it is, `most` at most, of those that work much or of those
-/// that do not. Where that is all of them, another one is the first each time.
+/// Return the threads whose turn it is, `most` at most, of the busy or the others; the first one rotates.
 fn turn(threads: &[Thread], busy: bool, most: usize, next: &mut usize) -> Vec<usize> {
     let all = (0..threads.len()).filter(|&index| threads[index].is_busy == busy);
     let (before, after): (Vec<usize>, Vec<usize>) = all.partition(|index| index < next);

@@ -5,8 +5,7 @@ use std::io;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
-/// Put the calling thread into a class of the kernel's scheduler (`libc::SCHED_*`), with a priority
-/// that has a meaning there.
+/// Put the calling thread into a class of the kernel's scheduler (`libc::SCHED_*`), with a priority of it.
 pub fn enter(class: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: the call only reads the parameters, which outlive it; 0 is the calling thread.

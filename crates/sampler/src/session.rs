@@ -30,9 +30,7 @@ pub struct Settings {
     pub budget: f64,
 }
 
-/// Sample from the command to begin until the command to end, and write what was counted; it is
-/// written at once when the process ends before. Returns without a result where nobody is left to
-/// give the command.
+/// Sample between the commands to begin and to end, or until the process ends, and write what was counted.
 pub fn run(
     settings: Settings,
     input: impl AsFd,
@@ -111,8 +109,7 @@ fn unexpected(command: Command, due: &'static str) -> ThreadsError {
     ThreadsError::Command(line, due)
 }
 
-/// Has ticks come when they are due, whoever is on the CPU: else a busy host would be looked at when
-/// it suits it. True where that was allowed; the timer is precise either way.
+/// Let ticks preempt others: else a busy host delays them. True where allowed; the timer is precise anyway.
 fn be_punctual() -> bool {
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     scheduling::enter(libc::SCHED_FIFO, 1).is_ok()

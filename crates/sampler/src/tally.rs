@@ -4,7 +4,6 @@ use libc::c_long;
 
 use super::names::Name;
 
-/// The state of a thread at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// The kernel's: R is on a CPU or waits for one, S waits, D waits and cannot be interrupted.
@@ -28,7 +27,6 @@ impl State {
     }
 }
 
-/// The number of samples of a state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StateCount {
     pub state: State,
@@ -39,7 +37,6 @@ pub struct StateCount {
     pub during_sync: u64,
 }
 
-/// The states of one thread.
 #[derive(Debug, Default)]
 pub struct Tally(Vec<StateCount>);
 
@@ -56,7 +53,6 @@ impl Tally {
         }
     }
 
-    /// Return the number of samples of the thread.
     pub fn ticks(&self) -> u64 {
         self.0.iter().map(|counted| counted.times).sum()
     }

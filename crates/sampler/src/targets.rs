@@ -31,11 +31,10 @@ pub struct Target {
 pub enum TargetKind {
     /// A socket, a pipe, or something of the kernel: no file.
     Channel,
+    /// Any other file.
     File,
     /// A log of transactions; written through, if what is written to it is durable at once.
-    Log {
-        written_through: bool,
-    },
+    Log { written_through: bool },
 }
 
 /// The descriptors of a process, as far as they were asked for.
@@ -59,14 +58,11 @@ impl Targets {
         Self { pid, names: Names::default(), behind: HashMap::new(), polled: HashMap::new() }
     }
 
-    /// Return the target of the descriptor that is an argument of a call.
     pub fn behind(&mut self, argument: u64, now: Instant) -> Option<Target> {
         #[allow(clippy::cast_possible_truncation)]
         // an int, whatever the register's upper half holds
         let descriptor = argument as i32;
-        if let Some(known) = self.behind.get(&descriptor)
-            && known.is_fresh(now)
-        {
+        if let Some(known) = fresh(self.behind.get(&descriptor), now) {
             return known.what;
         }
         let what = self.resolve(descriptor);
@@ -87,9 +83,7 @@ impl Targets {
     }
 
     fn only_polled(&mut self, list: u64, now: Instant) -> Option<i32> {
-        if let Some(known) = self.polled.get(&list)
-            && known.is_fresh(now)
-        {
+        if let Some(known) = fresh(self.polled.get(&list), now) {
             return known.what;
         }
         let what = self.read_number(list);
@@ -125,10 +119,9 @@ impl Targets {
     }
 }
 
-impl<T> Cached<T> {
-    fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.at) < FRESH_FOR
-    }
+/// Return a finding while it is believed.
+fn fresh<T>(found: Option<&Cached<T>>, now: Instant) -> Option<&Cached<T>> {
+    found.filter(|found| now.saturating_duration_since(found.at) < FRESH_FOR)
 }
 
 /// Return the inode of a socket by the link of its descriptor, `socket:[4711]`.
@@ -167,40 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_told_from_data() {
-        let logs = [
-            "ib_logfile0",
-            "ib_logfile101",
-            "#innodb_redo/#ib_redo12",
-            "#innodb_redo/#ib_redo13_tmp",
-            "#innodb_redo/#ib_redo4 (deleted)",
-            "binlog.000001",
-            "host-bin.123456",
-            "aria_log.00000001",
-            ".rocksdb/000009.log",
-            "tc.log",
-        ];
-        for name in logs {
+    fn logs_differ_from_data() {
+        let logs = "ib_logfile0 ib_logfile101 #innodb_redo/#ib_redo12 #innodb_redo/#ib_redo13_tmp \
+                    binlog.000001 host-bin.123456 aria_log.00000001 .rocksdb/000009.log tc.log";
+        for name in logs.split_whitespace().chain(["#innodb_redo/#ib_redo4 (deleted)"]) {
             assert!(is_log(Path::new(&format!("/data/{name}"))), "{name}");
         }
-        let others = [
-            "ibdata1",
-            "test/t.ibd",
-            "test/t.MYD",
-            "undo_001",
-            "#ib_16384_0.dblwr",
-            "host.err",
-            "slow.log",
-            "binlog.index",
-            "ib_logfile0/t.ibd",
-        ];
-        for name in others {
+        let others = "ibdata1 test/t.ibd test/t.MYD undo_001 #ib_16384_0.dblwr host.err slow.log \
+                      binlog.index ib_logfile0/t.ibd";
+        for name in others.split_whitespace() {
             assert!(!is_log(Path::new(&format!("/data/{name}"))), "{name}");
         }
     }
 
     #[test]
-    fn sockets_are_told_by_their_inodes() {
+    fn sockets_have_inodes() {
         assert_eq!(socket("socket:[4711]"), Some(4711));
         for other in ["pipe:[4711]", "/socket:[4711]", "socket:[]", "socket:[1"] {
             assert_eq!(socket(other), None, "{other}");
@@ -237,7 +211,7 @@ mod tests {
         assert!(name.starts_with("socket:["), "{name}");
         assert_eq!(kind, TargetKind::Channel);
         assert_eq!(found(0xffff_ffff), None);
-        // What stands in a register's upper half is no part of an int.
+        // The upper half of a register does not belong to an int.
         assert!(found(argument(&socket) | 1 << 40).is_some());
     }
 

@@ -4,14 +4,13 @@ use std::str;
 
 use libc::c_long;
 
-/// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// It is on a CPU or waits for one.
     Running,
     /// It is blocked outside of system calls, in a page fault for example.
     Blocked,
-    /// It is blocked in a system call, of which these are the first arguments.
+    /// It is blocked in a system call, with these first arguments.
     Calling { number: c_long, arguments: [u64; 2] },
 }
 
@@ -33,8 +32,7 @@ pub fn parse_syscall(text: &[u8]) -> Option<Activity> {
     }
 }
 
-/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`. Its name stands before it,
-/// in parentheses, and may hold anything.
+/// Return the letter of a thread's state in `/proc/PID/task/TID/stat`, after a name that may hold anything.
 pub fn state(text: &[u8]) -> Option<char> {
     let end = text.iter().rposition(|&byte| byte == b')')?;
     match text.get(end + 1..end + 3)? {
@@ -63,8 +61,7 @@ pub fn stack(text: &str, wchan: &str) -> Option<String> {
     Some(functions.join(";"))
 }
 
-/// Return true where a write to a file is durable when the call returns (`O_DSYNC`, `O_SYNC`), by
-/// `/proc/PID/fdinfo/N`.
+/// Return true where writes to a file are durable at once (`O_DSYNC`, `O_SYNC`), by `/proc/PID/fdinfo/N`.
 pub fn writes_through(text: &str) -> bool {
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|octal| libc::c_int::from_str_radix(octal.trim(), 8).ok());
@@ -91,18 +88,13 @@ mod tests {
     }
 
     #[test]
-    fn a_state_stands_behind_any_name() {
+    fn a_state_stands_behind_any_name_and_the_time_on_a_cpu_first() {
         assert_eq!(state(b"7 (ib_io_rd-1) D 1 2 3 0 -1"), Some('D'));
         assert_eq!(state(b"7 (a) R (b) S 1 2"), Some('S'));
-        assert_eq!(state(b"7 (a"), None);
-        assert_eq!(state(b"7 (a)"), None);
-        assert_eq!(state(b"7 (a) 1"), None);
-    }
-
-    #[test]
-    fn the_time_on_a_cpu() {
-        assert_eq!(ran_ns(b"123456789 42 7\n"), Some(123_456_789));
-        assert_eq!(ran_ns(b""), None);
+        for other in ["7 (a", "7 (a)", "7 (a) 1"] {
+            assert_eq!(state(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!((ran_ns(b"123456789 42 7\n"), ran_ns(b"")), (Some(123_456_789), None));
     }
 
     #[test]

@@ -16,14 +16,14 @@ use super::text::{self, Activity};
 /// More than the kernel says about a call, or about a state up to what is wanted.
 const TEXT_BYTES: usize = 512;
 
-/// More than a stack of the kernel's takes: it has 64 functions at most, of which few are on it.
+/// More than a stack of the kernel's takes: it has 64 functions at most, and mostly few.
 const STACK_BYTES: usize = 4096;
 
 /// A thread, by the kernel's files about it, which are opened once and read for each sample.
 pub struct Thread {
     pub tid: u32,
     directory: PathBuf,
-    name: String,
+    pub name: String,
     syscall: File,
     /// These once they are needed.
     state: Option<File>,
@@ -53,7 +53,6 @@ pub struct KernelTexts {
     shown: Option<u32>,
 }
 
-/// A sample of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadSample {
     pub state: State,
@@ -95,10 +94,6 @@ impl Thread {
         Ok(thread.letter().map(|_| thread))
     }
 
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Take the name that the thread has now; servers give it after it has begun.
     pub fn rename(&mut self) {
         if let Ok(name) = fs::read(self.directory.join("comm")) {
@@ -116,8 +111,7 @@ impl Thread {
         }
     }
 
-    /// Read its client's statement and the kernel's words about it now, to be decoded later; empty
-    /// where it has ended.
+    /// Read its client's statement and the kernel's words about it, to decode later; empty where it has ended.
     pub fn read_texts(&self, connections: Option<&ConnectionMap>) -> KernelTexts {
         let shown = connections.zip(self.slot).map(|(connections, slot)| connections.shown(slot));
         let mut text = [0; TEXT_BYTES];
@@ -132,60 +126,41 @@ impl Thread {
         targets: &mut Targets,
         now: Instant,
     ) -> Option<ThreadSample> {
-        match text::parse_syscall(&texts.text[..texts.length])? {
-            Activity::Running => Some(ThreadSample {
-                state: State::RUNNING,
-                syncs_log: false,
-                socket: None,
-                shown: texts.shown,
-            }),
+        let idle =
+            |state| ThreadSample { state, syncs_log: false, socket: None, shown: texts.shown };
+        let (number, [first, second]) = match text::parse_syscall(&texts.text[..texts.length])? {
+            Activity::Running => return Some(idle(State::RUNNING)),
             Activity::Blocked => {
                 let letter = blocked(self.letter()?);
                 let (wchan, stack) = self.place(&mut targets.names);
-                Some(ThreadSample {
-                    state: State { letter, syscall: Some(-1), target: None, wchan, stack },
-                    syncs_log: false,
-                    socket: None,
-                    shown: texts.shown,
-                })
+                return Some(idle(State { letter, syscall: Some(-1), target: None, wchan, stack }));
             }
-            Activity::Calling { number, arguments: [first, second] } => {
-                let kind = calls::kind(number);
-                let target = match kind {
-                    Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => {
-                        targets.behind(first, now)
-                    }
-                    Kind::Poll => targets.polled(first, second, now),
-                    Kind::Select if first == 0 => Some(targets.nothing()),
-                    Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
-                };
-                let found = target.map(|target| target.kind);
-                let letter = match kind {
-                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => 'S',
-                    _ if found == Some(TargetKind::Channel) => 'S',
-                    Kind::Use | Kind::Write | Kind::Sync => 'D',
-                    Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
-                };
-                // Where a thread waits for others, or for data, the call says it all.
-                let (wchan, stack) = match kind {
-                    Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select => (None, None),
-                    _ if found == Some(TargetKind::Channel) => (None, None),
-                    _ => self.place(&mut targets.names),
-                };
-                Some(ThreadSample {
-                    state: State {
-                        letter,
-                        syscall: Some(number),
-                        target: target.map(|target| target.name),
-                        wchan,
-                        stack,
-                    },
-                    syncs_log: syncs_log(kind, found),
-                    socket: target.and_then(|target| target.socket),
-                    shown: texts.shown,
-                })
-            }
-        }
+            Activity::Calling { number, arguments } => (number, arguments),
+        };
+        let kind = calls::kind(number);
+        let target = match kind {
+            Kind::WaitOn | Kind::Use | Kind::Write | Kind::Sync => targets.behind(first, now),
+            Kind::Poll => targets.polled(first, second, now),
+            Kind::Select if first == 0 => Some(targets.nothing()),
+            Kind::Select | Kind::Wait | Kind::SyncMemory | Kind::Other => None,
+        };
+        let found = target.map(|target| target.kind);
+        let waits = matches!(kind, Kind::Wait | Kind::WaitOn | Kind::Poll | Kind::Select)
+            || found == Some(TargetKind::Channel);
+        let letter = match kind {
+            _ if waits => 'S',
+            Kind::SyncMemory | Kind::Other => blocked(self.letter()?),
+            _ => 'D',
+        };
+        // Where a thread waits for others, or for data, the call says it all.
+        let (wchan, stack) = if waits { (None, None) } else { self.place(&mut targets.names) };
+        let name = target.map(|target| target.name);
+        Some(ThreadSample {
+            state: State { letter, syscall: Some(number), target: name, wchan, stack },
+            syncs_log: syncs_log(kind, found),
+            socket: target.and_then(|target| target.socket),
+            shown: texts.shown,
+        })
     }
 
     /// Count from nothing on.
@@ -211,8 +186,7 @@ impl Thread {
         self.since = now;
     }
 
-    /// Take the socket that it was seen at for that of its client, if it is one's. One that it has
-    /// is kept until another's is seen: a thread may use other sockets while it works.
+    /// Take the socket that it was seen at for its client's, and keep that until another client's is seen.
     pub fn assign_slot(&mut self, sample: ThreadSample, connections: &ConnectionMap) {
         self.slot = sample.socket.and_then(|inode| connections.slot(inode)).or(self.slot);
     }
@@ -226,15 +200,13 @@ impl Thread {
         self.ran_ns.saturating_sub(before)
     }
 
-    /// Return the letter of its state; None where it has ended, waited for by another process or
-    /// not.
+    /// Return the letter of its state; None where it has ended, waited for by another process or not.
     fn letter(&mut self) -> Option<char> {
         let text = read(&mut self.state, TEXT_BYTES, || self.directory.join("stat"))?;
         text::state(&text).filter(|letter| !matches!(letter, 'Z' | 'X' | 'x'))
     }
 
-    /// Return the function of the kernel that it is blocked in, and the stack down to it; None
-    /// where it is not blocked, or that is a secret.
+    /// Return the kernel's function that it is blocked in, and the stack down to it, as far as they are known.
     fn place(&mut self, names: &mut Names) -> (Option<Name>, Option<Name>) {
         let directory = &self.directory;
         let text = |file, name, bytes| {
@@ -260,8 +232,7 @@ fn syncs_log(kind: Kind, target: Option<TargetKind>) -> bool {
     }
 }
 
-/// Return the letter of a thread that was blocked a moment ago: it may have gone on since, and what
-/// blocks so shortly cannot be interrupted.
+/// Return the letter of a thread that was just blocked: one that has gone on could not be interrupted.
 fn blocked(letter: char) -> char {
     if letter == 'R' { 'D' } else { letter }
 }

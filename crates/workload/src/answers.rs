@@ -1,12 +1,11 @@
 //! Values that a transaction takes from answers, and steps that depend on them.
 
-use protocol::script::{Answer, Observe, RowFormat};
+use protocol::script::{Answer, Observe, Row, RowFormat};
 
 use super::definition::AnswerValue;
 use super::generated::GeneratedValues;
-use super::generation::{GenerationStep, GeneratorState};
+use super::generation::{Answered, GenerationStep, GeneratorState};
 use super::generator::{AnswerForm, AnswerPart, CompiledGenerator, LONGEST_ANSWER, ValueSource};
-use super::lasting::Answered;
 use super::statement::{Capture, Statement};
 use super::tails::Tail;
 
@@ -90,26 +89,20 @@ pub fn take(
             }
         };
         for row in answer.row.iter().chain(&answer.more_rows) {
-            let value = row.get(column).ok_or_else(|| {
-                let (name, columns) = (&statement.name, row.len());
-                format!("statement {name} gave {columns} columns, and not {}", column + 1)
-            })?;
-            let wrong = |text: &str, expected: &str| {
-                let (name, column, text) = (&statement.name, column + 1, excerpt(text));
-                format!("column {column} of statement {name} gave {text:?}, and {expected}")
-            };
-            match (taken.form, value) {
+            match (taken.form, value_in(statement, row, column)?) {
                 (AnswerForm::Number { .. }, None) => into.numbers.push(taken.default),
                 (AnswerForm::Number { scale }, Some(text)) => {
-                    let number = units(text, scale).ok_or_else(|| match scale {
-                        0 => wrong(text, "no whole number of 64 bits"),
-                        _ => wrong(text, &format!("no number with {scale} digits after the point")),
+                    let number = units(text, scale).ok_or_else(|| {
+                        let fraction = format!("not a number with {scale} digits after the point");
+                        let what = if scale == 0 { NOT_WHOLE } else { &fraction };
+                        wrong(statement, column, text, what)
                     })?;
                     into.numbers.push(number);
                 }
                 (AnswerForm::Text, None) => into.texts.push(taken.default.to_string()),
                 (AnswerForm::Text, Some(text)) if text.len() > LONGEST_ANSWER => {
-                    return Err(wrong(text, &format!("more than {LONGEST_ANSWER} bytes")));
+                    let what = format!("more than {LONGEST_ANSWER} bytes");
+                    return Err(wrong(statement, column, text, &what));
                 }
                 (AnswerForm::Text, Some(text)) => into.texts.push(text.clone()),
             }
@@ -118,24 +111,24 @@ pub fn take(
     Ok(())
 }
 
-/// Return the number in a column of the observed row; None where there is no row, or it holds NULL.
-fn number(statement: &Statement, answer: &Answer, column: usize) -> Result<Option<i64>, String> {
-    let Some(row) = &answer.row else {
-        return Ok(None);
-    };
-    let name = &statement.name;
-    let value = row.get(column).ok_or_else(|| {
-        format!("statement {name} gave {} columns, and not {}", row.len(), column + 1)
-    })?;
-    let parse = |text: &String| {
-        text.parse().map_err(|_| {
-            let (column, text) = (column + 1, excerpt(text));
-            format!(
-                "column {column} of statement {name} gave {text:?}, and no whole number of 64 bits"
-            )
-        })
-    };
-    value.as_ref().map(parse).transpose()
+const NOT_WHOLE: &str = "not a whole number of 64 bits";
+
+/// Return the value in a column of a row; None for NULL.
+fn value_in<'a>(
+    statement: &Statement,
+    row: &'a Row,
+    column: usize,
+) -> Result<Option<&'a String>, String> {
+    let (name, columns) = (&statement.name, row.len());
+    let missing = || format!("statement {name} gave {columns} columns, and not {}", column + 1);
+    Ok(row.get(column).ok_or_else(missing)?.as_ref())
+}
+
+/// Return the error of a value that is `what`, which shows the beginning of it.
+fn wrong(statement: &Statement, column: usize, text: &str, what: &str) -> String {
+    const SHOWN: usize = 40;
+    let text: String = text.chars().take(SHOWN).collect();
+    format!("column {} of statement {} gave {text:?}, which is {what}", column + 1, statement.name)
 }
 
 /// Remember where a long answer ended, or forget the end that a short one went on from.
@@ -148,19 +141,16 @@ pub fn remember(
     let Some(remembered) = &statement.remembers else {
         return Ok(());
     };
-    let end = number(statement, answer, remembered.column)?;
+    let column = remembered.column;
+    let value = answer.row.as_ref().map(|row| value_in(statement, row, column)).transpose()?;
+    let parse = |text: &String| text.parse().map_err(|_| wrong(statement, column, text, NOT_WHOLE));
+    let end = value.flatten().map(parse).transpose()?;
     let tail = end.map(|end| Tail {
         values: remembered.slots.iter().map(|&slot| made.integer(slot)).collect(),
         end,
     });
     state.tails.take(tail, remembered.goes_on, remembered.at_most, state.random);
     Ok(())
-}
-
-/// Return as much of a server's value as an error shows.
-fn excerpt(text: &str) -> String {
-    const SHOWN: usize = 40;
-    text.chars().take(SHOWN).collect()
 }
 
 /// Return a number in units of 10^-scale; None where it is none, or has more digits.

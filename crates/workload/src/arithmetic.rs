@@ -59,8 +59,7 @@ pub fn evaluate(
     i64::try_from(pop(&mut stack)).map_err(|_| "the result is too large".to_owned())
 }
 
-/// Return the parts of an expression, or what is wrong with it. Those `of_generators` have more
-/// operators, and bare names.
+/// Return the parts of an expression, or its error. Those `of_generators` have more operators, bare names.
 pub fn parse(expression: &str, of_generators: bool) -> Result<Vec<Part>, String> {
     let characters = expression.chars().peekable();
     let mut reader = Reader { characters, of_generators, parts: Vec::new(), depth: 0 };
@@ -104,35 +103,36 @@ impl Reader<'_> {
     }
 
     fn bits(&mut self) -> Result<(), String> {
-        self.sum()?;
-        while self.of_generators && self.peek() == Some('|') {
-            self.operand(Self::sum, Operator::Or)?;
-        }
-        Ok(())
+        let operators: &[_] = if self.of_generators { &[('|', Operator::Or)] } else { &[] };
+        self.operands(Self::sum, operators)
     }
 
     fn sum(&mut self) -> Result<(), String> {
-        self.product()?;
-        loop {
-            match self.peek() {
-                Some('+') => self.operand(Self::product, Operator::Add)?,
-                Some('-') => self.operand(Self::product, Operator::Subtract)?,
-                _ => return Ok(()),
-            }
-        }
+        self.operands(Self::product, &[('+', Operator::Add), ('-', Operator::Subtract)])
     }
 
     fn product(&mut self) -> Result<(), String> {
-        self.signed()?;
+        let operators =
+            [('*', Operator::Multiply), ('/', Operator::Divide), ('%', Operator::Remainder)];
+        let known = if self.of_generators { 3 } else { 2 };
+        self.operands(Self::signed, &operators[..known])
+    }
+
+    /// Read operands with any of the operators between them, from left to right.
+    fn operands(
+        &mut self,
+        operand: fn(&mut Self) -> Result<(), String>,
+        operators: &[(char, Operator)],
+    ) -> Result<(), String> {
+        operand(self)?;
         loop {
-            match self.peek() {
-                Some('*') => self.operand(Self::signed, Operator::Multiply)?,
-                Some('/') => self.operand(Self::signed, Operator::Divide)?,
-                Some('%') if self.of_generators => {
-                    self.operand(Self::signed, Operator::Remainder)?;
-                }
-                _ => return Ok(()),
-            }
+            let next = self.peek();
+            let Some((_, operator)) = operators.iter().find(|(sign, _)| next == Some(*sign)) else {
+                return Ok(());
+            };
+            self.characters.next();
+            operand(self)?;
+            self.parts.push(Part::Apply(*operator));
         }
     }
 
@@ -210,17 +210,6 @@ impl Reader<'_> {
         self.expect(')')
     }
 
-    fn operand(
-        &mut self,
-        operand: fn(&mut Self) -> Result<(), String>,
-        operator: Operator,
-    ) -> Result<(), String> {
-        self.characters.next();
-        operand(self)?;
-        self.parts.push(Part::Apply(operator));
-        Ok(())
-    }
-
     fn expect(&mut self, wanted: char) -> Result<(), String> {
         match self.peek() {
             Some(found) if found == wanted => {
@@ -233,11 +222,7 @@ impl Reader<'_> {
     }
 
     fn while_some(&mut self, belongs: fn(char) -> bool) -> String {
-        let mut text = String::new();
-        while let Some(character) = self.characters.next_if(|&character| belongs(character)) {
-            text.push(character);
-        }
-        text
+        std::iter::from_fn(|| self.characters.next_if(|&sign| belongs(sign))).collect()
     }
 
     fn peek(&mut self) -> Option<char> {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::definition::{Definition, Number, Value};
+use super::definition::{Definition, Value};
 use super::values::Values;
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find, refused};
 
 /// Clients of a group, at most.
 const MAX_CLIENTS: i64 = 10_000;
@@ -32,35 +32,27 @@ pub fn groups(
     let mut groups: Vec<Group> = Vec::new();
     for (position, asked) in written.background_clients.iter().enumerate() {
         let key = format!("tests.{test}.background_clients[{position}]");
-        let of_group = definition.tests.get(&asked.test).ok_or_else(|| {
-            let known = definition.tests.keys().map(String::as_str);
-            ValidationError::unknown(format!("{key}.test"), "test", &asked.test, known)
-        })?;
+        let test_key = format!("{key}.test");
+        let of_group = find(&definition.tests, "test", &asked.test, &test_key)?;
         if !of_group.background_clients.is_empty() {
-            let message = format!("{:?} has background clients itself", asked.test);
-            return Err(ValidationError::new(format!("{key}.test"), message));
+            return refused(test_key, format!("{:?} has background clients itself", asked.test));
         }
         if groups.iter().any(|group| group.test == asked.test) {
-            let message = format!("{:?} is there twice", asked.test);
-            return Err(ValidationError::new(format!("{key}.test"), message));
+            return refused(test_key, format!("{:?} is there twice", asked.test));
         }
         let clients_key = format!("{key}.clients");
-        let same = Number::Integer(i64::from(clients));
-        let clients = asked.clients.as_ref().unwrap_or(&same);
-        let clients = values.integer_in(clients, 1..=MAX_CLIENTS, &clients_key)?;
+        let range = 1..=MAX_CLIENTS;
+        let own = asked.clients.as_ref();
+        let clients = values.integer_in_or(own, clients.into(), range, &clients_key)?;
         let rate_key = format!("{key}.rate");
         let rate = asked.rate.as_ref().map(|rate| values.real(rate, &rate_key)).transpose()?;
         if let Some(rate) = rate
             && !(rate.is_finite() && rate > 0.0)
         {
-            let message = format!("{rate} is no rate, expected transactions a second above 0");
-            return Err(ValidationError::new(rate_key, message));
+            let message = format!("{rate} is not a rate, expected transactions a second above 0");
+            return refused(rate_key, message);
         }
-        groups.push(Group {
-            test: asked.test.clone(),
-            clients: u32::try_from(clients).expect("the range is checked"),
-            rate,
-        });
+        groups.push(Group { test: asked.test.clone(), clients, rate });
     }
     Ok(groups)
 }
@@ -99,29 +91,15 @@ mod tests {
     #[test]
     fn mistakes_name_their_key() {
         for (asked, expected) in [
-            (
-                json!([{"test": "wrote"}]),
-                "tests.read.background_clients[0].test: there is no test \"wrote\"",
-            ),
-            (
-                json!([{"test": "pair"}]),
-                "tests.read.background_clients[0].test: \"pair\" has background clients",
-            ),
-            (
-                json!([{"test": "write"}, {"test": "write"}]),
-                "tests.read.background_clients[1].test: \"write\" is there twice",
-            ),
-            (
-                json!([{"test": "write", "clients": 0}]),
-                "tests.read.background_clients[0].clients: 0 is not",
-            ),
-            (
-                json!([{"test": "write", "rate": 0}]),
-                "tests.read.background_clients[0].rate: 0 is no rate",
-            ),
+            (json!([{"test": "wrote"}]), "[0].test: unknown test \"wrote\""),
+            (json!([{"test": "pair"}]), "[0].test: \"pair\" has background clients"),
+            (json!([{"test": "write"}, {"test": "write"}]), "[1].test: \"write\" is there twice"),
+            (json!([{"test": "write", "clients": 0}]), "[0].clients: 0 is not"),
+            (json!([{"test": "write", "rate": 0}]), "[0].rate: 0 is not a rate"),
         ] {
             let found = groups_of(&asked).unwrap_err();
-            assert!(found.starts_with(expected), "{found}");
+            let place = found.strip_prefix("tests.read.background_clients").unwrap();
+            assert!(place.starts_with(expected), "{found}");
         }
     }
 }

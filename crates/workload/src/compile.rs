@@ -1,15 +1,15 @@
 //! Statements from a definition: choices made, placeholders filled, texts cut at their parameters.
 
 use super::definition::{
-    Definition, FixedOrByLevel, Protocol, Remember, Statement as Written, Value,
+    Definition, FixedOrByLevel, Protocol, Remember, Statement as Written, Terms as WrittenTerms,
 };
 use super::generation::{GeneratorCompiler, Scope};
-use super::generator::{Form, MAX_PARAMETERS, ValueSource};
+use super::generator::{MAX_PARAMETERS, ValueSource};
 use super::statement::{Parameter, Statement, Terms, TextPieces};
-use super::table_names::Tables;
+use super::tables::Tables;
 use super::tails::Remembered;
 use super::values::{Values, mentions};
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find, refused};
 
 /// Longest command, so that each fits into one packet with room to spare.
 const MAX_LENGTH: usize = (1 << 24) - 1024;
@@ -29,32 +29,21 @@ pub struct CompileContext<'a> {
 pub type RequiredGenerators = Vec<(String, String)>;
 
 impl CompileContext<'_> {
-    /// Return the statement `name`, which is named at `key`.
     pub fn statement(
         &self,
         name: &str,
         key: &str,
         generators: &mut GeneratorCompiler<'_>,
     ) -> Result<(Statement, RequiredGenerators), ValidationError> {
-        let written = self.definition.statements.get(name).ok_or_else(|| {
-            let known = self.definition.statements.keys();
-            ValidationError::unknown(key, "statement", name, known.map(String::as_str))
-        })?;
+        let written = find(&self.definition.statements, "statement", name, key)?;
         let key = format!("statements.{name}");
         let sql_key = format!("{key}.sql");
         let sql = self.values.choose(&written.sql, &sql_key)?;
         let (head, tail) = match (&written.terms, sql.split_once("{terms}")) {
             (Some(_), Some((head, tail))) => (head, tail),
             (None, None) => (sql.as_str(), ""),
-            (Some(_), None) => {
-                return Err(ValidationError::new(
-                    sql_key,
-                    "has no {terms}, where the terms would go",
-                ));
-            }
-            (None, Some(_)) => {
-                return Err(ValidationError::new(sql_key, "has {terms}, but there are none"));
-            }
+            (Some(_), None) => return refused(sql_key, "has no {terms}, where the terms would go"),
+            (None, Some(_)) => return refused(sql_key, "has {terms}, but there are none"),
         };
         let term = written.terms.as_ref().map_or("", |terms| &terms.sql);
         let per_table =
@@ -62,23 +51,18 @@ impl CompileContext<'_> {
 
         let head = self.cut(head, per_table, &sql_key)?;
         let tail = self.cut(tail, per_table, &sql_key)?;
-        let marks = head.marks() + tail.marks();
-        let mut needs = named(&written.parameters, marks, &key, "sql")?;
+        let mut needs = named(&written.parameters, head.marks + tail.marks, &key)?;
         let mut scope = Scope::default();
-        let mut parameters = Vec::new();
-        for (generator, key) in &needs {
-            let slot = generators.slot(generator, key, &mut scope)?;
-            parameters.push(Parameter::of(generators.generator_of(slot, &scope), slot));
-        }
-        let of_tail = parameters.split_off(head.marks());
-        let head = head.with(parameters);
-        let tail = tail.with(of_tail);
-        let terms = match &written.terms {
-            None => None,
-            Some(_) => Some(self.terms(written, per_table, &key, tail, generators)?),
-        };
-        let mut statement = Statement::text(name, head);
-        statement.terms = terms;
+        let mut parameters = compile_parameters(&needs, generators, &mut scope)?;
+        let of_tail = parameters.split_off(head.marks);
+        let mut statement = Statement::text(name, head.with(parameters));
+        let terms = written.terms.as_ref();
+        let key_of_terms = format!("{key}.terms");
+        statement.terms = terms
+            .map(|terms| {
+                self.terms(terms, per_table, &key_of_terms, tail.with(of_tail), generators)
+            })
+            .transpose()?;
         check_length(&statement, &key)?;
         if let Some(remember) = &written.remember {
             let key = format!("{key}.remember");
@@ -86,9 +70,7 @@ impl CompileContext<'_> {
                 Some(self.remembered(remember, &key, generators, &mut scope, &mut needs)?);
         }
         if self.is_prepared(written, &key)? {
-            check_fixed(&statement, &key)?;
-            statement.prepare();
-            check_count(&statement, &key)?;
+            prepare(&mut statement, &key)?;
         }
         Ok((statement, needs))
     }
@@ -103,23 +85,15 @@ impl CompileContext<'_> {
         needs: &mut RequiredGenerators,
     ) -> Result<Remembered, ValidationError> {
         let number = |number, part: &str| {
-            let value =
-                self.values.integer_in(number, 1..=MAX_REMEMBERED, &format!("{key}.{part}"))?;
-            Ok(u32::try_from(value).expect("the range is checked"))
+            self.values.integer_in::<u32>(number, 1..=MAX_REMEMBERED, &format!("{key}.{part}"))
         };
-        let goes_on = scope.generation.iter().any(|step| {
-            let source = &generators.compiled[usize::from(step.generator)].source;
-            matches!(source, ValueSource::Tail { .. })
-        });
+        let mut sources = scope.generation.iter().map(|step| &generators.generator(step).source);
+        let goes_on = sources.any(|source| matches!(source, ValueSource::Tail { .. }));
         let mut slots = Vec::new();
         for (position, name) in written.values.iter().enumerate() {
             let key = format!("{key}.values[{position}]");
             let slot = generators.slot(name, &key, scope)?;
-            let generator = generators.generator_of(slot, scope);
-            if generator.is_list || generator.form() != Form::Integer {
-                let message = format!("{name:?} is not a single whole number");
-                return Err(ValidationError::new(key, message));
-            }
+            generators.check_integer(name, slot, scope, &key)?;
             slots.push(slot);
             needs.push((name.clone(), key));
         }
@@ -134,25 +108,20 @@ impl CompileContext<'_> {
 
     fn terms(
         &self,
-        written: &Written,
+        terms: &WrittenTerms,
         per_table: bool,
         key: &str,
         tail: TextPieces,
         generators: &mut GeneratorCompiler<'_>,
     ) -> Result<Terms, ValidationError> {
-        let terms = written.terms.as_ref().expect("the caller has looked");
-        let key = format!("{key}.terms");
-        let times =
-            self.values.integer_in(&terms.times, 1..=MAX_PARAMETERS, &format!("{key}.times"))?;
+        let times = format!("{key}.times");
+        let times = self.values.integer_in(&terms.times, 1..=MAX_PARAMETERS, &times)?;
         let cut = self.cut(&terms.sql, per_table, &format!("{key}.sql"))?;
         let mut scope = Scope::of_term();
-        let mut parameters = Vec::new();
-        for (generator, key) in named(&terms.parameters, cut.marks(), &key, "sql")? {
-            let slot = generators.slot(&generator, &key, &mut scope)?;
-            parameters.push(Parameter::of(generators.generator_of(slot, &scope), slot));
-        }
+        let needs = named(&terms.parameters, cut.marks, key)?;
+        let parameters = compile_parameters(&needs, generators, &mut scope)?;
         Ok(Terms {
-            times: u32::try_from(times).expect("the range is checked"),
+            times,
             join: self.values.fill(&terms.join, &format!("{key}.join"))?.into_bytes().into(),
             generation: scope.generation,
             pieces: cut.with(parameters),
@@ -166,14 +135,12 @@ impl CompileContext<'_> {
         let mut marks = 0;
         let names: &[String] = if per_table { &self.tables.names } else { &[] };
         for (n, name) in (1..).zip(names) {
-            let values = self.values.with("n", Value::Integer(n));
-            let values = values.with("table", Value::Text(name.clone()));
-            let pieces = split_at_marks(&values.fill(sql, key)?);
+            let pieces = split_at_marks(&self.values.of_table(n, name).fill(sql, key)?);
             marks = pieces.len() - 1;
             fixed.extend(pieces);
         }
         if names.is_empty() {
-            // Where there are no tables, a mention of one is an unknown name.
+            // Without tables, a name of one is unknown.
             fixed = split_at_marks(&self.values.fill(sql, key)?);
             marks = fixed.len() - 1;
         }
@@ -186,7 +153,7 @@ impl CompileContext<'_> {
             Some("text") => Ok(false),
             Some(other) => {
                 let message = format!("{other:?} is not known, expected \"text\"");
-                Err(ValidationError::new(format!("{key}.protocol"), message))
+                refused(format!("{key}.protocol"), message)
             }
         }
     }
@@ -199,17 +166,12 @@ struct SplitText {
 }
 
 impl SplitText {
-    fn marks(&self) -> usize {
-        self.marks
-    }
-
     fn with(self, parameters: Vec<Parameter>) -> TextPieces {
         TextPieces { fixed: self.fixed, parameters }
     }
 }
 
-/// Check a statement that no test uses, so that values of no test are at hand: its question marks
-/// and the names of its generators.
+/// Check a statement that no test uses: its question marks, and the names of its generators.
 pub fn statement_alone(definition: &Definition, name: &str) -> Result<(), ValidationError> {
     let written = &definition.statements[name];
     let key = format!("statements.{name}");
@@ -222,11 +184,8 @@ pub fn statement_alone(definition: &Definition, name: &str) -> Result<(), Valida
     let of_texts = texts.into_iter().map(|sql| (sql, &written.parameters, key.clone()));
     for (sql, parameters, key) in of_texts.chain(of_terms) {
         let marks = split_at_marks(sql).len() - 1;
-        for (generator, key) in named(parameters, marks, &key, "sql")? {
-            if !definition.generators.contains_key(&generator) {
-                let known = definition.generators.keys().map(String::as_str);
-                return Err(ValidationError::unknown(key, "generator", &generator, known));
-            }
+        for (generator, key) in named(parameters, marks, &key)? {
+            find(&definition.generators, "generator", &generator, key)?;
         }
     }
     Ok(())
@@ -237,18 +196,27 @@ fn named(
     parameters: &[String],
     marks: usize,
     key: &str,
-    text: &str,
 ) -> Result<RequiredGenerators, ValidationError> {
     if parameters.len() != marks {
         let given = parameters.len();
-        let message = format!("names {given} generators, but {text} has {marks} question marks");
-        return Err(ValidationError::new(format!("{key}.parameters"), message));
+        let message = format!("names {given} generators, but sql has {marks} question marks");
+        return refused(format!("{key}.parameters"), message);
     }
-    Ok(parameters
-        .iter()
-        .enumerate()
-        .map(|(position, name)| (name.clone(), format!("{key}.parameters[{position}]")))
-        .collect())
+    let named = parameters.iter().enumerate();
+    Ok(named.map(|(at, name)| (name.clone(), format!("{key}.parameters[{at}]"))).collect())
+}
+
+/// Have the scope make the values of a text's parameters.
+fn compile_parameters(
+    needs: &RequiredGenerators,
+    generators: &mut GeneratorCompiler<'_>,
+    scope: &mut Scope,
+) -> Result<Vec<Parameter>, ValidationError> {
+    let compile = |(name, key): &(String, String)| {
+        let slot = generators.slot(name, key, scope)?;
+        Ok(Parameter::of(generators.generator_of(slot, scope), slot))
+    };
+    needs.iter().map(compile).collect()
 }
 
 /// Return a statement's text between its question marks; those in quotes are text.
@@ -278,16 +246,21 @@ fn split_at_marks(sql: &str) -> Vec<Box<[u8]>> {
     pieces
 }
 
-fn check_fixed(statement: &Statement, key: &str) -> Result<(), ValidationError> {
-    if !statement.varies() {
+fn check_length(statement: &Statement, key: &str) -> Result<(), ValidationError> {
+    let length = statement.longest();
+    if length <= MAX_LENGTH {
         return Ok(());
     }
-    let message = "is prepared, but a list among its parameters has a random length; protocol = \"text\" \
-                   allows that";
-    Err(ValidationError::new(key, message))
+    refused(key, format!("may be {length} bytes long, and a command at most {MAX_LENGTH}"))
 }
 
-fn check_count(statement: &Statement, key: &str) -> Result<(), ValidationError> {
+fn prepare(statement: &mut Statement, key: &str) -> Result<(), ValidationError> {
+    if statement.varies() {
+        let message = "is prepared, but a list among its parameters has a random length; \
+                       protocol = \"text\" allows that";
+        return refused(key, message);
+    }
+    statement.prepare();
     let count = statement.kinds.len();
     if i64::try_from(count).is_ok_and(|count| count <= MAX_PARAMETERS) {
         return Ok(());
@@ -296,16 +269,7 @@ fn check_count(statement: &Statement, key: &str) -> Result<(), ValidationError> 
         "has {count} parameters, a prepared statement at most {MAX_PARAMETERS}; \
          protocol = \"text\" knows no limit"
     );
-    Err(ValidationError::new(key, message))
-}
-
-fn check_length(statement: &Statement, key: &str) -> Result<(), ValidationError> {
-    let length = statement.longest();
-    if length <= MAX_LENGTH {
-        return Ok(());
-    }
-    let message = format!("may be {length} bytes long, and a command at most {MAX_LENGTH}");
-    Err(ValidationError::new(key, message))
+    refused(key, message)
 }
 
 #[cfg(test)]

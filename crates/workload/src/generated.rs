@@ -28,7 +28,6 @@ impl GeneratedValues {
         Self { slots: vec![Slot::default(); slots], ..Self::default() }
     }
 
-    /// Forget all values.
     #[inline]
     pub fn clear(&mut self) {
         self.values.clear();
@@ -68,13 +67,20 @@ impl GeneratedValues {
         self.values.push(i64::from(place(start)) << 32 | i64::from(place(start + length)));
     }
 
+    #[inline]
+    pub fn push_bytes(&mut self, text: &[u8]) {
+        self.push_text(text.len(), |out| {
+            out.copy_from_slice(text);
+            text.len()
+        });
+    }
+
     /// Return the integers that were pushed last.
     #[inline]
     pub fn newest(&self, count: usize) -> &[i64] {
         &self.values[self.values.len() - count..]
     }
 
-    /// Return the number of values of a slot.
     #[inline]
     pub fn count(&self, slot: u16) -> u32 {
         self.slots[usize::from(slot)].count
@@ -83,12 +89,7 @@ impl GeneratedValues {
     /// Push the values of a slot of others, which are texts or not.
     pub fn push_from(&mut self, others: &Self, slot: u16, are_texts: bool) {
         if are_texts {
-            for text in others.texts(slot) {
-                self.push_text(text.len(), |out| {
-                    out.copy_from_slice(text);
-                    text.len()
-                });
-            }
+            others.texts(slot).for_each(|text| self.push_bytes(text));
         } else {
             self.values.extend_from_slice(others.integers(slot));
         }
@@ -100,19 +101,17 @@ impl GeneratedValues {
         self.values[self.slots[usize::from(slot)].first as usize]
     }
 
-    /// Return the integers of a slot.
     #[inline]
     pub fn integers(&self, slot: u16) -> &[i64] {
         let Slot { first, count } = self.slots[usize::from(slot)];
         &self.values[first as usize..][..count as usize]
     }
 
-    /// Return the texts of a slot.
     #[inline]
     pub fn texts(&self, slot: u16) -> impl Iterator<Item = &[u8]> {
         self.integers(slot).iter().map(|&ends| {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            // both halves are places
+            // both are places
             let (start, end) = ((ends.cast_unsigned() >> 32) as usize, ends as u32 as usize);
             &self.text[start..end]
         })

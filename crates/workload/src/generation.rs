@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::definition::Generator;
+use super::definition::{Generator, Lifetime};
 use super::generated::GeneratedValues;
-use super::generator::{CompiledGenerator, Form, ValueSource};
-use super::lasting::{Answered, put_number};
+use super::generator::reader;
+use super::generator::{AnswerForm, CompiledGenerator, Form, ValueSource};
 use super::tails::Tails;
 use super::values::Values;
-use crate::validation::ValidationError;
-use datagen::distribution::{Integers, Shape};
+use crate::validation::{ValidationError, find, refused};
+use datagen::distribution::Integers;
+use datagen::put_decimal;
 use datagen::random::Random;
 
 /// One generator at its place in the order.
@@ -21,14 +22,26 @@ pub struct GenerationStep {
     /// below, either, links, words: the slot it is made from; sequence, permutation: its
     /// counter; segment: its part; answer, lasting: its number among those.
     pub other: u16,
-    /// below: the slot of what is added; either, tail: that of the other generator; answer:
-    /// that of the row's number.
+    /// below: the slot of the summand; either, tail: of the other generator; answer: of the row's number.
     pub second: Option<u16>,
     /// computed, derived: the slots it is made from.
     pub inputs: Box<[u16]>,
 }
 
-/// The state of the generators of one client.
+/// The values of one column of an answer, or one of its counts: numbers or texts.
+#[derive(Clone, Debug, Default)]
+pub struct Answered {
+    pub numbers: Vec<i64>,
+    pub texts: Vec<String>,
+}
+
+impl Answered {
+    pub fn clear(&mut self) {
+        self.numbers.clear();
+        self.texts.clear();
+    }
+}
+
 #[derive(Debug)]
 pub struct GeneratorState {
     pub random: Random,
@@ -64,71 +77,76 @@ impl GeneratorState {
         for step in generation {
             let generator = &generators[usize::from(step.generator)];
             let other = usize::from(step.other);
-            match &generator.source {
+            let second = |made: &GeneratedValues| step.second.map_or(0, |slot| made.integer(slot));
+            let value = match &generator.source {
                 ValueSource::Sequence { first, step: difference } => {
                     let position = self.position(other).cast_signed();
-                    made.begin(step.slot, 1);
-                    made.push(first.wrapping_add(position.wrapping_mul(*difference)));
+                    first.wrapping_add(position.wrapping_mul(*difference))
                 }
                 ValueSource::Below { low, distinct, .. } => {
                     let span = made.integer(step.other).max(1).unsigned_abs();
-                    let added = step.second.map_or(0, |slot| made.integer(slot));
+                    let low = low.saturating_add(second(made));
                     let count = generator.draw_count(&mut self.random);
                     made.begin(step.slot, count);
-                    let low = low.saturating_add(added);
                     put_below(low, span, count, *distinct, &mut self.random, made);
+                    continue;
                 }
                 ValueSource::Either { share, .. } => {
                     let is_first = self.random.unit() < *share;
-                    let chosen = step.second.filter(|_| !is_first).unwrap_or(step.other);
-                    let value = made.integer(chosen);
-                    made.begin(step.slot, 1);
-                    made.push(value);
+                    made.integer(step.second.filter(|_| !is_first).unwrap_or(step.other))
                 }
                 ValueSource::Links { degrees, .. } => {
-                    let parent = made.integer(step.other).cast_unsigned();
-                    made.begin(step.slot, 1);
-                    made.push(degrees.of_parent(parent).cast_signed());
+                    degrees.of_parent(made.integer(step.other).cast_unsigned()).cast_signed()
                 }
                 ValueSource::Tail { part, .. } => {
-                    let otherwise = step.second.map_or(0, |slot| made.integer(slot));
-                    made.begin(step.slot, 1);
-                    made.push(self.tails.number(*part).unwrap_or(otherwise));
+                    self.tails.number(*part).unwrap_or_else(|| second(made))
                 }
                 ValueSource::Permutation { low, order, tables } => {
                     let value = order.at(self.position(other));
                     if *tables > 1 {
                         self.table = u32::try_from(value % tables).expect("tables are u32");
                     }
-                    made.begin(step.slot, 1);
-                    made.push(low.wrapping_add_unsigned(value / tables));
+                    low.wrapping_add_unsigned(value / tables)
                 }
                 ValueSource::Answer { form, default, .. } => {
                     self.put_answer(step, *form, *default, made);
+                    continue;
                 }
                 ValueSource::Computed { expression, scale, .. } => {
                     let value = expression.value(|input| made.integer(step.inputs[input]));
-                    put_number(step.slot, value, *scale, made);
+                    if let Some(scale) = *scale {
+                        made.begin(step.slot, 1);
+                        made.push_text(48, |out| put_decimal(out, value, scale));
+                        continue;
+                    }
+                    value
                 }
                 ValueSource::Words { words, .. } => {
                     let number = made.integer(step.other);
                     made.begin(step.slot, 1);
                     made.push_text(words.longest(), |out| words.write(number, out));
+                    continue;
                 }
-                ValueSource::Iteration => {
-                    made.begin(step.slot, 1);
-                    made.push(i64::from(self.iteration) + 1);
+                ValueSource::Iteration => i64::from(self.iteration) + 1,
+                ValueSource::Lasting { source, .. } => {
+                    self.put_lasting(step, source, made);
+                    continue;
                 }
-                ValueSource::Lasting { source, .. } => self.put_lasting(step, source, made),
                 ValueSource::Segment { .. } => {
                     let count = generator.draw_count(&mut self.random);
                     made.begin(step.slot, count);
                     for _ in 0..count {
                         made.push(self.parts[other].draw(&mut self.random));
                     }
+                    continue;
                 }
-                _ => generator.generate(step.slot, &mut self.random, made),
-            }
+                _ => {
+                    generator.generate(step.slot, &mut self.random, made);
+                    continue;
+                }
+            };
+            made.begin(step.slot, 1);
+            made.push(value);
         }
     }
 
@@ -148,11 +166,48 @@ impl GeneratorState {
         *count += 1;
         position
     }
+
+    /// Put the value of a row of the last answer.
+    fn put_answer(
+        &self,
+        step: &GenerationStep,
+        form: AnswerForm,
+        default: i64,
+        made: &mut GeneratedValues,
+    ) {
+        let row = step.second.map_or(1, |slot| made.integer(slot));
+        let row = usize::try_from(row.saturating_sub(1)).unwrap_or(usize::MAX);
+        let answered = &self.answers[usize::from(step.other)];
+        made.begin(step.slot, 1);
+        match form {
+            AnswerForm::Number { .. } => {
+                made.push(answered.numbers.get(row).copied().unwrap_or(default));
+            }
+            AnswerForm::Text => match answered.texts.get(row) {
+                Some(text) => made.push_bytes(text.as_bytes()),
+                None => made.push_bytes(default.to_string().as_bytes()),
+            },
+        }
+    }
+
+    /// Put the values that last, which are made where they are not yet.
+    fn put_lasting(
+        &mut self,
+        step: &GenerationStep,
+        source: &CompiledGenerator,
+        made: &mut GeneratedValues,
+    ) {
+        let is_made = &mut self.is_made[usize::from(step.other)];
+        if !std::mem::replace(is_made, true) {
+            source.generate(step.other, &mut self.random, &mut self.lasting);
+        }
+        made.begin(step.slot, self.lasting.count(step.other));
+        made.push_from(&self.lasting, step.other, source.form() != Form::Integer);
+    }
 }
 
 /// Put `count` numbers of the `span` numbers from `low` on. Where distinct ones are wanted and there are no
-/// more than that, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits: at a
-/// limit, no number would be distinct.
+/// more, they are the numbers from `low` on, even beyond the span. They wrap at 64 bits to stay distinct.
 #[inline]
 fn put_below(
     low: i64,
@@ -177,13 +232,9 @@ fn put_below(
     }
 }
 
-/// The generators of a program while it is compiled. Only those that are used are checked.
-pub struct GeneratorCompiler<'a> {
-    pub definition: &'a BTreeMap<String, Generator>,
-    pub values: &'a Values,
-    pub seed: u64,
-    /// The tables that a permutation covers.
-    pub tables: u32,
+/// The generators of a program, and which of them need something of each client.
+#[derive(Debug, Default)]
+pub struct Generators {
     pub compiled: Vec<CompiledGenerator>,
     /// Generators with a part for each client.
     pub segments: Vec<u16>,
@@ -194,6 +245,16 @@ pub struct GeneratorCompiler<'a> {
     /// Generators of values that last.
     pub lasting: Vec<u16>,
     pub slots: u16,
+}
+
+/// The generators of a program while it is compiled. Only those that are used are checked.
+pub struct GeneratorCompiler<'a> {
+    pub definition: &'a BTreeMap<String, Generator>,
+    pub values: &'a Values,
+    pub seed: u64,
+    /// The tables that a permutation covers.
+    pub tables: u32,
+    pub used: Generators,
     /// The slots of generators outside of terms.
     steps: BTreeMap<u16, u16>,
 }
@@ -221,23 +282,11 @@ impl<'a> GeneratorCompiler<'a> {
         seed: u64,
         tables: u32,
     ) -> Self {
-        Self {
-            definition,
-            values,
-            seed,
-            tables,
-            compiled: Vec::new(),
-            segments: Vec::new(),
-            counted: Vec::new(),
-            answers: Vec::new(),
-            lasting: Vec::new(),
-            slots: 0,
-            steps: BTreeMap::new(),
-        }
+        let (used, steps) = (Generators::default(), BTreeMap::new());
+        Self { definition, values, seed, tables, used, steps }
     }
 
-    /// Return the slot of the generator `name`, which is named at `key`, after seeing to it that
-    /// the scope makes it.
+    /// Have the scope make the generator `name`, which is named at `key`, and return its slot.
     pub fn slot(
         &mut self,
         name: &str,
@@ -249,7 +298,7 @@ impl<'a> GeneratorCompiler<'a> {
         }
         let index = self.index(name, key)?;
         let own_key = format!("generators.{name}");
-        let source = self.compiled[usize::from(index)].source.clone();
+        let source = self.used.compiled[usize::from(index)].source.clone();
         let mut inputs = Vec::new();
         let mut slot_of =
             |from: &str, part: &str| self.source(name, from, &format!("{own_key}.{part}"), scope);
@@ -263,14 +312,13 @@ impl<'a> GeneratorCompiler<'a> {
                 second = Some(slot_of(otherwise, "otherwise")?);
                 slot_of(from, "from")?
             }
-            ValueSource::Links { from, .. } => match from {
-                Some(from) => slot_of(from, "from")?,
-                None => {
-                    return Err(ValidationError::new(format!("{own_key}.from"), "is missing"));
-                }
-            },
-            ValueSource::Words { from, .. } => slot_of(from, "from")?,
-            ValueSource::Computed { from, named_in, .. } => {
+            ValueSource::Links { from: None, .. } => {
+                return refused(format!("{own_key}.from"), "is missing");
+            }
+            ValueSource::Links { from: Some(from), .. } | ValueSource::Words { from, .. } => {
+                slot_of(from, "from")?
+            }
+            ValueSource::Computed { from, key: named_in, .. } => {
                 for from in from {
                     inputs.push(slot_of(from, named_in)?);
                 }
@@ -278,67 +326,65 @@ impl<'a> GeneratorCompiler<'a> {
             }
             ValueSource::Answer { row: Some(row), .. } => {
                 second = Some(slot_of(row, "row")?);
-                position_in(&mut self.answers, index)
+                position_in(&mut self.used.answers, index)
             }
-            ValueSource::Lasting { .. } => position_in(&mut self.lasting, index),
+            ValueSource::Lasting { .. } => position_in(&mut self.used.lasting, index),
             ValueSource::Tail { otherwise: Some(otherwise), .. } => {
                 second = Some(slot_of(otherwise, "otherwise")?);
                 0
             }
             ValueSource::Permutation { .. } if scope.is_term => {
-                return Err(ValidationError::new(
-                    key,
-                    format!("{name:?} is a permutation, which has no place in repeated terms"),
-                ));
+                let message = "is a permutation, which has no place in repeated terms";
+                return refused(key, format!("{name:?} {message}"));
             }
             ValueSource::Permutation { .. } | ValueSource::Sequence { .. } => {
-                position_in(&mut self.counted, index)
+                position_in(&mut self.used.counted, index)
             }
-            ValueSource::Segment { .. } => position_in(&mut self.segments, index),
-            ValueSource::Answer { .. } => position_in(&mut self.answers, index),
+            ValueSource::Segment { .. } => position_in(&mut self.used.segments, index),
+            ValueSource::Answer { .. } => position_in(&mut self.used.answers, index),
             _ => 0,
         };
-        let is_permutation = |step: &GenerationStep| {
-            let source = &self.compiled[usize::from(step.generator)].source;
-            matches!(source, ValueSource::Permutation { .. })
-        };
-        let step = GenerationStep {
-            generator: index,
-            slot: if scope.is_term {
-                self.slots
-            } else {
-                *self.steps.entry(index).or_insert(self.slots)
-            },
-            other,
-            second,
-            inputs: inputs.into(),
-        };
-        if is_permutation(&step) && scope.generation.iter().any(is_permutation) {
-            let message =
-                format!("{name:?} is the second permutation of its step; one is possible");
-            return Err(ValidationError::new(key, message));
+        if matches!(source, ValueSource::Permutation { .. }) && self.has_permutation(scope) {
+            let message = "is the second permutation of its step; one is possible";
+            return refused(key, format!("{name:?} {message}"));
         }
-        let slot = step.slot;
-        self.slots = self.slots.max(slot + 1);
-        scope.generation.push(step);
+        let slot = if scope.is_term {
+            self.used.slots
+        } else {
+            *self.steps.entry(index).or_insert(self.used.slots)
+        };
+        self.used.slots = self.used.slots.max(slot + 1);
+        let inputs = inputs.into();
+        scope.generation.push(GenerationStep { generator: index, slot, other, second, inputs });
         scope.slots.insert(name.to_owned(), slot);
         Ok(slot)
     }
 
     pub fn generator_of(&self, slot: u16, scope: &Scope) -> &CompiledGenerator {
         let step = scope.generation.iter().find(|step| step.slot == slot);
-        &self.compiled[usize::from(step.expect("the scope made the slot").generator)]
+        self.generator(step.expect("the scope made the slot"))
     }
 
-    /// Return the range of a generator with a part for each client.
-    pub fn segment(&self, generator: u16) -> (Shape, i64, i64) {
-        match &self.compiled[usize::from(generator)].source {
-            ValueSource::Segment { shape, low, high } => (shape.clone(), *low, *high),
-            other => unreachable!("{other:?} has no parts"),
-        }
+    pub fn generator(&self, step: &GenerationStep) -> &CompiledGenerator {
+        &self.used.compiled[usize::from(step.generator)]
     }
 
-    /// Return the slot of what another generator is made from.
+    /// Return true where a permutation chooses the table.
+    pub fn has_permutation(&self, scope: &Scope) -> bool {
+        let mut sources = scope.generation.iter().map(|step| &self.generator(step).source);
+        sources.any(|source| matches!(source, ValueSource::Permutation { .. }))
+    }
+
+    /// Return the numbers of the values that last for an iteration only.
+    pub fn of_iterations(&self) -> Vec<u16> {
+        let lasting = (0..).zip(&self.used.lasting);
+        let of_iteration = lasting.filter(|(_, generator)| {
+            let source = &self.used.compiled[usize::from(**generator)].source;
+            matches!(source, ValueSource::Lasting { lifetime: Lifetime::Iteration, .. })
+        });
+        of_iteration.map(|(number, _)| number).collect()
+    }
+
     fn source(
         &mut self,
         name: &str,
@@ -348,35 +394,36 @@ impl<'a> GeneratorCompiler<'a> {
     ) -> Result<u16, ValidationError> {
         scope.open.push(name.to_owned());
         if scope.open.iter().any(|open| open == from) {
-            return Err(ValidationError::new(key, format!("{name:?} is made from itself")));
+            return refused(key, format!("{name:?} is made from itself"));
         }
         let slot = self.slot(from, key, scope)?;
         scope.open.pop();
-        let source = self.generator_of(slot, scope);
-        if source.is_list || source.form() != Form::Integer {
-            let message = format!("{from:?} is not a single whole number");
-            return Err(ValidationError::new(key, message));
-        }
+        self.check_integer(from, slot, scope, key)?;
         Ok(slot)
     }
 
+    /// Check that the generator `name`, which `key` names, makes one whole number.
+    pub fn check_integer(
+        &self,
+        name: &str,
+        slot: u16,
+        scope: &Scope,
+        key: &str,
+    ) -> Result<(), ValidationError> {
+        if self.generator_of(slot, scope).is_integer() {
+            return Ok(());
+        }
+        refused(key, format!("{name:?} is not a single whole number"))
+    }
+
     fn index(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
-        let known = self.compiled.iter().position(|known| known.name == name);
-        if let Some(index) = known {
+        if let Some(index) = self.used.compiled.iter().position(|known| known.name == name) {
             return Ok(small(index));
         }
-        let generator = self.definition.get(name).ok_or_else(|| {
-            ValidationError::unknown(
-                key,
-                "generator",
-                name,
-                self.definition.keys().map(String::as_str),
-            )
-        })?;
-        let compiled =
-            CompiledGenerator::compile(name, generator, self.values, self.seed, self.tables)?;
-        self.compiled.push(compiled);
-        Ok(small(self.compiled.len() - 1))
+        let generator = find(self.definition, "generator", name, key)?;
+        let compiled = reader::compile(name, generator, self.values, self.seed, self.tables)?;
+        self.used.compiled.push(compiled);
+        Ok(small(self.used.compiled.len() - 1))
     }
 }
 

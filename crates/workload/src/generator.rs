@@ -1,24 +1,18 @@
 //! Generators, compiled: they make the values that statements take as parameters.
 
-use super::definition::{AnswerValue, Generator, Lifetime, Repetition};
+use super::definition::{AnswerValue, Lifetime};
 use super::generated::GeneratedValues;
 use super::tails::TailPart;
-use super::values::Values;
-use crate::validation::ValidationError;
 use datagen::bijection::Bijection;
 use datagen::column::Words;
 use datagen::distribution::{Integers, Shape};
-use datagen::expression::{Expression, Operation, Operator};
+use datagen::expression::Expression;
 use datagen::link_degrees::LinkDegrees;
 use datagen::motifs::Motifs;
 use datagen::random::Random;
 use datagen::{Stream, put_decimal, put_groups, put_letters};
 
-mod reader;
-
-pub use reader::is_plain;
-
-use reader::Reader;
+pub mod reader;
 
 /// The servers' limit of parameters of a prepared statement.
 pub const MAX_PARAMETERS: i64 = 65_535;
@@ -29,7 +23,6 @@ pub const LONGEST_ANSWER: usize = 1 << 16;
 /// Room behind a text while it is written.
 const PADDING: usize = 32;
 
-/// The form of a value in a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Integer,
@@ -64,7 +57,6 @@ pub struct MoreValues {
     pub log_probability: f64,
 }
 
-/// A value that an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerPart {
     Value(AnswerValue),
@@ -76,149 +68,62 @@ pub enum AnswerPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerForm {
     /// A number with at most `scale` digits after the point, in units of the last of them.
-    Number {
-        scale: u32,
-    },
+    Number { scale: u32 },
+    /// Text as it came.
     Text,
 }
 
-/// The source of the values.
 #[derive(Clone, Debug)]
 pub enum ValueSource {
+    /// An integer of a distribution.
     Integer(Integers),
     /// An integer of the client's own part of the range.
-    Segment {
-        shape: Shape,
-        low: i64,
-        high: i64,
-    },
+    Segment { shape: Shape, low: i64, high: i64 },
     /// An integer in units of 10^-scale.
-    Decimal {
-        units: Integers,
-        scale: u32,
-    },
-    Digits {
-        groups: usize,
-        length: usize,
-    },
-    Letters {
-        shortest: usize,
-        longest: usize,
-    },
+    Decimal { units: Integers, scale: u32 },
+    /// Groups of digits.
+    Digits { groups: usize, length: usize },
+    /// Letters and digits.
+    Letters { shortest: usize, longest: usize },
+    /// Always this integer.
     ConstantInteger(i64),
-    ConstantText {
-        text: Box<[u8]>,
-        form: Form,
-    },
+    /// Always this text.
+    ConstantText { text: Box<[u8]>, form: Form },
     /// An integer from `low` on, of as many as `from` gives, plus what `add` gives.
-    Below {
-        from: String,
-        low: i64,
-        add: Option<String>,
-        distinct: bool,
-    },
+    Below { from: String, low: i64, add: Option<String>, distinct: bool },
     /// A value of `from` with the probability `share`.
-    Either {
-        from: String,
-        otherwise: String,
-        share: f64,
-    },
+    Either { from: String, otherwise: String, share: f64 },
+    /// Bytes of LinkBench.
     Motifs(Motifs),
     /// The links of a parent: a node and a type.
-    Links {
-        degrees: LinkDegrees,
-        from: Option<String>,
-    },
+    Links { degrees: LinkDegrees, from: Option<String> },
     /// Of the end of a long answer that the client has remembered.
-    Tail {
-        part: TailPart,
-        otherwise: Option<String>,
-    },
-    /// Of columns alone: numbers of a row's parent, of the row in it, of its rows.
+    Tail { part: TailPart, otherwise: Option<String> },
+    /// Of columns alone: the number of a row's parent.
     Parent,
+    /// Of columns alone: the number of the row among those of its parent.
     Child,
+    /// Of columns alone: the number of the parent's rows.
     Children,
-    /// A value of the last answer to a statement of the transaction.
-    Answer {
-        from: String,
-        part: AnswerPart,
-        form: AnswerForm,
-        default: i64,
-        /// The generator of the row's number.
-        row: Option<String>,
-    },
-    /// Arithmetic over other generators, of these names.
-    Computed {
-        expression: Expression,
-        from: Box<[String]>,
-        /// The key that names them.
-        named_in: &'static str,
-        /// Digits after the point; None for a whole number.
-        scale: Option<u32>,
-    },
-    Words {
-        from: String,
-        words: Words,
-    },
+    /// A value of the last answer to a statement of the transaction; `row` makes the row's number.
+    Answer { from: String, part: AnswerPart, form: AnswerForm, default: i64, row: Option<String> },
+    /// Arithmetic over generators, which `key` names; with `scale`, of digits after the point.
+    Computed { expression: Expression, from: Box<[String]>, key: &'static str, scale: Option<u32> },
+    /// Digits as words.
+    Words { from: String, words: Words },
     /// The number of the iteration of the loop, from 1.
     Iteration,
     /// A value that lasts longer than a repetition of a step.
-    Lasting {
-        source: Box<CompiledGenerator>,
-        lifetime: Lifetime,
-    },
+    Lasting { source: Box<CompiledGenerator>, lifetime: Lifetime },
     /// first, first + step, ... over all clients.
-    Sequence {
-        first: i64,
-        step: i64,
-    },
+    Sequence { first: i64, step: i64 },
     /// The same list each time.
-    Series {
-        first: i64,
-        step: i64,
-    },
+    Series { first: i64, step: i64 },
     /// Each value of a range once; where it covers several tables, once for each of them.
-    Permutation {
-        low: i64,
-        order: Bijection,
-        tables: u64,
-    },
+    Permutation { low: i64, order: Bijection, tables: u64 },
 }
 
 impl CompiledGenerator {
-    /// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
-    pub fn compile(
-        name: &str,
-        generator: &Generator,
-        values: &Values,
-        seed: u64,
-        tables: u32,
-    ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: format!("generators.{name}"), values };
-        let repetition = generator.repetition();
-        let (count, more) = reader.count(&repetition)?;
-        let source = reader.value_source(generator, name, seed, tables)?;
-        if matches!(source, ValueSource::Parent | ValueSource::Child | ValueSource::Children) {
-            return Err(ValidationError::new(reader.at("kind"), "is one of columns alone"));
-        }
-        let compiled = Self {
-            name: name.to_owned(),
-            count: u32::try_from(count.unwrap_or(1)).expect("the range is checked"),
-            more,
-            is_list: count.is_some(),
-            source,
-        };
-        let Some(lifetime) = repetition.per else {
-            return Ok(compiled);
-        };
-        if matches!(compiled.source, ValueSource::Segment { .. }) {
-            return Err(ValidationError::new(reader.at("per"), "has no meaning with a segment"));
-        }
-        let lasting = ValueSource::Lasting { source: Box::new(compiled.clone()), lifetime };
-        Ok(Self { source: lasting, ..compiled })
-    }
-
-    /// Return the most values it makes.
     pub fn most(&self) -> u32 {
         self.more.map_or(self.count, |more| more.most)
     }
@@ -250,22 +155,25 @@ impl CompiledGenerator {
         }
     }
 
+    pub fn is_integer(&self) -> bool {
+        !self.is_list && self.form() == Form::Integer
+    }
+
     /// Return the number of values of a permutation.
     #[inline]
     pub fn values(&self) -> Option<u64> {
         match &self.source {
-            ValueSource::Permutation { order, .. } => Some(order.span()),
+            ValueSource::Permutation { order, .. } => Some(order.span),
             _ => None,
         }
     }
 
-    /// Return the longest that one of its values can be.
     pub fn longest(&self) -> usize {
         match &self.source {
             ValueSource::Digits { groups, length } => groups * (length + 1),
             ValueSource::Letters { longest, .. } => *longest,
             ValueSource::ConstantText { text, .. } => text.len(),
-            ValueSource::Motifs(motifs) => motifs.longest(),
+            ValueSource::Motifs(motifs) => motifs.options.longest,
             ValueSource::Words { words, .. } => words.longest(),
             ValueSource::Answer { form: AnswerForm::Text, .. } => LONGEST_ANSWER,
             ValueSource::Lasting { source, .. } => source.longest(),
@@ -273,8 +181,7 @@ impl CompiledGenerator {
         }
     }
 
-    /// Put its values into `slot`. Values that depend on others, on the client or on answers are the
-    /// script's.
+    /// Put its values into `slot`. Those that depend on others, the client or answers are the script's.
     #[inline]
     pub fn generate(&self, slot: u16, random: &mut Random, generated: &mut GeneratedValues) {
         let count = self.draw_count(random);
@@ -296,44 +203,6 @@ impl CompiledGenerator {
                     draw_text(source, random, generated);
                 }
             }
-        }
-    }
-}
-
-impl ValueSource {
-    /// Check the generator of the column at `key`.
-    pub fn of_column(
-        generator: &Generator,
-        values: &Values,
-        key: &str,
-        seed: u64,
-    ) -> Result<Self, ValidationError> {
-        let reader = Reader { key: key.to_owned(), values };
-        let Repetition { count, max_count, stop, per } = generator.repetition();
-        let of_parameters = [
-            ("count", count.is_some()),
-            ("max_count", max_count.is_some()),
-            ("stop", stop.is_some()),
-            ("per", per.is_some()),
-        ];
-        reader.refuse(&of_parameters, "is of parameters; a column holds one value a row")?;
-        reader.value_source(generator, key, seed, 1)
-    }
-
-    /// Return another value times `times`, plus `plus`.
-    fn derived(from: &str, times: i64, plus: i64) -> Self {
-        let operations = vec![
-            Operation::Input(0),
-            Operation::Number(times),
-            Operation::Apply(Operator::Multiply),
-            Operation::Number(plus),
-            Operation::Apply(Operator::Add),
-        ];
-        Self::Computed {
-            expression: Expression::new(operations).expect("its stack is shallow"),
-            from: [from.to_owned()].into(),
-            named_in: "from",
-            scale: None,
         }
     }
 }
@@ -361,10 +230,12 @@ fn draw_text(source: &ValueSource, random: &mut Random, generated: &mut Generate
                 length
             });
         }
-        ValueSource::ConstantText { text, .. } => generated.push_text(text.len(), |out| {
-            out.copy_from_slice(text);
-            text.len()
-        }),
+        ValueSource::ConstantText { text, .. } => generated.push_bytes(text),
         other => unreachable!("{other:?} is not drawn here"),
     }
+}
+
+/// Return true for a byte that needs no escape in quotes, whatever the `sql_mode`.
+pub fn is_plain(byte: u8) -> bool {
+    (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\'
 }

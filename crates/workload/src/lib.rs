@@ -8,20 +8,19 @@ mod arithmetic;
 pub mod background_clients;
 mod compile;
 pub mod definition;
-mod flat_steps;
 mod generated;
 mod generation;
 mod generator;
-mod lasting;
 mod plan;
 pub mod program;
 pub mod script;
 mod shape;
 mod statement;
 mod steps;
-mod table_names;
 pub mod tables;
 mod tails;
+#[cfg(test)]
+mod testing;
 pub mod validation;
 pub mod values;
 

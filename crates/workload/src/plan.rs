@@ -3,37 +3,30 @@
 use super::answers::Condition;
 use super::definition::Value;
 use super::generated::GeneratedValues;
-use super::generation::{GenerationStep, GeneratorState};
-use super::generator::CompiledGenerator;
-use super::lasting::Answered;
+use super::generation::{Answered, GenerationStep, GeneratorState, Generators};
+use super::generator::ValueSource;
 use super::statement::Statement;
-use super::steps::MAX_TIMES;
 use super::tails::Tails;
 use super::values::{Values, mentions};
 use crate::validation::ValidationError;
 use datagen::Stream;
-use datagen::distribution::{Integers, Shape};
+use datagen::distribution::Integers;
 use datagen::random::Random;
 use protocol::script::Names;
+
+/// Repetitions of a step or a loop, and a weight, at most.
+pub const MAX_TIMES: i64 = 1_000_000;
 
 /// The part of a program that all its clients share.
 #[derive(Debug)]
 pub struct Plan {
     pub statements: Vec<Statement>,
     pub transactions: Vec<Transaction>,
-    pub generators: Vec<CompiledGenerator>,
-    pub slots: u16,
-    /// Generators with a counter.
-    pub counted: Vec<u16>,
-    pub segments: Vec<(Shape, i64, i64)>,
-    /// The generators of values that last, and those of an iteration only, by their numbers.
-    pub lasting: Vec<u16>,
+    pub generators: Generators,
+    /// The generators of values that last for an iteration only, by their numbers among those that last.
     pub of_iterations: Vec<u16>,
-    /// The number of generators made from answers.
-    pub answers: usize,
     /// Clients keep values longer than a repetition of a step.
     pub keeps_values: bool,
-    /// The sum of the transactions' weights.
     pub weights: u64,
     pub tables: u32,
     pub by_client: bool,
@@ -50,7 +43,6 @@ pub struct Plan {
     pub stream: Stream,
 }
 
-/// One kind of transaction.
 #[derive(Debug)]
 pub struct Transaction {
     /// Its weight and those of the transactions before it.
@@ -63,7 +55,7 @@ pub struct Transaction {
     pub rollback: Option<u16>,
     pub steps: Vec<Step>,
     pub loops: Vec<Loop>,
-    /// Each step is always done: there are no loops, conditions or rollbacks.
+    /// Each step is always done: it has no loops, conditions or rollbacks.
     pub is_fixed: bool,
     /// The number of values taken from each counter.
     pub uses: Vec<u64>,
@@ -79,15 +71,12 @@ pub struct Loop {
     pub condition: Option<Condition>,
 }
 
-/// The number of iterations of a loop.
 #[derive(Debug)]
 pub enum Times {
+    /// The same each time.
     Always(u32),
     /// The value of a generator, in a slot.
-    Made {
-        generation: Vec<GenerationStep>,
-        slot: u16,
-    },
+    Made { generation: Vec<GenerationStep>, slot: u16 },
 }
 
 /// Statements that share their values; without any, the transaction is rolled back.
@@ -107,34 +96,29 @@ pub struct Step {
 }
 
 impl Plan {
-    /// Return the initial state of a client's generators.
     pub fn state(&self, client: u32) -> GeneratorState {
-        let parts = self.segments.iter();
+        let Generators { compiled, segments, counted, answers, lasting, .. } = &self.generators;
+        let part =
+            |&segment: &u16| part_of(&compiled[usize::from(segment)].source, client, self.clients);
         let (turn, turns) = if self.by_client {
-            let sharing =
-                (self.clients.max(client + 1) - 1 - client % self.tables) / self.tables + 1;
-            (client / self.tables, sharing)
+            let others = self.clients.max(client + 1) - 1 - client % self.tables;
+            (client / self.tables, others / self.tables + 1)
         } else {
             (client, self.clients)
         };
         GeneratorState {
             random: Random::member(self.stream, 0),
-            counters: vec![0; self.counted.len()],
-            parts: parts.map(|part| part_of(part, client, self.clients)).collect(),
+            counters: vec![0; counted.len()],
+            parts: segments.iter().map(part).collect(),
             turn: u64::from(turn),
             turns: u64::from(turns),
-            answers: vec![Answered::default(); self.answers],
+            answers: vec![Answered::default(); answers.len()],
             tails: Tails::default(),
-            lasting: GeneratedValues::new(self.lasting.len()),
-            is_made: vec![false; self.lasting.len()],
+            lasting: GeneratedValues::new(lasting.len()),
+            is_made: vec![false; lasting.len()],
             iteration: 0,
             table: if self.by_client { client % self.tables } else { 0 },
         }
-    }
-
-    /// Return the stream of a client's transactions.
-    pub fn stream_of(&self, client: u32) -> Stream {
-        Stream::keyed(self.stream.at(u64::from(client)))
     }
 
     /// Return the statements that a client runs, as text, before it begins.
@@ -148,12 +132,9 @@ impl Plan {
                 filled.push(values.fill(text, &key)?);
                 continue;
             }
-            for (index, name) in self.table_names.iter().enumerate() {
+            for (index, (n, name)) in (1..).zip(&self.table_names).enumerate() {
                 if index == own || !self.by_client {
-                    let n = i64::try_from(index + 1).expect("tables are counted in i64");
-                    let values = values.with("n", Value::Integer(n));
-                    let values = values.with("table", Value::Text(name.clone()));
-                    filled.push(values.fill(text, &key)?);
+                    filled.push(values.of_table(n, name).fill(text, &key)?);
                 }
             }
         }
@@ -176,7 +157,7 @@ impl Loop {
             Times::Always(times) => *times,
             Times::Made { generation, slot } => {
                 generated.clear();
-                state.make(generation, &plan.generators, generated);
+                state.make(generation, &plan.generators.compiled, generated);
                 let times = generated.integer(*slot).clamp(0, MAX_TIMES);
                 u32::try_from(times).expect("the range is limited")
             }
@@ -192,16 +173,19 @@ pub fn holds(
     state: &mut GeneratorState,
     generated: &mut GeneratedValues,
 ) -> bool {
-    condition.is_none_or(|condition| condition.holds(&plan.generators, state, generated))
+    condition.is_none_or(|condition| condition.holds(&plan.generators.compiled, state, generated))
 }
 
-/// Return the client's own part of a range; where there are more clients than numbers, some share
-/// one.
-fn part_of((shape, low, high): &(Shape, i64, i64), client: u32, clients: u32) -> Integers {
-    let span = i128::from(*high) - i128::from(*low) + 1;
+/// Return the client's own part of a range; more clients than numbers share parts.
+fn part_of(source: &ValueSource, client: u32, clients: u32) -> Integers {
+    let ValueSource::Segment { shape, low, high } = source else {
+        unreachable!("{source:?} has no parts");
+    };
+    let (low, high) = (i128::from(*low), i128::from(*high));
+    let span = high - low + 1;
     let start = |client: u32| span * i128::from(client) / i128::from(clients.max(1));
-    let first = i128::from(*low) + start(client).min(span - 1);
-    let last = (i128::from(*low) + start(client + 1) - 1).clamp(first, i128::from(*high));
+    let first = low + start(client).min(span - 1);
+    let last = (low + start(client + 1) - 1).clamp(first, high);
     let within = |place: i128| i64::try_from(place).expect("it is between two of i64");
     Integers::new(shape, within(first), within(last))
 }

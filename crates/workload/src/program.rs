@@ -10,11 +10,10 @@ use super::definition::{Definition, Value};
 use super::generation::GeneratorCompiler;
 use super::plan::Plan;
 use super::script::Script;
-use super::statement::Statement;
 use super::steps::Compiler;
-use super::table_names;
+use super::tables;
 use super::values::Values;
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find};
 use datagen::Stream;
 use protocol::script::Names;
 
@@ -25,26 +24,22 @@ pub struct Program {
 }
 
 impl Program {
-    /// Compile the test `test` of a workload. Explicit `values` win over the test's own, and these
-    /// over `defaults`.
+    /// Compile the test `name`. Explicit `values` win over the test's own, and these over `defaults`.
     #[allow(clippy::too_many_arguments)] // what a test depends on is so much
     pub fn compile(
         definition: &Definition,
         defaults: &BTreeMap<String, Value>,
         values: &BTreeMap<String, Value>,
-        test: &str,
+        name: &str,
         clients: u32,
         protocol: Protocol,
         seed: u64,
     ) -> Result<Self, ValidationError> {
-        let (name, test) = definition.tests.get_key_value(test).ok_or_else(|| {
-            let known = definition.tests.keys();
-            ValidationError::unknown("tests", "test", test, known.map(String::as_str))
-        })?;
+        let test = find(&definition.tests, "test", name, "tests")?;
         let key = format!("tests.{name}");
         let values = Values::new(defaults, &test.values, values)
             .with("clients", Value::Integer(i64::from(clients)));
-        let tables = table_names::of_test(definition, test, &values, &key)?;
+        let tables = tables::of_test(definition, test, &values, &key)?;
         let by_client = tables.by_client;
         let covered = if by_client { 1 } else { tables.count() };
         let mut compiler = Compiler {
@@ -55,8 +50,12 @@ impl Program {
         };
         let transactions = compiler.transactions(name, test, &key)?;
         let Compiler { generators, mut statements, .. } = compiler;
-        answers::assign(&mut statements, &generators.compiled, &generators.answers);
-        let ids = number_ids(&mut statements, tables.reachable());
+        answers::assign(&mut statements, &generators.used.compiled, &generators.used.answers);
+        let mut ids = 0;
+        for statement in &mut statements {
+            statement.first_id = ids; // among the ids of a client
+            ids += statement.to_prepare.len().min(tables.reachable());
+        }
         let remembers = statements.iter().any(|statement| statement.remembers.is_some());
         let plan = Plan {
             ids,
@@ -67,19 +66,10 @@ impl Program {
             statements,
             weights: transactions.last().map_or(0, |(_, last)| last.weights),
             transactions: transactions.into_iter().map(|(_, transaction)| transaction).collect(),
-            slots: generators.slots,
-            segments: generators
-                .segments
-                .iter()
-                .map(|&generator| generators.segment(generator))
-                .collect(),
             keeps_values: remembers
-                || !(generators.answers.is_empty() && generators.lasting.is_empty()),
-            answers: generators.answers.len(),
+                || !(generators.used.answers.is_empty() && generators.used.lasting.is_empty()),
             of_iterations: generators.of_iterations(),
-            lasting: generators.lasting,
-            counted: generators.counted,
-            generators: generators.compiled,
+            generators: generators.used,
             tables: tables.count(),
             by_client,
             clients,
@@ -104,8 +94,7 @@ impl Program {
         &self.plan.names.transactions
     }
 
-    /// Return the statements that a client prepares; their ids, in this order, go to
-    /// [`Self::client`].
+    /// Return the statements that a client prepares; their ids, in this order, go to [`Self::client`].
     pub fn texts_to_prepare(&self, client: u32) -> Vec<&str> {
         let texts = self.plan.statements.iter().flat_map(|statement| {
             let texts = &statement.to_prepare;
@@ -132,16 +121,6 @@ impl Program {
         assert_eq!(ids.len(), self.plan.ids, "an id for each statement");
         Script::new(Arc::clone(&self.plan), client, ids)
     }
-}
-
-/// Give each prepared statement its place among the ids of a client; returns how many there are.
-fn number_ids(statements: &mut [Statement], reachable: usize) -> usize {
-    let mut ids = 0;
-    for statement in statements {
-        statement.first_id = ids;
-        ids += statement.to_prepare.len().min(reachable);
-    }
-    ids
 }
 
 #[cfg(test)]

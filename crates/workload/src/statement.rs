@@ -27,14 +27,12 @@ const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 /// The same for bytes.
 const BYTES: &[u8] = b"x'";
 
-/// A statement of a program.
 #[derive(Debug)]
 pub struct Statement {
     pub name: String,
     pub head: TextPieces,
     pub terms: Option<Terms>,
-    /// The texts to prepare: for each table, or one where the table makes no difference. None where
-    /// it is sent as text.
+    /// The texts to prepare: for each table, or one for all. None where it is sent as text.
     pub to_prepare: Vec<String>,
     /// The types of its parameters, where it is prepared.
     pub kinds: Vec<Kind>,
@@ -59,6 +57,19 @@ pub struct Terms {
     pub tail: TextPieces,
 }
 
+impl Terms {
+    /// Append the terms, with the text that joins them; `put` appends one of them.
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>, mut put: impl FnMut(&mut Vec<u8>)) {
+        for term in 0..self.times {
+            if term > 0 {
+                out.extend_from_slice(&self.join);
+            }
+            put(out);
+        }
+    }
+}
+
 /// A text cut at its question marks: fixed texts, and what goes between them.
 #[derive(Debug)]
 pub struct TextPieces {
@@ -76,7 +87,6 @@ pub struct Parameter {
     pub count: u32,
     /// There are always as many.
     pub is_fixed: bool,
-    /// The longest literal of one value.
     longest: usize,
 }
 
@@ -101,7 +111,6 @@ impl Parameter {
         }
     }
 
-    /// Append its values as literals.
     #[inline]
     fn write_literals(self, made: &GeneratedValues, out: &mut Vec<u8>) {
         if self.form == Form::Integer {
@@ -161,22 +170,26 @@ fn write_quoted(text: &[u8], out: &mut Vec<u8>) {
 fn write_hexadecimal(before: &[u8], text: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.extend_from_slice(before);
-    let digits = text
-        .iter()
-        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-    out.extend(digits);
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    out.extend(text.iter().flat_map(digits));
     out.push(b'\'');
 }
 
 impl TextPieces {
+    /// Append the text for a table; `put` appends what stands for a parameter.
     #[inline]
-    fn write_text(&self, table: usize, made: &GeneratedValues, out: &mut Vec<u8>) {
+    fn write(&self, table: usize, out: &mut Vec<u8>, mut put: impl FnMut(Parameter, &mut Vec<u8>)) {
         let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
         out.extend_from_slice(&fixed[0]);
         for (parameter, after) in self.parameters.iter().zip(&fixed[1..]) {
-            parameter.write_literals(made, out);
+            put(*parameter, out);
             out.extend_from_slice(after);
         }
+    }
+
+    #[inline]
+    fn write_text(&self, table: usize, made: &GeneratedValues, out: &mut Vec<u8>) {
+        self.write(table, out, |parameter, out| parameter.write_literals(made, out));
     }
 
     #[inline]
@@ -185,9 +198,7 @@ impl TextPieces {
             parameter.write_values(made, execute);
         }
     }
-}
 
-impl TextPieces {
     /// Return a text without parameters, whatever the table.
     pub fn plain(text: &str) -> Self {
         Self { fixed: vec![text.as_bytes().into()], parameters: Vec::new() }
@@ -200,29 +211,24 @@ impl TextPieces {
     fn longest(&self) -> usize {
         let fixed = self.fixed.chunks(self.parameters.len() + 1);
         let fixed = fixed.map(|pieces| pieces.iter().map(|piece| piece.len()).sum()).max();
-        let values = self.parameters.iter().map(|parameter| {
-            let separator = 2;
-            parameter.count as usize * (parameter.longest + separator)
-        });
+        let separator = 2;
+        let longest = |value: &Parameter| value.count as usize * (value.longest + separator);
+        let values = self.parameters.iter().map(longest);
         fixed.unwrap_or(0) + values.sum::<usize>()
     }
 
     fn kinds(&self) -> impl Iterator<Item = Kind> + Clone {
-        self.parameters
-            .iter()
-            .flat_map(|parameter| std::iter::repeat_n(parameter.kind(), parameter.count as usize))
+        let kinds = |value: &Parameter| std::iter::repeat_n(value.kind(), value.count as usize);
+        self.parameters.iter().flat_map(kinds)
     }
 
     fn write_marks(&self, table: usize, out: &mut Vec<u8>) {
-        let fixed = &self.fixed[table * (self.parameters.len() + 1)..];
-        out.extend_from_slice(&fixed[0]);
-        for (parameter, after) in self.parameters.iter().zip(&fixed[1..]) {
+        self.write(table, out, |parameter, out| {
             for position in 0..parameter.count as usize {
                 separate(position, out);
                 out.push(b'?');
             }
-            out.extend_from_slice(after);
-        }
+        });
     }
 }
 
@@ -274,30 +280,18 @@ impl Statement {
         let mut out = Vec::new();
         self.head.write_marks(table, &mut out);
         if let Some(terms) = &self.terms {
-            for term in 0..terms.times {
-                if term > 0 {
-                    out.extend_from_slice(&terms.join);
-                }
-                terms.pieces.write_marks(table, &mut out);
-            }
+            terms.write(&mut out, |out| terms.pieces.write_marks(table, out));
             terms.tail.write_marks(table, &mut out);
         }
         String::from_utf8(out).expect("it is made of texts cut at question marks")
     }
 
-    /// Return the longest that its text can be.
     pub fn longest(&self) -> usize {
         let terms = self.terms.as_ref().map_or(0, |terms| {
             let one = terms.pieces.longest() + terms.join.len();
             terms.times as usize * one + terms.tail.longest()
         });
         self.head.longest() + terms
-    }
-
-    /// Return the index of the text for a table.
-    #[inline]
-    fn of_table(&self, table: u32) -> usize {
-        if self.per_table { table as usize } else { 0 }
     }
 
     /// Append the statement's text for a table.
@@ -310,18 +304,15 @@ impl Statement {
         made: &mut GeneratedValues,
         out: &mut Vec<u8>,
     ) {
-        let table = self.of_table(table);
+        let table = if self.per_table { table as usize } else { 0 };
         self.head.write_text(table, made, out);
         if let Some(terms) = &self.terms {
-            for term in 0..terms.times {
-                if term > 0 {
-                    out.extend_from_slice(&terms.join);
-                }
+            terms.write(out, |out| {
                 let mark = made.mark();
                 state.make(&terms.generation, generators, made);
                 terms.pieces.write_text(table, made, out);
                 made.back_to(mark);
-            }
+            });
             terms.tail.write_text(table, made, out);
         }
     }

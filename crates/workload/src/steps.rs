@@ -5,15 +5,11 @@ use std::collections::HashSet;
 use super::answers::Condition;
 use super::compile::{CompileContext, RequiredGenerators};
 use super::definition::{Number, Protocol, Step as WrittenStep, Test};
-use super::flat_steps::FlatSteps;
 use super::generation::{GenerationStep, GeneratorCompiler, Scope, small};
-use super::generator::{Form, ValueSource};
-use super::plan::{Loop, Step, Times, Transaction};
+use super::generator::ValueSource;
+use super::plan::{Loop, MAX_TIMES, Step, Times, Transaction};
 use super::statement::{Statement, TextPieces};
-use crate::validation::ValidationError;
-
-/// Repetitions of a step or a loop, and a weight, at most.
-pub const MAX_TIMES: i64 = 1_000_000;
+use crate::validation::{ValidationError, refused};
 
 /// A test on its way to a program.
 pub struct Compiler<'a> {
@@ -24,25 +20,26 @@ pub struct Compiler<'a> {
     pub needs: Vec<RequiredGenerators>,
 }
 
+const NOTHING_TO_DO: &str = "has nothing to do at these values";
+
+const EITHER: &str = "has either statements, steps or a rollback";
+
 impl Compiler<'_> {
-    /// Return the transactions of a test, with their names.
     pub fn transactions(
         &mut self,
         name: &str,
         test: &Test,
         key: &str,
     ) -> Result<Vec<(String, Transaction)>, ValidationError> {
-        let choose = |chosen, key: &str| {
-            self.context.values.choose(chosen, &format!("{key}.transaction")).copied()
-        };
         match (test.steps.is_empty(), test.mix.is_empty()) {
             (false, true) => {
-                let wrapped = choose(&test.transaction, key)?;
+                let wrapped_key = format!("{key}.transaction");
+                let wrapped = *self.context.values.choose(&test.transaction, &wrapped_key)?;
                 let transaction = self.transaction(&test.steps, wrapped, key)?;
                 Ok(vec![(name.to_owned(), Transaction { weights: 1, ..transaction })])
             }
             (true, false) => self.mix(test, key),
-            _ => Err(ValidationError::new(key, "has either steps or a mix")),
+            _ => refused(key, "has either steps or a mix"),
         }
     }
 
@@ -56,20 +53,20 @@ impl Compiler<'_> {
         for (position, written) in test.mix.iter().enumerate() {
             let key = format!("{key}.mix[{position}]");
             if transactions.iter().any(|(name, _)| *name == written.name) {
-                return Err(ValidationError::new(format!("{key}.name"), "is there twice"));
+                return refused(format!("{key}.name"), "is there twice");
             }
             let values = self.context.values;
-            let weight =
-                values.integer_in(&written.weight, 0..=MAX_TIMES, &format!("{key}.weight"))?;
+            let weight_key = format!("{key}.weight");
+            let weight: u64 = values.integer_in(&written.weight, 0..=MAX_TIMES, &weight_key)?;
             let wrapped = *values.choose(&written.transaction, &format!("{key}.transaction"))?;
             let timed = *values.choose(&written.timed, &format!("{key}.timed"))?;
             let transaction = self.transaction(&written.steps, wrapped, &key)?;
-            let transaction = Transaction { timed, ..transaction };
-            weights += weight.unsigned_abs();
-            transactions.push((written.name.clone(), Transaction { weights, ..transaction }));
+            weights += weight;
+            let transaction = Transaction { weights, timed, ..transaction };
+            transactions.push((written.name.clone(), transaction));
         }
         if weights == 0 {
-            return Err(ValidationError::new(format!("{key}.mix"), "has no weight above 0"));
+            return refused(format!("{key}.mix"), "has no weight above 0");
         }
         Ok(transactions)
     }
@@ -81,15 +78,14 @@ impl Compiler<'_> {
         key: &str,
     ) -> Result<Transaction, ValidationError> {
         let begin = wrapped.then(|| self.fixed("BEGIN", false));
+        let steps_key = format!("{key}.steps");
         let mut flat = FlatSteps::default();
-        self.append(written, &format!("{key}.steps"), None, &mut flat)?;
+        self.append(written, &steps_key, None, &mut flat)?;
         let FlatSteps { steps, loops, .. } = flat;
         let Some(first) = steps.first() else {
-            return Err(ValidationError::new(
-                format!("{key}.steps"),
-                "has nothing to do at these values",
-            ));
+            return refused(steps_key, NOTHING_TO_DO);
         };
+        let rolls_back = steps.iter().any(|step| step.statements.is_empty());
         if begin.is_none() {
             let of_loop = first.in_loop.map(|number| &loops[number]);
             let may_be_left_out = first.condition.is_some()
@@ -99,16 +95,14 @@ impl Compiler<'_> {
             if may_be_left_out {
                 let message = "may be left out, and no BEGIN comes before it: a transaction begins \
                                with what is always done";
-                return Err(ValidationError::new(format!("{key}.steps[0]"), message));
+                return refused(format!("{steps_key}[0]"), message);
             }
-            if steps.iter().any(|step| step.statements.is_empty()) {
-                let message = "has a rollback, but no transaction = true";
-                return Err(ValidationError::new(format!("{key}.steps"), message));
+            if rolls_back {
+                return refused(steps_key, "has a rollback, but no transaction = true");
             }
         }
         self.check_answers(&steps, &loops, key)?;
         let is_prepared = self.context.protocol == Protocol::Prepared;
-        let rolls_back = steps.iter().any(|step| step.statements.is_empty());
         Ok(Transaction {
             weights: 0,
             timed: true,
@@ -118,7 +112,7 @@ impl Compiler<'_> {
             is_fixed: loops.is_empty()
                 && !rolls_back
                 && steps.iter().all(|step| step.condition.is_none()),
-            uses: self.uses(&steps, &loops, key)?,
+            uses: self.uses(&steps, &loops, &steps_key)?,
             steps,
             loops,
         })
@@ -140,11 +134,10 @@ impl Compiler<'_> {
                 continue;
             }
             if in_loop.is_some() {
-                return Err(ValidationError::new(format!("{key}.steps"), "is a loop in a loop"));
+                return refused(format!("{key}.steps"), "is a loop in a loop");
             }
             if !step.statements.is_empty() || step.rollback {
-                let message = "has either statements, steps or a rollback";
-                return Err(ValidationError::new(key, message));
+                return refused(key, EITHER);
             }
             let times = self.loop_times(step.times.as_ref(), &format!("{key}.times"))?;
             let condition = self.step_condition(step, &key)?;
@@ -159,30 +152,24 @@ impl Compiler<'_> {
     }
 
     fn loop_times(&mut self, times: Option<&Number>, key: &str) -> Result<Times, ValidationError> {
-        let one = Number::Integer(1);
-        let times = times.unwrap_or(&one);
-        if let Number::Expression(name) = times
+        if let Some(Number::Expression(name)) = times
             && self.generators.definition.contains_key(name)
         {
             let (generation, slot) = self.lasting(name, key)?;
             return Ok(Times::Made { generation, slot });
         }
-        let times = self.context.values.integer_in(times, 0..=MAX_TIMES, key)?;
-        Ok(Times::Always(u32::try_from(times).expect("the range is checked")))
+        Ok(Times::Always(self.context.values.integer_in_or(times, 1, 0..=MAX_TIMES, key)?))
     }
 
     /// BEGIN, COMMIT or ROLLBACK. The servers do not prepare the first, as they do not for sysbench.
     fn fixed(&mut self, text: &str, is_prepared: bool) -> u16 {
-        if let Some(known) = self.statements.iter().position(|other| other.name == text) {
-            return small(known);
-        }
-        let mut statement = Statement::text(text, TextPieces::plain(text));
-        if is_prepared {
-            statement.prepare();
-        }
-        self.statements.push(statement);
-        self.needs.push(RequiredGenerators::new());
-        small(self.statements.len() - 1)
+        self.position(text).unwrap_or_else(|| {
+            let mut statement = Statement::text(text, TextPieces::plain(text));
+            if is_prepared {
+                statement.prepare();
+            }
+            self.push(statement, RequiredGenerators::new())
+        })
     }
 
     /// Compile a step; `scope` is that of the step before, and becomes its own.
@@ -193,16 +180,13 @@ impl Compiler<'_> {
         scope: &mut Scope,
     ) -> Result<Step, ValidationError> {
         if written.statements.is_empty() != written.rollback {
-            let message = "has either statements, steps or a rollback";
-            return Err(ValidationError::new(key, message));
+            return refused(key, EITHER);
         }
-        let one = Number::Integer(1);
-        let times = written.times.as_ref().unwrap_or(&one);
-        let times =
-            self.context.values.integer_in(times, 0..=MAX_TIMES, &format!("{key}.times"))?;
+        let (times, times_key) = (written.times.as_ref(), format!("{key}.times"));
+        let times = self.context.values.integer_in_or(times, 1, 0..=MAX_TIMES, &times_key)?;
         if written.same_values && times != 1 {
             let message = "has no meaning in a step that is repeated";
-            return Err(ValidationError::new(format!("{key}.same_values"), message));
+            return refused(format!("{key}.same_values"), message);
         }
         if !written.same_values {
             *scope = Scope::default();
@@ -215,19 +199,14 @@ impl Compiler<'_> {
             }
             statements.push(index);
         }
-        let asks_table = statements.iter().any(|&s| self.statements[usize::from(s)].per_table);
-        let by_permutation = scope.generation.iter().any(|generated| {
-            matches!(
-                self.generators.compiled[usize::from(generated.generator)].source,
-                ValueSource::Permutation { .. }
-            )
-        });
+        let asks_table = statements.iter().any(|&index| self.statement_at(index).per_table);
+        let by_permutation = self.generators.has_permutation(scope);
         let tables = self.context.tables;
         Ok(Step {
             in_loop: None,
             condition: self.step_condition(written, key)?,
             statements,
-            times: u32::try_from(times).expect("the range is checked"),
+            times,
             same_values: written.same_values,
             generation: Vec::new(),
             draws_table: asks_table && !by_permutation && !tables.by_client && tables.count() > 1,
@@ -243,9 +222,7 @@ impl Compiler<'_> {
             (None, None) => return Ok(None),
             (Some(name), None) => (name, true, format!("{key}.only_if")),
             (None, Some(name)) => (name, false, format!("{key}.unless")),
-            (Some(_), Some(_)) => {
-                return Err(ValidationError::new(key, "has both only_if and unless"));
-            }
+            (Some(_), Some(_)) => return refused(key, "has both only_if and unless"),
         };
         let (generation, slot) = self.lasting(name, &key)?;
         Ok(Some(Condition { generation, slot, wants_non_zero }))
@@ -261,7 +238,7 @@ impl Compiler<'_> {
         let slot = self.generators.slot(name, key, &mut scope)?;
         let lasts = |generated: &GenerationStep| {
             matches!(
-                self.generators.compiled[usize::from(generated.generator)].source,
+                self.generators.generator(generated).source,
                 ValueSource::Answer { .. }
                     | ValueSource::ConstantInteger(_)
                     | ValueSource::Computed { .. }
@@ -274,13 +251,9 @@ impl Compiler<'_> {
                 "{name:?} is made anew for each repetition of a step; expected one made from an \
                  answer, or with per = \"transaction\""
             );
-            return Err(ValidationError::new(key, message));
+            return refused(key, message);
         }
-        let generator = self.generators.generator_of(slot, &scope);
-        if generator.form() != Form::Integer || generator.is_list {
-            let message = format!("{name:?} is not a single whole number");
-            return Err(ValidationError::new(key, message));
-        }
+        self.generators.check_integer(name, slot, &scope, key)?;
         Ok((scope.generation, slot))
     }
 
@@ -294,61 +267,64 @@ impl Compiler<'_> {
         let mut asked = HashSet::new();
         for (position, step) in steps.iter().enumerate() {
             let entered = loops.iter().filter(|each| each.begin == position);
-            let of_loop = entered.flat_map(|entered| {
-                let of_times = match &entered.times {
-                    Times::Always(_) => &[][..],
-                    Times::Made { generation, .. } => generation,
-                };
-                let of_condition = entered.condition.iter().flat_map(|other| &other.generation);
-                of_times.iter().chain(of_condition)
+            let of_times = entered.clone().filter_map(|each| match &each.times {
+                Times::Always(_) => None,
+                Times::Made { generation, .. } => Some(generation),
             });
-            let statements = step.statements.iter();
-            let statements: Vec<&Statement> =
-                statements.map(|&statement| &self.statements[usize::from(statement)]).collect();
-            let of_terms = statements.iter().filter_map(|other| other.terms.as_ref());
-            let of_terms = of_terms.flat_map(|terms| &terms.generation);
-            let of_condition = step.condition.iter().flat_map(|other| &other.generation);
-            let of_step = step.generation.iter().chain(of_condition).chain(of_terms);
-            for generated in of_step.chain(of_loop) {
-                let generator = &self.generators.compiled[usize::from(generated.generator)];
+            let conditions = entered.filter_map(|each| each.condition.as_ref());
+            let of_conditions =
+                conditions.chain(&step.condition).map(|condition| &condition.generation);
+            let statements = step.statements.iter().map(|&index| self.statement_at(index));
+            let terms = statements.clone().filter_map(|statement| statement.terms.as_ref());
+            let of_terms = terms.map(|terms| &terms.generation);
+            let all = [&step.generation].into_iter().chain(of_conditions).chain(of_terms);
+            for generated in all.chain(of_times).flatten() {
+                let generator = self.generators.generator(generated);
                 if let ValueSource::Answer { from, .. } = &generator.source
                     && !asked.contains(from.as_str())
                 {
                     let message = format!("no earlier step of {key} asks {from:?}");
-                    return Err(ValidationError::new(
-                        format!("generators.{}.from", generator.name),
-                        message,
-                    ));
+                    return refused(format!("generators.{}.from", generator.name), message);
                 }
             }
-            asked.extend(statements.iter().map(|statement| statement.name.as_str()));
+            asked.extend(statements.map(|statement| statement.name.as_str()));
         }
         Ok(())
     }
 
     fn statement(&mut self, name: &str, key: &str) -> Result<u16, ValidationError> {
-        if let Some(known) = self.statements.iter().position(|other| other.name == name) {
-            return Ok(small(known));
+        if let Some(known) = self.position(name) {
+            return Ok(known);
         }
         let (statement, needs) = self.context.statement(name, key, &mut self.generators)?;
+        Ok(self.push(statement, needs))
+    }
+
+    fn position(&self, name: &str) -> Option<u16> {
+        self.statements.iter().position(|other| other.name == name).map(small)
+    }
+
+    fn push(&mut self, statement: Statement, needs: RequiredGenerators) -> u16 {
         self.statements.push(statement);
         self.needs.push(needs);
-        Ok(small(self.statements.len() - 1))
+        small(self.statements.len() - 1)
+    }
+
+    fn statement_at(&self, index: u16) -> &Statement {
+        &self.statements[usize::from(index)]
     }
 
     /// Return the number of values that a transaction takes from each counter.
     fn uses(&self, steps: &[Step], loops: &[Loop], key: &str) -> Result<Vec<u64>, ValidationError> {
-        let mut uses = vec![0_u64; self.generators.counted.len()];
+        let mut uses = vec![0_u64; self.generators.used.counted.len()];
         let mut count = |generation: &[GenerationStep], times: Option<u64>| {
             for generated in generation {
-                if self.generators.counted.contains(&generated.generator) {
+                if self.generators.used.counted.contains(&generated.generator) {
                     let Some(times) = times else {
-                        let name = &self.generators.compiled[usize::from(generated.generator)].name;
-                        let message = format!(
-                            "{name:?} is a running number, which has no place in a loop whose times \
-                             are a generator's"
-                        );
-                        return Err(ValidationError::new(format!("{key}.steps"), message));
+                        let name = &self.generators.generator(generated).name;
+                        let message = "is a running number, which has no place in a loop whose \
+                                       times are a generator's";
+                        return refused(key, format!("{name:?} {message}"));
                     };
                     uses[usize::from(generated.other)] += times;
                 }
@@ -364,12 +340,58 @@ impl Compiler<'_> {
             let times = iterations.map(|iterations| iterations * u64::from(step.times));
             count(&step.generation, times)?;
             for &statement in &step.statements {
-                if let Some(terms) = &self.statements[usize::from(statement)].terms {
+                if let Some(terms) = &self.statement_at(statement).terms {
                     let times = times.map(|times| times * u64::from(terms.times));
                     count(&terms.generation, times)?;
                 }
             }
         }
         Ok(uses)
+    }
+}
+
+/// The steps of a transaction and its loops over them.
+#[derive(Default)]
+struct FlatSteps {
+    steps: Vec<Step>,
+    loops: Vec<Loop>,
+    /// The values of the last step, and the step that makes them: of those with the same values the first.
+    scope: Scope,
+    maker: Option<usize>,
+}
+
+impl FlatSteps {
+    /// Append a step, unless it is left out, and have its values made.
+    fn push(&mut self, step: Step, key: &str) -> Result<(), ValidationError> {
+        if !step.same_values {
+            self.maker = (step.times > 0).then_some(self.steps.len());
+        }
+        if step.times == 0 {
+            return Ok(());
+        }
+        self.steps.push(step);
+        let Some(maker) = self.maker else {
+            let message = "has the values of the step before it, and there is none";
+            return refused(format!("{key}.same_values"), message);
+        };
+        self.steps[maker].generation.clone_from(&self.scope.generation);
+        Ok(())
+    }
+
+    fn begin_loop(&mut self, times: Times, condition: Option<Condition>) -> usize {
+        self.maker = None;
+        let begin = self.steps.len();
+        self.loops.push(Loop { begin, end: begin, times, condition });
+        self.loops.len() - 1
+    }
+
+    fn end_loop(&mut self, number: usize, key: &str) -> Result<(), ValidationError> {
+        self.maker = None;
+        let entered = &mut self.loops[number];
+        entered.end = self.steps.len();
+        if entered.end > entered.begin {
+            return Ok(());
+        }
+        refused(format!("{key}.steps"), NOTHING_TO_DO)
     }
 }

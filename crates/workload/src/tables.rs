@@ -3,17 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::definition::{Column, Definition, Generator, TableSet, Value as Given};
+use crate::definition::{Column, Definition, Generator, TableSet, Test, Value as Given};
+use crate::generator::reader::column_source;
 use crate::generator::{Form, ValueSource};
-use crate::table_names;
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find, refused};
 use crate::values::Values;
 use datagen::column::{FanOut, Integer, RandomInteger, Value};
-use datagen::{MAX_ROWS, Stream};
-use datagen::{Rows, TableRows};
+use datagen::{MAX_ROWS, Rows, Stream, TableRows};
 
 /// Names how rows are made: raise it whenever a byte of any definition's rows changes.
 pub const VERSION: &str = "tables-1";
+
+/// Tables of a set, at most.
+const MAX_TABLES: i64 = 1_000_000;
 
 /// One table, every placeholder filled.
 pub struct Table {
@@ -27,7 +29,6 @@ pub struct Table {
     pub rows: Arc<TableRows>,
 }
 
-/// A loaded column.
 pub struct ColumnName {
     pub name: String,
     /// Compared byte for byte, whatever its character set.
@@ -36,8 +37,7 @@ pub struct ColumnName {
     pub nullable: bool,
 }
 
-/// Return the tables of a workload, each of its sets in turn. `seed` is what their values are drawn
-/// from.
+/// Return the tables of a workload, each of its sets in turn, with values drawn from `seed`.
 pub fn plan(
     definition: &Definition,
     values: &Values,
@@ -47,13 +47,12 @@ pub fn plan(
     let mut names = HashSet::new();
     for (set_name, set) in &definition.tables {
         let key = format!("tables.{set_name}");
-        for n in 1..=table_names::count(set, values, &key)? {
+        for n in 1..=count(set, values, &key)? {
             let table = table(set, &values.with("n", Given::Integer(n)), seed, &key)?;
             if !names.insert(table.name.clone()) {
-                return Err(ValidationError::new(
-                    format!("{key}.name"),
-                    format!("two tables are called {:?}: put {{n}} into the name", table.name),
-                ));
+                let name = &table.name;
+                let message = format!("two tables are called {name:?}: put {{n}} into the name");
+                return refused(format!("{key}.name"), message);
             }
             tables.push(table);
         }
@@ -61,32 +60,91 @@ pub fn plan(
     Ok(tables)
 }
 
+/// The tables that statements ask, as they are named.
+pub struct Tables {
+    pub names: Vec<String>,
+    /// Each client asks one of them.
+    pub by_client: bool,
+}
+
+impl Tables {
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.names.len()).expect("their number is checked")
+    }
+
+    pub fn reachable(&self) -> usize {
+        if self.by_client { 1 } else { self.names.len().max(1) }
+    }
+}
+
+pub fn of_test(
+    definition: &Definition,
+    test: &Test,
+    values: &Values,
+    key: &str,
+) -> Result<Tables, ValidationError> {
+    let by_client = match test.table.as_deref() {
+        None | Some("uniform") => false,
+        Some("client") => true,
+        Some(other) => {
+            let (key, known) = (format!("{key}.table"), ["uniform", "client"]);
+            return Err(ValidationError::unknown(key, "choice of tables", other, known));
+        }
+    };
+    let sets = &definition.tables;
+    let set_key = format!("{key}.tables");
+    let found = match (&test.tables, sets.len()) {
+        (Some(name), _) => Some((name, find(sets, "table set", name, set_key)?)),
+        (None, 0 | 1) => sets.first_key_value(),
+        (None, _) => {
+            let known = sets.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            return refused(set_key, format!("is missing; there are {known}"));
+        }
+    };
+    let names = match found {
+        Some((name, set)) => table_names(set, values, &format!("tables.{name}"))?,
+        None if by_client => {
+            return refused(
+                format!("{key}.table"),
+                "is \"client\", but the workload has no tables",
+            );
+        }
+        None => Vec::new(),
+    };
+    Ok(Tables { names, by_client })
+}
+
+fn count(set: &TableSet, values: &Values, key: &str) -> Result<i64, ValidationError> {
+    values.integer_in_or(set.count.as_ref(), 1, 1..=MAX_TABLES, &format!("{key}.count"))
+}
+
+fn table_names(set: &TableSet, values: &Values, key: &str) -> Result<Vec<String>, ValidationError> {
+    let count = count(set, values, key)?;
+    let key = format!("{key}.name");
+    (1..=count).map(|n| values.with("n", Given::Integer(n)).fill(&set.name, &key)).collect()
+}
+
 fn table(set: &TableSet, values: &Values, seed: u64, key: &str) -> Result<Table, ValidationError> {
     let name = values.fill(&set.name, &format!("{key}.name"))?;
     let values = &values.with("table", Given::Text(name.clone()));
-    let fill = |texts: &[String], key: &str| {
-        texts
-            .iter()
-            .map(|text| values.fill(text, key))
-            .collect::<Result<Vec<String>, ValidationError>>()
+    let fill = |chosen, part: &str| -> Result<Vec<String>, ValidationError> {
+        let key = format!("{key}.{part}");
+        let texts: &Vec<String> = values.choose(chosen, &key)?;
+        texts.iter().map(|text| values.fill(text, &key)).collect()
     };
-    let (create, after_load) = (format!("{key}.create"), format!("{key}.after_load"));
-    let warm = format!("{key}.warm");
+    let create = format!("{key}.create");
+    let shown = set.columns.iter().filter(|column| !column.hidden);
+    let columns = shown.map(|column| ColumnName {
+        name: column.name.clone(),
+        binary: column.binary,
+        nullable: column.null_if.is_some(),
+    });
     Ok(Table {
         create: values.fill(values.choose(&set.create, &create)?, &create)?,
-        after_load: fill(values.choose(&set.after_load, &after_load)?, &after_load)?,
-        warm: fill(values.choose(&set.warm, &warm)?, &warm)?,
+        after_load: fill(&set.after_load, "after_load")?,
+        warm: fill(&set.warm, "warm")?,
         rows: Arc::new(Columns { set, values, seed, table: &name, key }.rows()?),
-        columns: set
-            .columns
-            .iter()
-            .filter(|column| !column.hidden)
-            .map(|column| ColumnName {
-                name: column.name.clone(),
-                binary: column.binary,
-                nullable: column.null_if.is_some(),
-            })
-            .collect(),
+        columns: columns.collect(),
         name,
     })
 }
@@ -107,37 +165,29 @@ impl Columns<'_> {
         let count = self.values.integer_in(&self.set.rows, 0..=MAX_ROWS.cast_signed(), &key)?;
         let columns = &self.set.columns;
         if columns.iter().all(|column| column.hidden) {
-            return Err(ValidationError::new(format!("{}.columns", self.key), "there are none"));
+            return refused(format!("{}.columns", self.key), "there are none");
         }
         for (position, column) in columns.iter().enumerate() {
             if columns[..position].iter().any(|other| other.name == column.name) {
-                return Err(ValidationError::new(
-                    self.key_of(column),
-                    "there are two of this name",
-                ));
+                return refused(self.key_of(column), "there are two of this name");
             }
         }
         let shown = columns.iter().filter(|column| !column.hidden);
-        let values: Vec<Value> =
-            shown.map(|column| self.nullable(column)).collect::<Result<_, _>>()?;
+        let values = shown.map(|column| self.nullable(column)).collect::<Result<Vec<_>, _>>()?;
         let nullable = columns.iter().find(|column| column.null_if.is_some());
         if let Some(nullable) = nullable
             && values.iter().any(Value::is_bytes)
         {
             let message = "has no place in a table with bytes, which escapes nothing";
-            return Err(ValidationError::new(
-                format!("{}.null_if", self.key_of(nullable)),
-                message,
-            ));
+            return refused(format!("{}.null_if", self.key_of(nullable)), message);
         }
-        let count = count.cast_unsigned();
         let Some(fan_out) = &self.set.fan_out else {
             return Ok(TableRows::new(count, values));
         };
         let fan_out = self.fan_out(fan_out, count)?;
         let rows = TableRows::of_parents(count, fan_out, self.set.once, values);
         if rows.count() > MAX_ROWS {
-            return Err(ValidationError::new(key, format!("more than {MAX_ROWS} rows come of it")));
+            return refused(key, format!("more than {MAX_ROWS} rows come of it"));
         }
         Ok(rows)
     }
@@ -145,23 +195,17 @@ impl Columns<'_> {
     /// The number of rows of each of `parents`.
     fn fan_out(&self, written: &Generator, parents: u64) -> Result<FanOut, ValidationError> {
         let key = format!("{}.fan_out", self.key);
-        match ValueSource::of_column(written, self.values, &key, self.seed)? {
+        match column_source(written, self.values, &key, self.seed)? {
             ValueSource::Links { degrees, .. } if degrees.parents() != parents => {
-                let message = format!(
-                    "gives links of {} nodes and types, and there are {parents} parents",
-                    degrees.parents()
-                );
-                Err(ValidationError::new(key, message))
+                let links = format!("gives links of {} nodes and types", degrees.parents());
+                refused(key, format!("{links}, and there are {parents} parents"))
             }
             ValueSource::Links { degrees, .. } => Ok(FanOut::Links(degrees)),
             ValueSource::Integer(integers) => {
                 let stream = Stream::named(self.seed, &format!("tables/{}", self.table));
                 Ok(FanOut::Random(RandomInteger { integers, stream }))
             }
-            _ => {
-                let message = "a fan-out is of kind integer or links";
-                Err(ValidationError::new(format!("{key}.kind"), message))
-            }
+            _ => refused(format!("{key}.kind"), "a fan-out is of kind integer or links"),
         }
     }
 
@@ -181,7 +225,7 @@ impl Columns<'_> {
     fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
         let stream = self.stream_of(column);
-        Ok(match ValueSource::of_column(&column.generator, self.values, &key, self.seed)? {
+        Ok(match column_source(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
                 let units = Integer::Random(RandomInteger { integers: units, stream });
                 Value::Decimal { units, scale }
@@ -199,9 +243,9 @@ impl Columns<'_> {
             ValueSource::ConstantInteger(value) => {
                 Value::Constant { text: value.to_string().into_bytes(), is_number: true }
             }
-            ValueSource::Motifs(motifs) if motifs.low() < b' ' => {
+            ValueSource::Motifs(motifs) if motifs.options.low < b' ' => {
                 let message = "a column's bytes are 32 at least: tabs and newlines end its values";
-                return Err(ValidationError::new(format!("{key}.low"), message));
+                return refused(format!("{key}.low"), message);
             }
             ValueSource::Motifs(motifs) => Value::Motifs { motifs, stream },
             ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
@@ -229,7 +273,7 @@ impl Columns<'_> {
         let key = self.key_of(column);
         Ok(match source {
             ValueSource::Sequence { first, step } => Integer::Row { first, step },
-            ValueSource::Computed { expression, from, named_in, .. } => {
+            ValueSource::Computed { expression, from, key: named_in, .. } => {
                 let key = format!("{key}.{named_in}");
                 let inputs = from.iter().map(|name| self.other(name, &key, depth));
                 Integer::Computed { expression, inputs: inputs.collect::<Result<_, _>>()? }
@@ -242,8 +286,8 @@ impl Columns<'_> {
                 Integer::Random(RandomInteger { integers, stream: self.stream_of(column) })
             }
             _ => {
-                let message = "is no kind of a column that holds or gives whole numbers";
-                return Err(ValidationError::new(format!("{key}.kind"), message));
+                let message = "is not a kind of column that holds or gives whole numbers";
+                return refused(format!("{key}.kind"), message);
             }
         })
     }
@@ -252,17 +296,17 @@ impl Columns<'_> {
     fn other(&self, name: &str, key: &str, depth: usize) -> Result<Integer, ValidationError> {
         let from = self.column(name, key)?;
         if depth == 0 {
-            return Err(ValidationError::new(key, "it comes from itself"));
+            return refused(key, "it comes from itself");
         }
         let from_key = self.key_of(from);
-        let source = ValueSource::of_column(&from.generator, self.values, &from_key, self.seed)?;
+        let source = column_source(&from.generator, self.values, &from_key, self.seed)?;
         self.whole(from, source, depth - 1)
     }
 
     fn column(&self, name: &str, key: &str) -> Result<&Column, ValidationError> {
         let columns = &self.set.columns;
         columns.iter().find(|column| column.name == name).ok_or_else(|| {
-            let names = columns.iter().map(|column| column.name.as_str());
+            let names = columns.iter().map(|column| &column.name);
             ValidationError::unknown(key, "column", name, names)
         })
     }
@@ -275,11 +319,9 @@ impl Columns<'_> {
 /// Text that needs no escapes, neither in a file nor in a statement, and that no server changes.
 fn constant(text: &[u8], form: Form, key: &str) -> Result<Value, ValidationError> {
     if form == Form::Text || text.ends_with(b" ") {
-        return Err(ValidationError::new(
-            format!("{key}.value"),
-            "a column's constant is made of printable ASCII characters, without quotes (') and \
-             backslashes, and without a space at its end",
-        ));
+        let message = "a column's constant is made of printable ASCII characters, without quotes \
+                       (') and backslashes, and without a space at its end";
+        return refused(format!("{key}.value"), message);
     }
     Ok(Value::Constant { text: text.to_vec(), is_number: form == Form::Decimal })
 }

@@ -18,7 +18,6 @@ pub struct Remembered {
     pub rows: u32,
     /// The column, from 0.
     pub column: usize,
-    /// The slots of the values.
     pub slots: Vec<u16>,
     pub at_most: usize,
     /// The statement goes on from an end: that one is replaced, or forgotten where the answer is short.
@@ -41,7 +40,6 @@ pub struct Tails {
 }
 
 impl Tails {
-    /// Choose the end for a transaction.
     #[inline]
     pub fn choose(&mut self, mut random: Random) {
         self.chosen = (!self.tails.is_empty()).then(|| place(&mut random, self.tails.len()));
@@ -58,8 +56,7 @@ impl Tails {
         })
     }
 
-    /// Take the end of an answer, None of a short one. It replaces the chosen end that the statement went
-    /// on from, which is forgotten where there is none; else it is remembered.
+    /// Take the end of an answer, None of a short one, in the place of the one that the statement went on from.
     pub fn take(&mut self, tail: Option<Tail>, goes_on: bool, at_most: usize, random: Random) {
         match (tail, self.chosen.filter(|_| goes_on)) {
             (Some(tail), Some(chosen)) => self.tails[chosen] = tail,
@@ -72,8 +69,7 @@ impl Tails {
         }
     }
 
-    /// Remember an end, unless one of the same values is remembered; where there are `at_most`, in the
-    /// place of any.
+    /// Remember an end, unless one has the same values; beyond `at_most`, in the place of any.
     fn remember(&mut self, tail: Tail, at_most: usize, mut random: Random) {
         if self.tails.iter().any(|other| other.values == tail.values) {
             return;

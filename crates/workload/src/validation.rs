@@ -1,11 +1,13 @@
 //! Errors in what was written for this program, each with its key.
 
+use std::collections::BTreeMap;
+
 use thiserror::Error;
 
 /// Letters of a name for each that may be wrong.
 const LETTERS_FOR_ERROR: usize = 3;
 
-/// A name is meant by its beginning where that has 4 letters or more.
+/// Letters of a beginning that stands for the whole name, at least.
 const LEAST_BEGINNING: usize = 4;
 
 /// A mistake in a specification or in a workload.
@@ -23,20 +25,39 @@ impl ValidationError {
     }
 
     /// `name` at `key` should be one of the `known` things of its `kind`, and is not.
-    pub fn unknown<'a>(
+    pub fn unknown(
         key: impl Into<String>,
         kind: &str,
         name: &str,
-        known: impl IntoIterator<Item = &'a str>,
+        known: impl IntoIterator<Item: AsRef<str>>,
     ) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
+        let known: Vec<_> = known.into_iter().collect();
+        let known: Vec<&str> = known.iter().map(AsRef::as_ref).collect();
         let advice = match nearest(name, known.iter().copied()) {
             Some(near) => format!("; did you mean {near:?}?"),
             None if known.is_empty() => String::new(),
             None => format!("; there are {}", known.join(", ")),
         };
-        Self::new(key, format!("there is no {kind} {name:?}{advice}"))
+        Self::new(key, format!("unknown {kind} {name:?}{advice}"))
     }
+}
+
+/// Return what is wrong at `key` as an error.
+pub fn refused<T>(
+    key: impl Into<String>,
+    message: impl Into<String>,
+) -> Result<T, ValidationError> {
+    Err(ValidationError::new(key, message))
+}
+
+/// Return the thing called `name`, which `key` names, of the `known` ones of its `kind`.
+pub fn find<'a, T>(
+    known: &'a BTreeMap<String, T>,
+    kind: &str,
+    name: &str,
+    key: impl Into<String>,
+) -> Result<&'a T, ValidationError> {
+    known.get(name).ok_or_else(|| ValidationError::unknown(key, kind, name, known.keys()))
 }
 
 /// Return the known name that `name` is most like, if it is much like one.
@@ -53,30 +74,17 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 fn distance(name: &str, candidate: &str) -> Option<usize> {
     let plain = |name: &str| name.to_lowercase().replace('_', "-");
     let (one, other) = (plain(name), plain(candidate));
-    let (shorter, longer) = (
-        one.chars().count().min(other.chars().count()),
-        one.chars().count().max(other.chars().count()),
-    );
+    let (letters, others) = (one.chars().count(), other.chars().count());
     let begins_alike = one.chars().next() == other.chars().next();
     let wrong = strsim::osa_distance(&one, &other) + usize::from(!begins_alike);
     let is_beginning = one.starts_with(&other) || other.starts_with(&one);
-    let is_meant = wrong <= longer / LETTERS_FOR_ERROR;
-    (is_meant || is_beginning && shorter >= LEAST_BEGINNING).then_some(wrong)
+    let is_meant = wrong <= letters.max(others) / LETTERS_FOR_ERROR;
+    (is_meant || is_beginning && letters.min(others) >= LEAST_BEGINNING).then_some(wrong)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_mistake_names_its_key_and_what_was_meant() {
-        let mistake =
-            ValidationError::unknown("generators.id.from", "generator", "foo", ["bar", "food"]);
-        assert_eq!(
-            mistake.to_string(),
-            r#"generators.id.from: there is no generator "foo"; did you mean "food"?"#
-        );
-    }
 
     #[test]
     fn nearest_name_is_one_that_may_be_meant() {
@@ -103,17 +111,20 @@ mod tests {
 
     #[test]
     fn nearest_of_several_has_the_fewest_wrong_letters() {
-        assert_eq!(
-            nearest("update-indx", ["update-nonindex", "update-index"]),
-            Some("update-index")
-        );
+        let known = ["update-nonindex", "update-index"];
+        assert_eq!(nearest("update-indx", known), Some("update-index"));
     }
 
     #[test]
-    fn names_that_are_unlike_are_listed() {
-        let mistake = ValidationError::unknown("a", "generator", "x", ["bar", "food"]);
-        assert_eq!(mistake.message, r#"there is no generator "x"; there are bar, food"#);
-        let mistake = ValidationError::unknown("a", "generator", "x", []);
-        assert_eq!(mistake.message, r#"there is no generator "x""#);
+    fn mistakes_suggest_the_nearest_name_or_list_all() {
+        let known = ["bar", "food"];
+        for (name, known, expected) in [
+            ("foo", &known[..], r#"a.from: unknown generator "foo"; did you mean "food"?"#),
+            ("x", &known, r#"a.from: unknown generator "x"; there are bar, food"#),
+            ("x", &[], r#"a.from: unknown generator "x""#),
+        ] {
+            let mistake = ValidationError::unknown("a.from", "generator", name, known);
+            assert_eq!(mistake.to_string(), expected);
+        }
     }
 }

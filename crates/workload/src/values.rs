@@ -6,12 +6,11 @@ use std::ops::RangeInclusive;
 
 use super::arithmetic;
 use super::definition::{FixedOrByLevel, Number, Value};
-use crate::validation::ValidationError;
+use crate::validation::{ValidationError, find, refused};
 
 /// The level that stands for all levels that are not named.
 const DEFAULT: &str = "default";
 
-/// The values that `{name}` stands for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Values {
     values: BTreeMap<String, Value>,
@@ -24,12 +23,8 @@ impl Values {
         of_test: &BTreeMap<String, Value>,
         explicit: &BTreeMap<String, Value>,
     ) -> Self {
-        let values = [defaults, of_test, explicit]
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        Self { values }
+        let all = [defaults, of_test, explicit].into_iter().flatten();
+        Self { values: all.map(|(name, value)| (name.clone(), value.clone())).collect() }
     }
 
     /// These values and one more, which wins over one of the same name.
@@ -40,7 +35,13 @@ impl Values {
         Self { values }
     }
 
-    /// `text` with its placeholders filled. Braces without a name between them are left alone.
+    /// Return these values and those of a table: its number in its set, and its name.
+    #[must_use]
+    pub fn of_table(&self, n: i64, name: &str) -> Self {
+        self.with("n", Value::Integer(n)).with("table", Value::Text(name.to_owned()))
+    }
+
+    /// Return `text` with its placeholders filled. Braces without a name between them are left alone.
     pub fn fill(&self, text: &str, key: &str) -> Result<String, ValidationError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -68,16 +69,16 @@ impl Values {
         }
     }
 
-    /// Read a whole number of a range.
-    pub fn integer_in(
+    /// Read a whole number of a range, which fits into the type.
+    pub fn integer_in<T: TryFrom<i64>>(
         &self,
         number: &Number,
         range: RangeInclusive<i64>,
         key: &str,
-    ) -> Result<i64, ValidationError> {
+    ) -> Result<T, ValidationError> {
         let value = self.integer(number, key)?;
         if range.contains(&value) {
-            return Ok(value);
+            return Ok(T::try_from(value).ok().expect("the range fits into the type"));
         }
         let (low, high) = range.into_inner();
         let wanted = match high {
@@ -88,29 +89,36 @@ impl Values {
             Number::Expression(expression) => format!(" ({expression})"),
             _ => String::new(),
         };
-        Err(ValidationError::new(key, format!("{value}{source} is not {wanted}")))
+        refused(key, format!("{value}{source} is not {wanted}"))
     }
 
-    /// A number with a fraction: as it is, one value alone (`"{h}"`), or the result of integer
-    /// arithmetic.
+    /// Read a whole number of a range, or take the default where there is none.
+    pub fn integer_in_or<T: TryFrom<i64>>(
+        &self,
+        number: Option<&Number>,
+        default: i64,
+        range: RangeInclusive<i64>,
+        key: &str,
+    ) -> Result<T, ValidationError> {
+        self.integer_in(number.unwrap_or(&Number::Integer(default)), range, key)
+    }
+
+    /// Read a number with a fraction: as it is, one value alone (`"{h}"`), or integer arithmetic.
     pub fn real(&self, number: &Number, key: &str) -> Result<f64, ValidationError> {
-        match number {
-            Number::Float(float) => return Ok(*float),
+        let real = match number {
+            Number::Float(float) => Some(*float),
             Number::By { by, levels } => return self.real(self.of_level(by, levels, key)?, key),
-            _ => {}
-        }
-        if let Number::Expression(expression) = number
-            && let Some(("", name, "")) = placeholder(expression.trim())
-        {
-            let value = self.get(name, key)?;
-            return match value {
-                Value::Float(float) => Some(*float),
-                Value::Text(text) => text.trim().parse().ok(),
+            Number::Integer(_) => None,
+            Number::Expression(expression) => match placeholder(expression.trim()) {
+                Some(("", name, "")) => match self.get(name, key)? {
+                    Value::Float(float) => Some(*float),
+                    Value::Text(text) => text.trim().parse().ok(),
+                    _ => None,
+                },
                 _ => None,
-            }
-            .map_or_else(|| self.integer(number, key).map(exact), Ok);
-        }
-        self.integer(number, key).map(exact)
+            },
+        };
+        real.map_or_else(|| self.integer(number, key).map(exact), Ok)
     }
 
     /// Return the one that a value chooses: by its level, whose case does not matter, or `default`.
@@ -138,20 +146,14 @@ impl Values {
             .map(|(_, one)| one)
             .or_else(|| levels.get(DEFAULT))
             .ok_or_else(|| {
-                let names: Vec<&str> = levels.keys().map(String::as_str).collect();
-                let names = names.join(", ");
-                let message = format!(
-                    "there is nothing for {by} = {level:?}, and no default; there are {names}"
-                );
-                ValidationError::new(key, message)
+                let names = levels.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                let what = format!("there is nothing for {by} = {level:?}, and no default");
+                ValidationError::new(key, format!("{what}; there are {names}"))
             })
     }
 
-    /// Return the value of that name.
     pub fn get(&self, name: &str, key: &str) -> Result<&Value, ValidationError> {
-        self.values.get(name).ok_or_else(|| {
-            ValidationError::unknown(key, "value", name, self.values.keys().map(String::as_str))
-        })
+        find(&self.values, "value", name, key)
     }
 
     fn operand(&self, name: &str, key: &str) -> Result<i128, String> {
@@ -252,24 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn braces_without_a_name_stay() {
-        let text = "JSON '{\"a\": {}}' {engine}{";
-        assert_eq!(some().fill(text, "x").unwrap(), "JSON '{\"a\": {}}' InnoDB{");
-    }
-
-    #[test]
-    fn a_value_is_not_filled_again() {
+    fn placeholders_are_filled_once_and_other_braces_stay() {
         let values = some().with("a", Value::Text("{engine}".to_owned()));
-        assert_eq!(values.fill("{a}", "x").unwrap(), "{engine}");
-    }
-
-    #[test]
-    fn unknown_names_are_told_with_their_key() {
-        let mistake = some().fill("{table_sise}", "generators.id.high").unwrap_err();
-        assert_eq!(
-            mistake.to_string(),
-            r#"generators.id.high: there is no value "table_sise"; did you mean "table_size"?"#
-        );
+        let filled = values.fill("JSON '{\"a\": {}}' {engine}{{a}", "x").unwrap();
+        assert_eq!(filled, "JSON '{\"a\": {}}' InnoDB{{engine}");
+        let mistake = some().fill("{table_sise}", "generators.id.high").unwrap_err().to_string();
+        let expected =
+            "generators.id.high: unknown value \"table_sise\"; did you mean \"table_size\"?";
+        assert_eq!(mistake, expected);
     }
 
     #[test]
@@ -284,7 +276,7 @@ mod tests {
             Err(r#"k: "{engine}+1" has no value: engine is "InnoDB", not a whole number"#
                 .to_owned())
         );
-        let range = some().integer_in(&expression("{range_size}-11"), 0..=i64::MAX, "k");
+        let range = some().integer_in::<i64>(&expression("{range_size}-11"), 0..=i64::MAX, "k");
         assert_eq!(range.unwrap_err().to_string(), "k: -1 ({range_size}-11) is not 0 or more");
     }
 
@@ -332,7 +324,7 @@ mod tests {
             of(chosen("motor", &[]))
                 .unwrap_err()
                 .to_string()
-                .starts_with(r#"x.sql.by: there is no value "motor""#)
+                .starts_with(r#"x.sql.by: unknown value "motor""#)
         );
     }
 

@@ -7,8 +7,7 @@ from typing import Literal
 
 from millrace import databases
 from millrace.analysis.explain.ablation import ablation
-from millrace.analysis.explain.explanation import with_ablation
-from millrace.analysis.explain.model import SideExplanation
+from millrace.analysis.explain.explanation import SideExplanation, with_ablation
 from millrace.app.execution import Caller, execute_run, new_run
 from millrace.app.explain import ExplainedRun, titles
 from millrace.app.servers import exclusive_host

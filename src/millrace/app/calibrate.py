@@ -4,8 +4,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.calibration import Calibration, calibration
 from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
 from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import calibrate as policy

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from millrace.analysis.compare.counted_values import compare_counted
-from millrace.analysis.compare.equal_work import TrialWork
-from millrace.analysis.compare.paired import PairedComparison, Work
+from millrace.analysis.compare.comparability import TrialWork
+from millrace.analysis.compare.paired import PairedComparison, Work, compare_counted
 from millrace.analysis.compare.paired import compare_paired as analyze_paired
 from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_series
 from millrace.importers import paired

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.analysis.counts.stored_counts import RUN_PREFIX, CountedRun, counted_run
+from millrace.analysis.counts.compare_counts import RUN_PREFIX, CountedRun, counted_run
 from millrace.app.execution import Caller, execute_campaign, select_run
 from millrace.app.servers import exclusive_host
 from millrace.campaign.inputs import PreparedTreatment

@@ -378,18 +378,18 @@ def _limit(limit: int | None, at_least: int, key: str, line: str) -> Result:
 
 @check(
     "confinement",
-    "a hostile server could leave a program that runs under the user id of a later server",
+    "a server could write outside of its own directories",
 )
 def _confinement(host: ObservedHost) -> Result:
     unconfined = host.activity.unconfined
-    as_this_user = "they run as the user who runs millrace"
-    confined = as_this_user if unconfined is None else "they write in their own directories"
-    return warn_if(
-        unconfined,
-        "; ".join(unconfined or ()) or confined,
-        "run only servers that you trust here, or run millrace as an ordinary user; a container "
-        "allows mount namespaces with --cap-add SYS_ADMIN",
-    )
+    if host.activity.is_root:
+        hint = (
+            "run only servers that you trust here, or run millrace as an ordinary user; a container"
+            " allows mount namespaces with --cap-add SYS_ADMIN"
+        )
+    else:
+        hint = "run only servers and experiments that you trust here: servers can write your files"
+    return warn_if(unconfined, "; ".join(unconfined) or "they write in their own directories", hint)
 
 
 def examine(

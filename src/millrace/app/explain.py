@@ -8,11 +8,10 @@ from pathlib import Path
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.model import FirstCause
-from millrace.analysis.explain.causes.cpu import QUEUE
 from millrace.analysis.explain.causes.evidence import CPU
+from millrace.analysis.explain.causes.finders import QUEUE
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.explanation import explain, with_ablations
-from millrace.analysis.explain.model import Explanation, is_observed
+from millrace.analysis.explain.explanation import Explanation, explain, is_observed, with_ablations
 from millrace.errors import UserError, nearest
 from millrace.levels import Level, level_named, level_value, levels_text
 from millrace.report.explanation.sentences import cpu_cause_text, title

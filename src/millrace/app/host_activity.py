@@ -12,7 +12,7 @@ from millrace.errors import HostError, Unavailable
 from millrace.host import parsers as text
 from millrace.host import perf, procfs, tracing, valgrind
 from millrace.host.files import number, read, read_file
-from millrace.servers.instances import confinement, users
+from millrace.servers.instances import confinement
 
 _DATABASE_PROGRAMS = databases.programs() | frozenset(
     ("postgres", "mongod", "redis-server", "oracle", "sqlservr")
@@ -44,8 +44,7 @@ class Activity:
     ``perf_program`` is the path of a perf that runs on this kernel, ``valgrind`` the version of a
     valgrind that runs. ``no_tracing`` says why the kernel's scheduler cannot be traced; None where
     it can be. ``unconfined`` says why a server cannot be confined to its own directories: empty
-    where it can be, None where it runs as this user. ``open_files`` and ``processes`` are limits,
-    None when there is none.
+    where it can be. ``open_files`` and ``processes`` are limits, None when there is none.
     """
 
     busy_share: float | None
@@ -59,7 +58,7 @@ class Activity:
     valgrind: str | None
     no_tracing: Unavailable | None
     is_root: bool
-    unconfined: tuple[str, ...] | None
+    unconfined: tuple[str, ...]
     open_files: int | None
     processes: int | None
 
@@ -83,7 +82,7 @@ def observe(root: Path, sample_s: float) -> Activity:
         valgrind=_valgrind(),
         no_tracing=_no_tracing(),
         is_root=os.geteuid() == 0,
-        unconfined=tuple(confinement.lacking()) if users.usable() else None,
+        unconfined=tuple(confinement.lacking()),
         open_files=_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
         processes=_limit(resource.getrlimit(resource.RLIMIT_NPROC)[0]),
     )

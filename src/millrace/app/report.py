@@ -4,13 +4,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from millrace.analysis.compare.applicable_calibration import applicable_calibration, preferred
 from millrace.analysis.compare.bisection import Bisection, bisection
-from millrace.analysis.compare.calibration import calibration
+from millrace.analysis.compare.calibration import applicable_calibration, calibration, preferred
 from millrace.analysis.compare.compare_run import base_level, compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.counts.stored_counts import CountedRun, counted_run
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.counts.compare_counts import CountedRun, counted_run
+from millrace.analysis.explain.explanation import Explanation
 from millrace.app.explain import ablations_of, explanations_of_report, first_causes
 from millrace.store.records import StoredRun
 from millrace.store.store import Store

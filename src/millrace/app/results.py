@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from millrace.analysis.compare.latencies import Latency, by_name
+from millrace.analysis.compare.metrics import Latency, by_name
 from millrace.campaign.run_records import is_alive
 from millrace.errors import DamagedResult, DiskFull
 from millrace.servers.snapshots import kept_data

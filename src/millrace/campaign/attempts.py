@@ -26,8 +26,7 @@ from millrace.store.records import ROUND_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
 from millrace.trial.counting import count_trial
 from millrace.trial.execute import execute_trial
-from millrace.trial.group import RoundTrial
-from millrace.trial.round import execute_round
+from millrace.trial.round import RoundTrial, execute_round
 from millrace.trial.spec import TrialSpec
 
 _STORE_TRIES = 10

@@ -9,8 +9,8 @@ from millrace.analysis.compare.model import ComparisonStatus
 from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import trial_s
 from millrace.model.events import InterimRatio, VisibleChanges
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats.ratio import Looks
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
 

@@ -15,7 +15,7 @@ from millrace.levels import Level, without_clients
 from millrace.model.instruction_counts import MOST_FAILED
 from millrace.store.records import RunRecord, StoredRun
 from millrace.store.store import Store
-from millrace.trial.count_extent import Extent, extent_of
+from millrace.trial.counting import Extent, extent_of
 
 
 @dataclass(frozen=True)

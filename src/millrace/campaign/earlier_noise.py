@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from millrace.analysis.compare.applicable_calibration import MOST_DAYS
+from millrace.analysis.compare.calibration import MOST_DAYS
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.group_noise import noise_of_groups
+from millrace.analysis.compare.estimates import noise_of_groups
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import MillraceError
 from millrace.experiment.model import Plan
@@ -64,7 +64,6 @@ def _alike(
             and not any(run.environment_changes(host, versions))
             and run.spec.compare.factor == spec.compare.factor
             and run.spec.collectors == spec.collectors
-            and not run.design.concurrent
             and not _has_purpose(run.spec)
             and _same_names(run.spec, spec)
         ):

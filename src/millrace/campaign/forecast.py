@@ -25,10 +25,10 @@ from millrace.experiment.estimate import (
     require_space,
     unmeasured_s,
 )
-from millrace.experiment.model import FEWEST_BLOCKS, Plan, Treatment
+from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts
 from millrace.levels import Level, Values
-from millrace.model.run_spec import WorkloadDefinition
+from millrace.model.run_spec import FEWEST_BLOCKS, WorkloadDefinition
 from millrace.model.trials import is_in_measured_block
 from millrace.servers import install
 from millrace.stats.ratio import Looks
@@ -123,8 +123,7 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     of_design = (
         run
         for run in known
-        if run.spec.design is not None
-        and run.spec.design.slices == experiment.slices
+        if run.spec.design.slices == experiment.slices
         and run.spec.counts is None
         and read_metrics(run.spec.workload)[0] == headline
         and _work(run.spec.workload) == work

@@ -32,7 +32,7 @@ from millrace.model.measurements import Direction
 from millrace.output_files import PAIRS, write_text
 from millrace.quantities import counted
 from millrace.report.common.terminal_table import STYLES, show_table
-from millrace.report.counts.sentences import NOT_SPEED
+from millrace.report.counts import NOT_SPEED
 from millrace.report.external import paired as paired_report
 from millrace.report.external import series as series_report
 from millrace.stats.change_points import Sensitivity

@@ -16,8 +16,7 @@ from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
 from millrace.output_files import PAGE, write_text
-from millrace.report.bisection import json as report_json
-from millrace.report.bisection.html import as_html
+from millrace.report import bisection
 from millrace.servers import install
 from millrace.user_files import read_user_file
 
@@ -140,9 +139,9 @@ def command(
     )
     with calling() as caller:
         found = use_case.bisect(store, request, caller, limit_s=max_time, fresh=fresh)
-    page = write_text(found.page, as_html(found.found), PAGE, make_directory=True)
+    page = write_text(found.page, bisection.as_html(found.found), PAGE, make_directory=True)
     if as_json:
-        print_json(report_json.as_json(found.found))
+        print_json(bisection.as_json(found.found))
     else:
         show(found.found)
         echo(f"report: {page}\n")

@@ -6,9 +6,7 @@ from millrace.analysis.compare.bisection import Bisection
 from millrace.cli.console import err, out, print_json
 from millrace.errors import UserError
 from millrace.output_files import PAGE, write_text
-from millrace.report.bisection import json as report_json
-from millrace.report.bisection.html import as_html
-from millrace.report.bisection.sentences import answer, members_table, notes
+from millrace.report.bisection import answer, as_html, as_json, members_table, notes
 from millrace.report.common.terminal_table import show_table
 
 
@@ -29,7 +27,7 @@ def report(found: Bisection, output_format: str, output: Path | None, page: Path
         path = write_text(output or page, text, PAGE, make_directory=output is None)
         (out if output is None else err).print(str(path) if output is None else f"report: {path}")
     elif output_format == "json" and output is None:
-        print_json(report_json.as_json(found))
+        print_json(as_json(found))
     elif output_format == "terminal" and output is None:
         show(found)
     else:

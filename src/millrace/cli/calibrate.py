@@ -12,8 +12,7 @@ from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, calibration_options
 from millrace.cli.options import store_option
 from millrace.experiment.slowdown import CPU, FSYNC, NONE
-from millrace.report.calibration import json as report_json
-from millrace.report.calibration.sentences import groups_table, sentences
+from millrace.report import calibration
 from millrace.report.common.terminal_table import show_table
 
 MOST_VERDICTS = 10_000
@@ -78,11 +77,11 @@ def command(
             fresh=fresh,
         )
     if as_json:
-        print_json(report_json.as_json(found))
+        print_json(calibration.as_json(found))
         return
     out.print(f"calibration of this host for {found.target.name} (run {found.run.id})")
     out.print()
-    show_table(groups_table(found), out)
+    show_table(calibration.groups_table(found), out)
     out.print()
-    for line in sentences(found):
+    for line in calibration.sentences(found):
         out.print(line)

@@ -15,10 +15,8 @@ from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment
 from millrace.output_files import FLAME_GRAPH, refuse_place, write_text
+from millrace.report import counts
 from millrace.report.common.flame_graph import as_svg
-from millrace.report.counts import json as report_json
-from millrace.report.counts import terminal
-from millrace.report.counts.flame import count_graph
 
 _MOST_STARTS = 100
 _GRAPH = "--flame-graph"
@@ -64,9 +62,9 @@ def command(
     with calling() as caller:
         found = use_case.count(store, experiment, caller, starts=starts, fresh=fresh)
     if as_json:
-        print_json(report_json.as_json(found))
+        print_json(counts.as_json(found))
     else:
-        terminal.show(found, out)
+        counts.show(found, out)
     if graph is not None:
         _write_graph(found.groups, graph)
     refused = [
@@ -93,5 +91,7 @@ def _refuse_graph(experiment: Experiment, path: Path) -> None:
 def _write_graph(groups: Sequence[CountGroup], path: Path) -> None:
     ((comparison,),) = (group.comparisons for group in groups)
     if comparison.ratio is not None:  # else the reason is an error of its own
-        written = write_text(path, as_svg(count_graph(comparison)), FLAME_GRAPH, option=_GRAPH)
+        written = write_text(
+            path, as_svg(counts.count_graph(comparison)), FLAME_GRAPH, option=_GRAPH
+        )
         err.print(f"wrote {written}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from millrace.analysis.compare.bisection import trials_to_go
-from millrace.analysis.compare.calibration_model import Calibration
+from millrace.analysis.compare.calibration import Calibration
 from millrace.app.ablate import AblationPlanned
 from millrace.app.bisect import BisectionOpened
 from millrace.app.calibrate import CalibrationOpened
@@ -18,7 +18,7 @@ from millrace.campaign.policies.sequential import SequentialOpened
 from millrace.cli.progress import Listener
 from millrace.model.events import Emitted, RunOpened
 from millrace.quantities import counted, duration_in_words
-from millrace.report.bisection.sentences import likeliest
+from millrace.report.bisection import likeliest
 from millrace.stats.bisection_model import Next
 
 

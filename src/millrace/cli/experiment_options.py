@@ -14,13 +14,7 @@ from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.experiment.settings import MAX_BLOCKS, MAX_MARGIN_PERCENT
-from millrace.experiment.validation import (
-    ALL,
-    CONCURRENT_REMOVED,
-    INSTRUCTIONS,
-    MAX_SEED,
-    chosen_collectors,
-)
+from millrace.experiment.validation import ALL, INSTRUCTIONS, MAX_SEED, chosen_collectors
 
 
 def collectors(text: str) -> tuple[str, ...]:
@@ -101,14 +95,6 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
             help="Measure whole trials one after the other, in random order.",
         ),
         click.option(
-            "--concurrent",
-            "--side-by-side",
-            is_flag=True,
-            hidden=True,
-            expose_value=False,
-            callback=_refuse_concurrent,
-        ),
-        click.option(
             "--slices",
             is_flag=True,
             default=None,
@@ -140,11 +126,6 @@ def _with_choice(command: Callable[..., Any], *of_blocks: Callable[..., Any]) ->
         ),
     )
     return _with_options(command, options, blocks_are_exact=_BLOCKS in of_blocks)
-
-
-def _refuse_concurrent(_context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
-    if is_asked:
-        raise UserError(CONCURRENT_REMOVED, hint="leave out the option, or use --slices")
 
 
 def _with_options(

@@ -7,7 +7,7 @@ import click
 
 from millrace import output_files
 from millrace.analysis.explain.call_tree import CallNode
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.app.ablate import ablate
 from millrace.app.explain import Selection, explain_run, titles
 from millrace.cli.console import echo, err, out
@@ -16,7 +16,7 @@ from millrace.cli.options import store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.flame_graph import FlameGraph, as_svg
-from millrace.report.counts.flame import count_graph
+from millrace.report.counts import count_graph
 from millrace.report.explanation import html as explain_html
 from millrace.report.explanation import terminal as explain_terminal
 from millrace.report.explanation.folded_stacks import as_differential, as_folded, as_speedscope

@@ -18,9 +18,9 @@ from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.output_files import PAGE, write_text
 from millrace.quantities import counted
+from millrace.report import history
 from millrace.report.common.tables import Row
 from millrace.report.common.terminal_table import show_table
-from millrace.report.history import html, json, tables
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import Recorded
 
@@ -117,23 +117,23 @@ def detect(*, series: tuple[str, ...], sensitivity: Sensitivity, store: Path) ->
     out.print(f"{of}{apart}; sensitivity {sensitivity}")
     if found.changes:
         others = [each for each in found.changes if not each.is_open]
-        table = tables.changes_table(group_changes(found.changes, found.series_with), others)
+        table = history.changes_table(group_changes(found.changes, found.series_with), others)
         if table is not None:
             out.print()
             show_table(table, out)
             _show_next_step(found.changes)
         if found.too_few:
-            out.print(tables.too_few(found.too_few))
+            out.print(history.too_few(found.too_few))
     else:
         out.print()
-        out.print(tables.nothing_moved(n_series, found.too_few))
+        out.print(history.nothing_moved(n_series, found.too_few))
     if found.lost:
         was = "candidate was" if found.lost == 1 else "candidates were"
         out.print(f"{found.lost} earlier {was} withdrawn: more points do not show it any more.")
 
 
 def _show_next_step(changes: Sequence[ChangeView]) -> None:
-    step = tables.next_step(changes)
+    step = history.next_step(changes)
     if step is not None:
         out.print()
         out.print(step)
@@ -163,10 +163,10 @@ def show(*, series: tuple[str, ...], html_file: Path | None, as_json: bool, stor
         shown = list(found.series())
         changed = found.groups([each for one in shown for each in one.changes])
         if html_file is not None:
-            written = write_text(html_file, html.as_html(shown, changed), PAGE, option="--html")
+            written = write_text(html_file, history.as_html(shown, changed), PAGE, option="--html")
             err.print(f"page: {written}")
         if as_json:
-            echo(json.as_json(shown, changed, found.store.histories.states()))
+            echo(history.as_json(shown, changed, found.store.histories.states()))
 
 
 def _show_series(histories: HistoriesView) -> None:
@@ -176,14 +176,14 @@ def _show_series(histories: HistoriesView) -> None:
     broken: list[EnvironmentChange] = []
     unexamined = 0
     for each in histories.series():
-        rows.append(tables.series_row(each))
+        rows.append(history.series_row(each))
         changes += each.changes
         unexamined += each.unexamined > 0
         broken += each.environment_changes
-    show_table(tables.series_table(rows), out)
-    for line in tables.break_lines(broken):
+    show_table(history.series_table(rows), out)
+    for line in history.break_lines(broken):
         out.print(line)
-    table = tables.changes_table(histories.groups(changes), [c for c in changes if not c.is_open])
+    table = history.changes_table(histories.groups(changes), [c for c in changes if not c.is_open])
     if table is not None:
         out.print()
         show_table(table, out)
@@ -199,7 +199,7 @@ def _show_series(histories: HistoriesView) -> None:
 
 def _show_change(shown: ChangeView) -> None:
     out.print(f"{shown.change.id} of {shown.name}")
-    for line in tables.change_lines(shown):
+    for line in history.change_lines(shown):
         out.print(f"  {line}")
 
 

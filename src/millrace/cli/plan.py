@@ -16,12 +16,8 @@ from millrace.cli.experiment_options import ExperimentChoice, experiment_options
 from millrace.cli.options import store_option
 from millrace.experiment.estimate import Estimate, shortfall
 from millrace.experiment.groups import groups_of
-from millrace.experiment.model import (
-    FEWEST_BLOCKS,
-    Experiment,
-    PlannedTrial,
-    nothing_compared,
-)
+from millrace.experiment.model import Experiment, PlannedTrial, nothing_compared
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text, is_hardly_visible

@@ -18,7 +18,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from millrace.analysis.compare.loops import shown
+from millrace.analysis.compare.treatments import shown
 from millrace.cli.console import err
 from millrace.model import events
 from millrace.model.phases import DRIVE

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from millrace.analysis.ci_gate import Gated
-from millrace.analysis.counts.stored_counts import CountedRun
+from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli import bisect_output
@@ -14,8 +14,7 @@ from millrace.cli.fail_on import check_run, fail_on_option
 from millrace.cli.options import Percent, margin_option, store_option
 from millrace.errors import UserError
 from millrace.output_files import write_text
-from millrace.report.counts import json as counts_json
-from millrace.report.counts import terminal as counts_terminal
+from millrace.report import counts
 from millrace.report.run import html, terminal
 from millrace.report.run.formats import FORMATS, REPORTS, render
 
@@ -97,9 +96,9 @@ def command(
 def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> None:
     """Print the counts of a run; raise UserError for formats that they do not have."""
     if output_format == "terminal" and output is None:
-        counts_terminal.show(found, out)
+        counts.show(found, out)
     elif output_format == "json" and output is None:
-        print_json(counts_json.as_json(found))
+        print_json(counts.as_json(found))
     else:
         raise UserError(
             f"run {found.run.id} counts instructions: it has no report of the format "

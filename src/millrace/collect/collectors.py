@@ -20,8 +20,6 @@ from millrace.model.documents import Document
 from millrace.model.observations import Threads
 from millrace.model.sampled_threads import States
 
-VERSION = 1
-
 Edge = Literal["begin", "end"]
 CollectorFactory = Callable[[Target], Collector]
 
@@ -92,7 +90,7 @@ class CollectorSet:
             self._each(self._begin)
         elif edge == "end" and self._began is not None and self._window_s is None:
             self._window_s = time.monotonic() - self._began
-            self._each(_end, in_reverse=True)
+            self._each(lambda _, collector: collector.end(), in_reverse=True)
 
     @property
     def wants_more(self) -> bool:
@@ -106,7 +104,7 @@ class CollectorSet:
             self._repeated = self._unsatisfied()
             self._each(lambda _, collector: collector.begin(), of=self._repeated)
         elif edge == "end":
-            self._each(_end, of=self._repeated, in_reverse=True)
+            self._each(lambda _, each: each.end(), of=self._repeated, in_reverse=True)
 
     @property
     def missing(self) -> list[dict[str, str | None]]:
@@ -129,7 +127,6 @@ class CollectorSet:
         for name in _COUNTED & observations.keys() & sections.keys():
             document[name]["late_s"] = self._late_s[name]
         return {
-            "version": VERSION,
             "window_s": self._window_s,
             "observers": list(self._collectors),
             "missing": self.missing,
@@ -189,10 +186,6 @@ def _impossible(problem: ValidationError) -> Unavailable:
 def _connected(_name: str, collector: Collector) -> None:
     if isinstance(collector, ConnectionCollector):
         collector.connected()
-
-
-def _end(_name: str, collector: Collector) -> None:
-    collector.end()
 
 
 def agreed(sections: Mapping[str, object]) -> Mapping[str, object]:

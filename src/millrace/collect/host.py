@@ -182,7 +182,7 @@ def others(
 ) -> list[OtherProcess]:
     """Return the other processes that used CPU time between two readings, the largest first.
 
-    A parent counts an ended child's time, of which that before the first reading is subtracted.
+    A parent counts an ended child's time; the time before the first reading is subtracted.
     Where the server's process is unknown, every database server counts as the server.
     """
     ours = _descendants({own_pid}, [before, after])

@@ -167,9 +167,9 @@ class LoadDialect(Protocol):
     @property
     def no_read_timeout(self) -> tuple[str, ...]: ...
     @property
-    def retried_errors(self) -> tuple[int, ...]: ...
+    def retried_errors(self) -> tuple[str, ...]: ...
     @property
-    def error_hints(self) -> Mapping[int, str]: ...
+    def error_hints(self) -> Mapping[str, str]: ...
 
     def count(self, table: str) -> str:
         """Return the statement that counts the rows of a table."""
@@ -270,6 +270,9 @@ class Options(Protocol):
 
     def is_loose(self, name: str) -> bool:
         """Return whether the name asks the server to ignore the option if it does not know it."""
+
+    def leads_away(self, name: str, value: str) -> bool:
+        """Return whether the value makes the server use files outside of its own directories."""
 
     def arguments(self, options: Iterable[Option]) -> list[str]:
         """Return the options as arguments of the program."""
@@ -465,9 +468,6 @@ class SnapshotRules(Protocol):
 
     def truncated_files(self, options: Iterable[Option]) -> Sequence[str]:
         """Return the files that are kept without their content."""
-
-    def option_outside_data_directory(self, options: Iterable[Option]) -> Option | None:
-        """Return an option that puts files outside of the data directory; None if there is none."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from millrace.databases.client import Session
+from millrace.model.documents import exact
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Reading:
     checksum: int
 
 
+@exact
 @dataclass(frozen=True)
 class KeptTable:
     """A table of a snapshot.

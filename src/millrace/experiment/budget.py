@@ -15,8 +15,9 @@ from dataclasses import replace
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import unmeasured_s
 from millrace.experiment.levels import TEST
-from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Factor
+from millrace.experiment.model import Experiment, Factor
 from millrace.experiment.plan import LEAST_TIME_S, LEAST_WARMUP_S, chosen, expand
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.quantities import duration_in_words
 
 _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide

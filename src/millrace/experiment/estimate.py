@@ -11,9 +11,10 @@ from operator import itemgetter
 
 from millrace.errors import HostError
 from millrace.experiment.groups import measured_together
-from millrace.experiment.model import FEWEST_BLOCKS, Plan, PlannedTrial, Treatment
+from millrace.experiment.model import Plan, PlannedTrial, Treatment
 from millrace.experiment.plan import chosen, profiled_values
 from millrace.levels import Values
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.workloads import Workload

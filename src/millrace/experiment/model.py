@@ -31,9 +31,6 @@ MOST_FIXED_BLOCKS = 5
 # Starts of a server differ in what they execute, and their spread makes the interval.
 COUNTED_STARTS = 4
 
-# No comparison is decided with fewer blocks: they do not determine their own spread.
-FEWEST_BLOCKS = 3
-
 MAX_NAME_LENGTH = 64
 MOST_TREATMENTS = 10_000
 MOST_TRIALS = 200_000

@@ -30,7 +30,6 @@ from millrace.experiment.levels import CONFIGURATION, resolved_level
 from millrace.experiment.model import Experiment, Plan, PlannedTrial, Treatment
 from millrace.levels import Level, Values, without_clients
 from millrace.model.documents import short_digest
-from millrace.model.renamed_keys import identify_parameters, identify_workload
 from millrace.model.run_spec import layer_names
 from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
@@ -161,8 +160,8 @@ def digest(experiment: Experiment) -> str:
             "format": _FORMAT,
             "name": experiment.name,
             "scale": experiment.scale,
-            "workload": identify_workload(experiment.workload),
-            "parameters": identify_parameters(experiment.parameters),
+            "workload": experiment.workload,
+            "parameters": experiment.parameters,
             **({"slices": True} if experiment.slices else {}),
         }
     )

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import profiled_s, unmeasured_s
-from millrace.experiment.model import FEWEST_BLOCKS, Experiment, Plan
+from millrace.experiment.model import Experiment, Plan
 from millrace.experiment.plan import LEAST_TIME_S, chosen, expand
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import duration_in_words
 

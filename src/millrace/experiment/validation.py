@@ -35,7 +35,6 @@ from millrace.workloads import Workload
 
 Design = Literal["interleaved", "slices"]
 
-CONCURRENT_REMOVED = "millrace no longer measures pairs at the same time: slices are more accurate"
 MAX_SEED = 2**63 - 1
 ALL, INSTRUCTIONS = "all", "instructions"
 """Names in a list of collectors: all that sample trials; counts, in trials of their own."""
@@ -48,7 +47,6 @@ _TOP_KEYS = (
     "parameters", "configurations", "scales", "tls",
 )  # fmt: skip
 _DESIGNS: tuple[Design, ...] = ("interleaved", "slices")
-_REMOVED_KEYS = ("concurrent", "side_by_side")
 _TLS_KEYS = ("mode", "ca", "allow_unverified")
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 
@@ -131,9 +129,6 @@ def check(
     names and that cannot be read or has mistakes.
     """
     errors = Diagnostics()
-    for key in document.keys() & _REMOVED_KEYS:
-        errors.add(key, CONCURRENT_REMOVED, 'design = "slices", or neither key')
-    document = {key: of for key, of in document.items() if key not in _REMOVED_KEYS}
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(errors, document, directory)
     own = own_configurations(errors, document, context, directory)

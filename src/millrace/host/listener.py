@@ -2,7 +2,7 @@
 
 millrace sends the password itself over a socket only where nobody can have created it but root, the
 user of this process, and owners of the socket's directory whom these two admitted. The load
-generator follows the same rules and words (``listener.rs``); a test compares both.
+generator follows the same rules and words (``account.rs``); a test compares both.
 """
 
 import errno

@@ -1,7 +1,11 @@
 """Trace events of the kernel in a private instance: its scheduler's, or system calls.
 
-An instance is a directory of the tracing file system (``tracefs``) with buffers of its own;
-removing the directory ends it. The next process removes an instance that a killed one left behind.
+An instance is a directory of the tracing file system (tracefs) with buffers of its own; removing
+the directory ends it. The next process removes an instance that a killed one left behind.
+
+Distributions mount tracefs with systemd; containers and small virtual machines do not. Root then
+attaches it to a descriptor instead of a directory (fsopen and fsmount, Linux 5.2). The mount ends
+with the last descriptor, so a killed process leaves none behind.
 """
 
 import contextlib
@@ -9,11 +13,26 @@ import errno
 import itertools
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.errors import Unavailable
-from millrace.host import tracefs
+from millrace.system_calls import call
+
+_PLACES = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+_TRACEFS = "tracefs"
+
+# The same numbers on all architectures from Linux 5.1 on; the C library names them since 2.36.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
+_FSCONFIG_CMD_CREATE = 6
+_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
+
+_AS_ROOT = (
+    f"sudo mount -t {_TRACEFS} {_TRACEFS} {_PLACES[0]}; for a container, on its host, and start it "
+    f"with --volume {_PLACES[0]}:{_PLACES[0]}"
+)
 
 _NAME = re.compile(r"millrace-(\d+)-\d+")
 _OVERRUN = re.compile(r"(?m)^(?:overrun|dropped events): (\d+)")
@@ -26,6 +45,57 @@ _LEAST_BUFFER_KB = 256
 _RIGHTS = "run millrace as root, or let its user write to /sys/kernel/tracing"
 _HOST_NUMBERS = "let the container share the processes of its host: docker run --pid=host"
 _OF_THE_HOST = "pid:[4026531836]"  # the initial namespace of processes, the same in every kernel
+
+
+@contextmanager
+def opened_tracefs() -> Iterator[Path]:
+    """Yield the directory of the tracing file system. Raise Unavailable where it is forbidden."""
+    writable = next((place for place in _PLACES if _may_use(place)), None)
+    if writable is not None:
+        yield writable
+        return
+    if not _is_supported():
+        raise Unavailable("this kernel traces no events")
+    if os.geteuid() != 0:
+        raise Unavailable("only root may trace the kernel's events here", hint=_mount_command())
+    try:
+        descriptor = _mount_detached()
+    except OSError as error:
+        why = f"the kernel's tracing file system cannot be mounted: {error.strerror}"
+        raise Unavailable(why, hint=_AS_ROOT) from error
+    try:
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _may_use(place: Path) -> bool:
+    return os.access(place / "instances", os.W_OK | os.X_OK, effective_ids=True)
+
+
+def _is_supported() -> bool:
+    try:
+        return _TRACEFS in Path("/proc/filesystems").read_text(encoding="ascii").split()
+    except OSError:
+        return False
+
+
+def _mount_command() -> str:
+    """Return the command that gives the current user access to the kernel's tracing."""
+    user = os.geteuid()
+    if os.path.ismount(_PLACES[0]):
+        return f"sudo mount -o remount,uid={user},mode=700 {_PLACES[0]}"
+    return f"sudo mount -t {_TRACEFS} -o uid={user},mode=700 {_TRACEFS} {_PLACES[0]}"
+
+
+def _mount_detached() -> int:
+    """Mount the file system at no directory and return a descriptor of its root."""
+    context = call(_FSOPEN, _TRACEFS.encode(), _FSOPEN_CLOEXEC)
+    try:
+        call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        return call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, _NOSUID | _NODEV | _NOEXEC)
+    finally:
+        os.close(context)
 
 
 class Tracing:
@@ -113,7 +183,7 @@ def _instances(opened: contextlib.ExitStack) -> Path:
     """Return the directory of all instances, usable until ``opened`` closes."""
     if not is_in_host_pid_namespace():
         raise Unavailable("the kernel's events name processes otherwise here", hint=_HOST_NUMBERS)
-    return opened.enter_context(tracefs.opened()) / "instances"
+    return opened.enter_context(opened_tracefs()) / "instances"
 
 
 def _removed(instance: Path) -> None:

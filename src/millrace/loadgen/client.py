@@ -83,18 +83,7 @@ def run(
 @contextlib.contextmanager
 def _started(stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Start the program, and end it at the end of the block, however that comes."""
-    command = [str(program.find_load_generator()), "--die-with-parent", "run", "-"]
-    try:
-        # A session of its own: Ctrl-C reaches only millrace, which ends the program in order.
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
+    process = program.start(["run", "-"], stderr)
     try:
         yield process
     finally:

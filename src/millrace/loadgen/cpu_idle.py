@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from millrace.errors import HostError
 from millrace.loadgen import program
+from millrace.model.documents import exact
 
 # About a second in all; more on hosts with many CPUs, because each gets at least the minimum below.
 _SAMPLES_OF_ALL_CPUS = 500
@@ -27,6 +28,7 @@ class IdleLatency:
     awake_us: float
 
 
+@exact
 @dataclass(frozen=True)
 class DisabledIdleStates:
     """The means that keep CPUs awake."""
@@ -53,14 +55,7 @@ def measure() -> tuple[IdleLatency, ...]:
 @contextlib.contextmanager
 def disable_idle_states() -> Iterator[DisabledIdleStates]:
     """Keep this process's CPUs from halting in the block. Raise HostError where that is refused."""
-    command = [str(program.find_load_generator()), "--die-with-parent", "disable-idle-states"]
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    with program.start(["disable-idle-states"], subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None

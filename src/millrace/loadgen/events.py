@@ -1,30 +1,21 @@
 """The load generator's events, and the result of a run, which is made of them.
 
 ``docs/load-spec.md`` describes each event. Times are seconds, sizes bytes. A record is read from
-one JSON line, checked once, and then read by attribute; ``to_json`` gives the line's keys back.
+one JSON line, checked once, and then read by attribute. Events say more than millrace reads, for
+people who use the load generator alone, so other keys are ignored.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
-from millrace.model.documents import Count, Document, Items, Number, Whole
+from millrace.model.documents import Count, Excerpt, Items, Number, Whole
 from millrace.model.measurements import Part
 
 
-def _by_code(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return {int(code) if str(code).isdecimal() else code: each for code, each in value.items()}
-
-
-ByCode = Annotated[Mapping[int, Number], BeforeValidator(_by_code)]
-"""Numbers by the server's error code, which JSON writes as text."""
-
-
-class Start(Document):
+class Start(Excerpt):
     """The session is open; ``server_version`` is as the server reports it."""
 
     type: Literal["start"] = "start"
@@ -36,7 +27,7 @@ MarkName = Literal[
 ]
 
 
-class Mark(Document):
+class Mark(Excerpt):
     """A point that a phase has reached: any phase its beginning, a drive phase the others too."""
 
     type: Literal["mark"] = "mark"
@@ -45,7 +36,7 @@ class Mark(Document):
     t_s: Count
 
 
-class LoadInterval(Document):
+class LoadInterval(Excerpt):
     """A second of a loading phase; rows and bytes count from the phase's beginning."""
 
     type: Literal["interval"] = "interval"
@@ -55,7 +46,7 @@ class LoadInterval(Document):
     bytes: int
 
 
-class DriveInterval(Document):
+class DriveInterval(Excerpt):
     """A second of a drive phase: what ended in it. Latencies are microseconds."""
 
     type: Literal["interval"] = "interval"
@@ -91,7 +82,7 @@ class Slice(NamedTuple):
     rested_ns: Whole = 0
 
 
-class PhaseResult(Document):
+class PhaseResult(Excerpt):
     """A phase of statements, or one that loaded a named data set.
 
     Several servers have an event each, of their ``side``; ``round_s`` is their time together, and
@@ -113,7 +104,7 @@ class PhaseResult(Document):
     slices: Items[Slice] | None = None
 
 
-class LoadedTable(Document):
+class LoadedTable(Excerpt):
     """A table that was loaded; ``checksum`` identifies its rows in any order."""
 
     name: str
@@ -124,7 +115,7 @@ class LoadedTable(Document):
     after_load_s: Count
 
 
-class TablesResult(Document):
+class TablesResult(Excerpt):
     """A phase that loaded (with ``tables`` and ``method``), verified or warmed tables."""
 
     type: Literal["phase"] = "phase"
@@ -138,7 +129,7 @@ class TablesResult(Document):
     generator_wait_s: Count | None = None
 
 
-class HistogramResult(Document):
+class HistogramResult(Excerpt):
     """Latencies as an HdrHistogram V2 in base64, of nanoseconds; no extremes without a count."""
 
     encoded: str
@@ -148,12 +139,12 @@ class HistogramResult(Document):
     max_s: Count | None
 
 
-class Record(Document):
+class Record(Excerpt):
     """A kind of transaction or statement; ``response`` is None in a closed loop."""
 
     name: str
     count: int  # of those that succeeded
-    errors: ByCode  # of the others, by the server's code
+    errors: Mapping[str, Number]  # of the others, by the server's code
     retries: int
     rows: int
     affected_rows: int
@@ -163,7 +154,7 @@ class Record(Document):
     response: HistogramResult | None
 
 
-class Pacing(Document):
+class Pacing(Excerpt):
     """The pacing of a drive phase, and the punctuality of an open loop's schedule."""
 
     kind: Literal["closed", "open"]
@@ -175,7 +166,7 @@ class Pacing(Document):
     skipped: int = 0  # that never began
 
 
-class ClientUsage(Document):
+class ClientUsage(Excerpt):
     """The resources of the host that the load generator itself used."""
 
     user_s: Count
@@ -186,7 +177,7 @@ class ClientUsage(Document):
     host_share: Count | None = None  # of all CPUs, in a drive phase
 
 
-class Side(Document):
+class Side(Excerpt):
     """The measured part of one of several servers that took turns."""
 
     transactions: Items[Record]
@@ -197,7 +188,7 @@ class Side(Document):
     before_s: Count = 0.0
 
 
-class BackgroundResult(Document):
+class BackgroundResult(Excerpt):
     """The measured part of background clients, who repeated another test."""
 
     test: str
@@ -217,7 +208,7 @@ class PartRecord(Record):
     duration_s: Count
 
 
-class MaintenanceResult(Document):
+class MaintenanceResult(Excerpt):
     """Statements that ran beside the clients; times as those of marks, and of each statement.
 
     A transaction that was under way at any time of theirs belongs to the part ``during``.
@@ -229,7 +220,7 @@ class MaintenanceResult(Document):
     parts: Items[PartRecord]
 
 
-class DriveResult(Document):
+class DriveResult(Excerpt):
     """The measured part of a drive phase."""
 
     type: Literal["phase"] = "phase"
@@ -282,7 +273,7 @@ class DriveResult(Document):
         return self.model_dump(mode="json", exclude_unset=True, exclude=bulky)
 
 
-class Error(Document):
+class Error(Excerpt):
     """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any.
 
     ``side`` is the number of the server, of several, that it is of; ``statement`` the beginning of
@@ -292,14 +283,14 @@ class Error(Document):
     type: Literal["error"] = "error"
     phase: str
     kind: str
-    code: int | None
+    code: str | None
     sqlstate: str | None
     side: int | None = None
     statement: str | None = None
     message: str
 
 
-class Summary(Document):
+class Summary(Excerpt):
     """The last event of a run that connected."""
 
     type: Literal["summary"] = "summary"

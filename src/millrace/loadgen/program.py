@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from millrace import __version__
 from millrace.errors import HostError, UserError
@@ -39,6 +39,22 @@ def find_load_generator() -> Path:
             hint=f"run `make setup`, or set MILLRACE_LOAD to the path of {NAME}",
         )
     return Path(on_path)
+
+
+def start(arguments: Sequence[str], stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    """Start the program with pipes to it and from it; it ends with millrace. Raise HostError."""
+    command = [str(find_load_generator()), "--die-with-parent", *arguments]
+    try:
+        # A session of its own: Ctrl-C reaches only millrace, which ends the program in order.
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
 
 
 def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:

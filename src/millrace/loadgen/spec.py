@@ -18,7 +18,7 @@ VERSION = 2
 
 
 @dataclass(frozen=True)
-class Tls:
+class ConnectionTls:
     """The encryption of a connection.
 
     ``required`` verifies nothing, ``verify-ca`` the certificate against ``ca`` (a PEM file), and
@@ -45,7 +45,7 @@ class Connection:
     socket: Path | None = None
     host: str | None = None
     port: int | None = None
-    tls: Tls | None = None
+    tls: ConnectionTls | None = None
     allow_unverified: bool = False
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class Drive:
     time_s: float | None = None  # of the measured part
     transactions: int | None = None  # to execute in all, without ``time_s``
     threads: int = 0
-    retry: Sequence[int] = ()  # error codes that restart a transaction
+    retry: Sequence[str] = ()  # error codes that restart a transaction
     busy_poll: bool = False
     cpus: Sequence[int] | None = None
     pings: int = 0  # empty requests with which each client begins
@@ -221,7 +221,7 @@ class LoadSpec:
     session: Sequence[str]
     phases: Sequence[Phase]
     tables: Tables | None = None
-    error_hints: Mapping[int, str] = field(default_factory=dict)  # by code; not sent
+    error_hints: Mapping[str, str] = field(default_factory=dict)  # by code; not sent
     against: tuple[Connection, ...] = ()
 
     def __post_init__(self) -> None:

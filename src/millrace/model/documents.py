@@ -1,8 +1,7 @@
 """Define the base of the records that are stored as JSON documents.
 
-A class names the keys that millrace reads, with types and limits, which are checked once
-(pydantic's ValidationError is a ValueError). Other keys are ignored, or kept where the class says
-so.
+A class names the keys, with types and limits, which are checked once (pydantic's ValidationError
+is a ValueError). Other keys are errors.
 """
 
 import hashlib
@@ -12,9 +11,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, with_config
 
 T = TypeVar("T")
+
+EXACT = ConfigDict(extra="forbid")
+exact = with_config(EXACT)
+"""Make unknown keys errors where a dataclass, and those that it holds, are read from a document."""
 
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 
@@ -66,14 +69,14 @@ SignedAmount = Annotated[Number | None, Accrued()]
 
 
 class Document(BaseModel):
-    """Keys that are read; strings are not taken for numbers, and nothing else is converted."""
+    """A document without other keys; nothing is converted, as a string to a number."""
 
     model_config = ConfigDict(
-        strict=True, extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True
+        strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document as plain data, with the values that it has, under today's keys."""
+        """Return the document as plain data, with the values that it has."""
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     def replace(self, **changes: object) -> Self:
@@ -82,16 +85,16 @@ class Document(BaseModel):
         return type(self).model_validate({**kept, **changes})
 
 
-class ExactDocument(Document):
-    """A document that has no other keys."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class OpenDocument(Document):
-    """A document that keeps the keys which are not named here, for those who know them."""
+    """A definition that keeps other keys, which another package has checked and reads."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Excerpt(Document):
+    """Some keys of a longer document, of which nothing else is read back."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
 def as_lines(documents: Iterable[Document]) -> bytes:

@@ -1,14 +1,14 @@
 """Define the facts of a host that decide whether results are comparable.
 
-A fact that the host does not report, or that an older millrace did not record, is None.
+A fact that the host does not report is None.
 """
 
 from collections.abc import Mapping
 
-from millrace.model.documents import Items, Number, OpenDocument
+from millrace.model.documents import Document, Items, Number
 
 
-class CpuFacts(OpenDocument):
+class CpuFacts(Document):
     """The CPUs: their product, and the numbers of packages, cores and hardware threads."""
 
     model: str | None = None
@@ -19,7 +19,7 @@ class CpuFacts(OpenDocument):
     threads: int | None = None
 
 
-class FrequencyFacts(OpenDocument):
+class FrequencyFacts(Document):
     """The control of the CPUs' frequency; ``preference`` is that of the driver for energy."""
 
     driver: str | None = None
@@ -29,7 +29,7 @@ class FrequencyFacts(OpenDocument):
     idle_driver: str | None = None
 
 
-class KernelFacts(OpenDocument):
+class KernelFacts(Document):
     """The running kernel."""
 
     release: str | None = None
@@ -37,7 +37,7 @@ class KernelFacts(OpenDocument):
     architecture: str | None = None
 
 
-class MemoryFacts(OpenDocument):
+class MemoryFacts(Document):
     """The memory and the swap space."""
 
     total_bytes: int | None = None
@@ -47,7 +47,7 @@ class MemoryFacts(OpenDocument):
     swappiness: int | None = None
 
 
-class HugePagesFacts(OpenDocument):
+class HugePagesFacts(Document):
     """The settings of transparent huge pages, and the number of ``reserved`` ones."""
 
     transparent: str | None = None
@@ -55,7 +55,7 @@ class HugePagesFacts(OpenDocument):
     reserved: int | None = None
 
 
-class VirtualisationFacts(OpenDocument):
+class VirtualisationFacts(Document):
     """The kind of machine, and the ``container`` that millrace runs in."""
 
     virtual_machine: bool | None = None
@@ -64,14 +64,14 @@ class VirtualisationFacts(OpenDocument):
     container: str | None = None
 
 
-class LimitFacts(OpenDocument):
+class LimitFacts(Document):
     """The limits of the control group; ``cpus`` may be a fraction. None: unlimited."""
 
     cpus: Number | None = None
     memory_bytes: int | None = None
 
 
-class FilesystemFacts(OpenDocument):
+class FilesystemFacts(Document):
     """The file system of the instances, and its block device."""
 
     mount_point: str | None = None
@@ -86,7 +86,7 @@ class FilesystemFacts(OpenDocument):
     free_bytes: int = 0
 
 
-class LoadFacts(OpenDocument):
+class LoadFacts(Document):
     """The load averages."""
 
     average_1min: Number | None = None
@@ -94,14 +94,14 @@ class LoadFacts(OpenDocument):
     average_15min: Number | None = None
 
 
-class NumaFacts(OpenDocument):
+class NumaFacts(Document):
     """The number of memory nodes, and whether the kernel moves pages between them."""
 
     nodes: int | None = None
     balancing: bool | None = None
 
 
-class Finding(OpenDocument):
+class Finding(Document):
     """The result of one of doctor's checks.
 
     ``status`` is ``ok``, ``warn``, ``problem`` or ``unknown``. ``why`` says how the observed
@@ -116,7 +116,7 @@ class Finding(OpenDocument):
     hint: str | None = None
 
 
-class HostFacts(OpenDocument):
+class HostFacts(Document):
     """The hardware, system and settings of a host.
 
     ``machine`` is a digest of the installation's id, ``limits`` are those of the control group,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
-
-from millrace.model.documents import Count, Items, Number, OpenDocument
+from millrace.model.documents import Count, Document, Items, Number
 
 
-class CpuIdleFact(OpenDocument):
+class CpuIdleFact(Document):
     """The treatment of idle CPUs in a trial, and its reason.
 
     ``kept_awake_by`` says how CPUs were kept awake, None where they could sleep. ``shared_cpu`` is
@@ -20,6 +18,8 @@ class CpuIdleFact(OpenDocument):
     """
 
     reason: str
+    disable_idle_states: bool | None = None
+    busy_poll: bool | None = None
     kept_awake_by: Mapping[str, object] | None = None
     shared_cpu: int | None = None
     client_cpus: Items[int] | None = None
@@ -30,33 +30,14 @@ class CpuIdleFact(OpenDocument):
     awake_wakeup_us: Number | None = None
 
 
-class ConcurrentFact(OpenDocument):
-    """The time at which a trial of a concurrent pair was measured, which earlier versions made.
-
-    It is in seconds of the monotonic clock that all processes of a host share. ``side`` is the
-    trial's half of the CPUs, ``cpus`` these.
-    """
-
-    side: int = 0
-    cpus: Items[int] = ()
-    measured_from_s: Number
-    measured_to_s: Number
-
-    @model_validator(mode="after")
-    def _lasts(self) -> ConcurrentFact:
-        if self.measured_to_s <= self.measured_from_s:
-            raise ValueError("ends before it begins")
-        return self
-
-
-class TableStatistics(OpenDocument):
+class TableStatistics(Document):
     """The optimiser's statistics of a table: their age, and the rows that they know of."""
 
     age_s: Number
     rows: Count
 
 
-class ServerStateFact(OpenDocument):
+class ServerStateFact(Document):
     """The work that the server had put off at both ends of the measured part.
 
     It comes with what the server knows of its redo log and its tables; see millrace.databases.
@@ -71,7 +52,7 @@ class ServerStateFact(OpenDocument):
     collations: Mapping[str, Items[str]] | None = None
 
 
-class HostTimeFact(OpenDocument):
+class HostTimeFact(Document):
     """Disturbances of the measured part's time by the host.
 
     ``suspended_s`` is what the machine slept; ``clock_step_s`` what the wall clock went further
@@ -84,7 +65,7 @@ class HostTimeFact(OpenDocument):
     steal_share: Number | None
 
 
-class FullDiskFact(OpenDocument):
+class FullDiskFact(Document):
     """The behaviour of a server while its disk was full, and afterwards.
 
     Its first trouble was an error (``error``, with ``error_code``), no answer (``silence``), or its
@@ -102,7 +83,7 @@ class FullDiskFact(OpenDocument):
 
     trouble: Literal["error", "silence", "end"] | None
     trouble_s: Count
-    error_code: int | str | None
+    error_code: str | None
     error: str | None
     free_bytes: Count
     reads: Count
@@ -122,39 +103,30 @@ class FullDiskFact(OpenDocument):
     unreadable: str | None
 
 
-class InstanceFacts(OpenDocument):
+class InstanceFacts(Document):
     """Facts of a server's instance in a trial.
 
+    ``runs_as`` is the user of its process, ``load_average_1min`` the host's when it was recorded.
     ``limits`` say what cannot be controlled or observed there. ``residency`` is where the tables'
     pages were (``cached``, ``io-bound``, ``between``). ``page_cache`` says whether restored files
     were in memory when the server started (``cold``, ``warm``). ``file_removal_unknown`` is why
     the time of removing files was not measured. ``unsettled`` is what the server still did when it
-    was measured. ``full_disk`` is of a trial that filled its disk. Names that earlier stores have
-    are read too.
+    was measured. ``full_disk`` is of a trial that filled its disk.
     """
 
+    runs_as: str | None = None
+    load_average_1min: Number | None = None
     limits: Items[str] | None = None
     load_method: str | None = None
     load_method_reason: str | None = None
     residency: str | None = None
     residency_why: str | None = None
-    snapshot: str | None = Field(
-        default=None, validation_alias=AliasChoices("snapshot", "template")
-    )
-    snapshot_restored_by: str | None = Field(
-        default=None, validation_alias=AliasChoices("snapshot_restored_by", "template_restored_by")
-    )
-    snapshot_not_kept: str | None = Field(
-        default=None, validation_alias=AliasChoices("snapshot_not_kept", "template_not_kept")
-    )
+    snapshot: str | None = None
+    snapshot_restored_by: str | None = None
+    snapshot_not_kept: str | None = None
     page_cache: str | None = None
     unsettled: Items[str] | None = None
-    cpu_idle: CpuIdleFact | None = Field(
-        default=None, validation_alias=AliasChoices("cpu_idle", "cpu_wakeup")
-    )
-    concurrent: ConcurrentFact | None = Field(
-        default=None, validation_alias=AliasChoices("concurrent", "side_by_side")
-    )
+    cpu_idle: CpuIdleFact | None = None
     file_removal_unknown: str | None = None
     state: ServerStateFact | None = None
     host_time: HostTimeFact | None = None

@@ -253,7 +253,7 @@ DROP_TIME = "drop_time"
 MEASUREMENTS = tuple(_LIST)
 
 
-def errors_of(code: int) -> str:
+def errors_of(code: str) -> str:
     """Return the measurement that counts the transactions that ended with an error code."""
     return _ERRORS_OF.format(code=code)
 
@@ -275,28 +275,13 @@ def files_bytes(table: str) -> tuple[str, str]:
     return names[0].format(table=table), names[1].format(table=table)
 
 
-def error_code(name: str) -> int | None:
+def error_code(name: str) -> str | None:
     """Return the error code of a measurement's name; None where it counts no such errors."""
-    found = re.fullmatch(r"errors_([0-9]{1,20})", name)
-    return None if found is None else int(found[1])
+    found = re.fullmatch(r"errors_([0-9A-Z]+)", name)
+    return None if found is None else found[1]
 
 
 def background_test(name: str) -> str | None:
     """Return the test of a measurement of what background clients did; None for any other."""
     found = re.fullmatch(r"(.+)_background_done", name)
     return None if found is None else found[1]
-
-
-def current_name(stored: str) -> str:
-    """Return the name of today for a stored one.
-
-    What loading waited for was once ``{phase}_generator_wait_s``: for a phase named ``load`` that
-    read like a figure of the load generator. Snapshots were once templates, and figures of
-    background clients had ``beside`` in their names.
-    """
-    if found := re.fullmatch(r"(\w+)_beside_(scheduled|done|late|longest_s)", stored):
-        return f"{found[1]}_background_{found[2]}"
-    if stored in ("template_restore_s", "template_saved_s"):
-        return stored.replace("template", "snapshot")
-    phase = stored.removesuffix("_generator_wait_s")
-    return stored if phase == stored else row_wait_s(phase)

@@ -1,6 +1,6 @@
 """The observations of one attempt: the document that collectors write and the analysis reads.
 
-Keys that an attempt lacks are absent, others are ignored. Amounts are between the two readings of a
+Keys that an attempt lacks are absent. Amounts are between the two readings of a
 section, in seconds and bytes.
 """
 
@@ -16,15 +16,11 @@ from millrace.model.documents import (
     Document,
     Items,
     Number,
-    OpenDocument,
     Positive,
     SignedAmount,
 )
 from millrace.model.sampled_threads import SchedEvents, States
 from millrace.model.stored_counts import StoredCounts
-
-VERSION = 1
-
 
 PlanRow = dict[str, Number | str | bool | None]
 
@@ -127,10 +123,15 @@ class Counters(Document):
 
 
 class Status(Section):
-    """The server's counters that grew, by its own names; ``counters`` are by neutral ones."""
+    """The server's counters that grew, and its gauges at the end, by its own names.
+
+    ``counters`` are by neutral ones.
+    """
 
     deltas: Annotated[dict[str, Number | str | None] | None, Accrued()] = None
+    gauges: dict[str, Number | str | None] | None = None
     metrics: Annotated[dict[str, Number | str | None] | None, Accrued()] = None
+    metric_gauges: dict[str, Number | str | None] | None = None
     counters: Counters | None = None
 
     @property
@@ -244,15 +245,26 @@ class ServerLimits(Document):
     quota_cpus: Count | None = None
 
 
-class HostCpu(OpenDocument):
+class HostCpu(Document):
     """The seconds of all CPUs by state, among them those that the hypervisor gave to others."""
 
+    user_s: SignedAmount = None
+    nice_s: SignedAmount = None
+    system_s: SignedAmount = None
+    idle_s: SignedAmount = None
+    iowait_s: SignedAmount = None
+    irq_s: SignedAmount = None
+    softirq_s: SignedAmount = None
     steal_s: SignedAmount = None
 
 
-class Pressure(OpenDocument):
+class Pressure(Document):
     """The seconds for which work waited for a resource, ``full`` ones for all processes at once."""
 
+    cpu_some_s: SignedAmount = None
+    io_some_s: SignedAmount = None
+    io_full_s: SignedAmount = None
+    memory_some_s: SignedAmount = None
     memory_full_s: SignedAmount = None
 
 
@@ -285,16 +297,22 @@ class ProfileSamples(Document):
 
 
 class Observations(Document):
-    """The observations of an attempt, see ``millrace.collect``; without keys for none."""
+    """The observations of an attempt, see ``millrace.collect``; without keys for none.
 
-    version: int | None = None
+    ``observers`` names the collectors that observed it to its end. ``engine_status`` and
+    ``processlist`` are kept for people: no analysis reads them.
+    """
+
     window_s: Positive | None = None
+    observers: Items[str] | None = None
     missing: Items[Missing] | None = None
     threads: Threads | None = None
     states: States | None = None
     switches: SchedEvents | None = None
     disk: Disk | None = None
     status: Status | None = None
+    engine_status: object = None
+    processlist: object = None
     waits: Waits | None = None
     digests: Items[Digest] | None = None
     stages: Items[TimedEvent] | None = None
@@ -306,4 +324,5 @@ class Observations(Document):
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was observed, nor anything that was tried is missing."""
-        return not self.missing and self.model_fields_set <= {"version", "window_s", "missing"}
+        every_attempt_has = {"window_s", "observers", "missing"}
+        return not self.missing and self.model_fields_set <= every_attempt_has

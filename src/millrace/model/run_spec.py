@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from millrace.levels import Level
 from millrace.model.documents import (
     Count,
     Document,
-    ExactDocument,
     Instant,
     Items,
     Number,
     OpenDocument,
 )
-from millrace.model.measurements import Direction, current_name
+from millrace.model.measurements import Direction
 from millrace.model.phases import MeasuredPhases, measured_phases
-from millrace.model.renamed_keys import read_parameters, read_workload
 from millrace.model.roles import SERVER
 
+FEWEST_BLOCKS = 3  # of a verdict: fewer do not determine their own spread
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
 BLOCKS_IN_TIME = 100  # at most, where a limit of time is to end a run and not a number of blocks
@@ -32,7 +31,6 @@ MOST_EARLIER = 20_000
 
 Of = Literal["transaction", "statement", "before", "during", "after", "background"]
 Time = Literal["service", "response"]
-_MeasurementName = Annotated[str, AfterValidator(current_name)]
 
 
 class MetricDefinition(Document):
@@ -42,8 +40,8 @@ class MetricDefinition(Document):
     title: str
     unit: str
     direction: Direction
-    numerator: Items[_MeasurementName] = ()
-    denominator: Items[_MeasurementName] = ()
+    numerator: Items[str] = ()
+    denominator: Items[str] = ()
     primary: bool = False
     percentile: Annotated[Number, Field(gt=0, le=100)] | None = None
     of: Of | None = None
@@ -78,11 +76,6 @@ class WorkloadDefinition(OpenDocument):
     phases: Items[PhaseDefinition] = ()
     metrics: Annotated[Mapping[str, MetricDefinition], Field(min_length=1)]
     tables: Mapping[str, TableDefinition] | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _under_names_of_today(cls, value: Any) -> Any:
-        return read_workload(value) if isinstance(value, dict) else value
 
     @property
     def measured(self) -> MeasuredPhases:
@@ -136,30 +129,20 @@ class CompareSpec(Document):
     base: Level
 
 
-class Design(ExactDocument):
+class Design(Document):
     """The rule for the number of blocks of a run.
 
     A ``fixed`` run has ``blocks``. A ``sequential`` one has as many as it takes to decide each
     comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
-    turns, or those of a group take turns in ``slices``. Earlier versions also measured the two
-    trials of a pair at the same time, each on half of the CPUs (``concurrent``, once
-    ``side_by_side``). ``left_out_tests`` are tests of the experiment that did not fit into the
-    limit of time.
+    turns, or those of a group take turns in ``slices``. ``left_out_tests`` are tests of the
+    experiment that did not fit into the limit of time.
     """
 
     kind: Literal["fixed", "sequential"]
     blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
     max_time_s: Count | None = None
-    concurrent: bool = Field(
-        default=False, validation_alias=AliasChoices("concurrent", "side_by_side")
-    )
     slices: bool = False
     left_out_tests: Items[str] = ()
-
-    @property
-    def concurrency(self) -> int:
-        """The number of trials that are measured at a time."""
-        return 2 if self.concurrent else 1
 
 
 class Extension(Document):
@@ -168,14 +151,7 @@ class Extension(Document):
     blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
     utc: Instant
     command: str = ""
-    design: Design | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _has_a_design_or_no_key(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "design" in value and value["design"] is None:
-            raise ValueError("design is null")
-        return value
+    design: Design
 
 
 class Aligned(Document):
@@ -205,7 +181,7 @@ class Ablates(Document):
         return {each.name: each.treatment for each in self.aligned}
 
 
-class Calibrates(ExactDocument):
+class Calibrates(Document):
     """The calibrated experiment, with its ``factor`` at ``base``; ``blocks`` limits a verdict."""
 
     digest: str
@@ -216,7 +192,7 @@ class Calibrates(ExactDocument):
     margin: Annotated[Number, Field(gt=0, lt=1)]
 
 
-class Bisects(ExactDocument):
+class Bisects(Document):
     """A search of ``members``, from good to bad, for a new level beyond ``margin`` (a fraction).
 
     The level is that of counted instructions, or of the workload's primary metric where ``by`` is
@@ -246,10 +222,6 @@ class EarlierNoise(Document):
     degrees_of_freedom: Annotated[Number, Field(ge=1, le=_MOST_FREEDOM)]
 
 
-def _parameters(value: object) -> object:
-    return read_parameters(value) if isinstance(value, dict) else value
-
-
 class CampaignPart(Document):
     """The purpose for which a campaign made a run: at most one of these is set."""
 
@@ -266,25 +238,22 @@ class CampaignPart(Document):
 class RunSpec(CampaignPart):
     """The expanded experiment of a run.
 
-    ``design`` is None for runs of a millrace that did not record it. ``extensions`` are what was
-    added later, the oldest first; None where nothing was. ``source`` is the experiment's file or
-    run, ``collectors`` names what sampled its trials (stored as ``observers`` by earlier
-    versions), ``published`` the study whose figures a report sets beside the user's own.
-    ``earlier_noise`` is that of this host's runs of the same experiment when this one began.
+    ``extensions`` are what was added later, the oldest first; None where nothing was. ``source`` is
+    the experiment's file or run, ``collectors`` names what sampled its trials, ``published`` the
+    study whose figures a report sets beside the user's own. ``earlier_noise`` is that of this
+    host's runs of the same experiment when this one began.
     """
 
     workload: WorkloadDefinition
     factors: Annotated[Items[FactorSpec], Field(min_length=1)]
     compare: CompareSpec
     configurations: Mapping[str, ConfigurationDefinition] = {}
-    parameters: Annotated[Mapping[str, Level], BeforeValidator(_parameters)] = {}
+    parameters: Mapping[str, Level] = {}
     # It names a file of the package.
     published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
     source: str = ""
-    collectors: Annotated[
-        Items[str] | None, Field(validation_alias=AliasChoices("collectors", "observers"))
-    ] = None
-    design: Design | None = None
+    collectors: Items[str] | None = None
+    design: Design
     extensions: Items[Extension] | None = None
     earlier_noise: Annotated[Items[EarlierNoise], Field(max_length=MOST_EARLIER)] = ()
 

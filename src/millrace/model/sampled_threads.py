@@ -37,8 +37,7 @@ class State(CountedState):
 class SampledThread(Document):
     """A thread with its sampled states, the most frequent first.
 
-    ``serves_client`` is true where it waited for a measured client's requests. It is not known of
-    any thread where nobody looked, as where an earlier version stored it.
+    ``serves_client`` is true where it waited for a measured client's requests.
     """
 
     tid: int
@@ -83,22 +82,13 @@ class SchedWait(Document):
 
 
 class ScheduledThread(Document):
-    """The waits of a thread by the scheduler's events; older documents lack ``blocked_s``."""
+    """The waits of a thread by the scheduler's events."""
 
     tid: int
-    windows: Count = 0
-    blocked_s: Count | None = None
-    unknown_s: Count | None = None
-    waits: Items[SchedWait] | None = None
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> ScheduledThread:
-        known = self.model_fields_set
-        if "blocked_s" in known and (
-            None in (self.blocked_s, self.unknown_s, self.waits) or "windows" not in known
-        ):
-            raise ValueError("a thread with blocked_s needs unknown_s, windows and waits")
-        return self
+    windows: Count
+    blocked_s: Count
+    unknown_s: Count
+    waits: Items[SchedWait]
 
 
 class ScheduledStatement(Document):

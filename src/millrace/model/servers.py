@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from millrace.model.documents import Items, OpenDocument
+from millrace.model.documents import Document, Items
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class FittedOptions:
     left_out: tuple[LeftOut, ...] = ()
 
 
-class ArtefactFact(OpenDocument):
+class ArtefactFact(Document):
     """A file that a build was made of."""
 
     coordinate: str
@@ -148,7 +148,7 @@ class ArtefactFact(OpenDocument):
     size_bytes: int | None = None
 
 
-class BuildFacts(OpenDocument):
+class BuildFacts(Document):
     """A build as trials record it, as far as known; an attached server has no other fact."""
 
     attached: bool | None = None

@@ -42,7 +42,7 @@ class Suite:
     package: Annotated[_Package, Field(validation_alias="coordinate")]
 
 
-class _Server(BaseModel):
+class _Server(BaseModel, extra="forbid"):
     family: str
     version: str
     revision: str | None = None
@@ -55,7 +55,7 @@ class _Server(BaseModel):
         return Entry(name, self.family, self.version, self.symbols, self.source)
 
 
-class _Document(BaseModel):
+class _Document(BaseModel, extra="forbid"):
     server: tuple[_Server, ...]
     suite: tuple[Suite, ...]
     libraries: Mapping[str, _Package]

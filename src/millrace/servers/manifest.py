@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
+from millrace.model.documents import exact
 from millrace.model.servers import InstalledServer, Provenance
 from millrace.servers import provenance
 from millrace.shared_directories import refuse_file_of_others
@@ -28,6 +29,7 @@ class Layout:
     library_dirs: tuple[str, ...] = ()  # which precede the host's
 
 
+@exact
 @dataclass(frozen=True)
 class Manifest:
     """The record of an installed server; ``files`` maps paths, as in Layout, to SHA-256."""
@@ -95,8 +97,8 @@ def read(directory: Path) -> Manifest | None:
     try:
         refuse_file_of_others(directory / FILE)
         document = safe_json.read(directory / FILE)
-        if document["manifest_version"] != _VERSION:
-            raise ValueError(f"manifest version {document['manifest_version']}, not {_VERSION}")
+        if (version := document.pop("manifest_version")) != _VERSION:
+            raise ValueError(f"manifest version {version}, not {_VERSION}")
         return _MANIFEST.validate_python(document)
     except FileNotFoundError:
         return None

@@ -60,7 +60,7 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
     skipped member are left out.
 
     Raises ValueError for a member that is not in the list, a value that is not finite, or a skipped
-    end, without which there is no level to compare with.
+    end, which would leave no level to compare with.
     """
     sample = _sample(search, seen)
     ends = (0, len(sample.usable) - 1)
@@ -138,7 +138,7 @@ def _within_fences(places: NDArray[np.int64], values: Floats, last: int) -> Floa
     """Move values beyond Tukey's fences to the fence."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (upper - lower)
-    if reach == 0:  # most values are the same: there is no scale to call one a spike by
+    if reach == 0:  # most values are the same: nothing shows how large a spike is
         return values
     # The quartiles may belong to one side: the fences leave room for the levels of both ends.
     levels = [np.median(values[places == end]) for end in (0, last) if (places == end).any()]

@@ -25,7 +25,6 @@ class Search:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The members between which the change lies."""
         return 0, self.n_members - 1
 
 
@@ -49,7 +48,7 @@ class Posterior:
     """Probabilities of the position of the change.
 
     ``first[i]`` is the probability that member *i* is the first of the new level, ``none`` that
-    there is no change; they sum to 1.
+    of no change; they sum to 1.
     """
 
     first: tuple[float, ...]

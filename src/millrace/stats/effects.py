@@ -83,16 +83,6 @@ class Term:
     matters: bool
     at: tuple[AtLevels, ...]
 
-    @property
-    def only(self) -> tuple[tuple[str, ...], ...]:
-        """The only levels at which a difference is significant ("slower only at 1 client").
-
-        Empty where the term does not matter, or where all levels differ or none does. A difference
-        that is not significant may still be small.
-        """
-        seen = tuple(each.levels for each in self.at if each.seen)
-        return seen if self.matters and len(seen) < len(self.at) else ()
-
 
 @dataclass(frozen=True)
 class FactorEffects:
@@ -113,7 +103,7 @@ def cell_of(levels: tuple[str, ...], estimate: RatioEstimate, *, alpha: float) -
     Where its interval is valid for any number of looks, the error is scaled by the ratio of that
     interval's width to Student's. Otherwise comparisons stopped at a large value would seem to
     differ: of 300 matrices of six with one ratio, 6 to 13 % had a term that mattered, and now 0.3 %
-    at most (simulated as in ``tests/unit/analysis/test_effects.py``, for three ratios).
+    at most (simulated as in ``tests/unit/analysis/compare/test_effects.py``, for three ratios).
 
     Raises ValueError for an estimate without a spread.
     """
@@ -134,7 +124,7 @@ def factor_effects(
     Intervals have confidence 1 - ``alpha`` each, and the false discovery rate among the terms that
     matter is ``alpha``.
 
-    Factors of one level are no terms. A pair of factors is a term where all combinations of its
+    Factors of one level are not terms. A pair of factors is a term where all combinations of its
     levels are present and the cells suffice to estimate its effects separately; several cells of
     the same levels count as repetitions. Cells are assumed independent: candidates compared with
     the same trials of a base are not, and need a model each.

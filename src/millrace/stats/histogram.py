@@ -63,14 +63,12 @@ class Layout:
 
     @property
     def slots(self) -> int:
-        """The number of slots."""
         buckets, reach = 1, 1 << (self.half + 1 + self.unit)
         while reach <= self.highest:
             buckets, reach = buckets + 1, reach << 1
         return (buckets + 1) << self.half
 
     def bounds(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the lowest and the highest value of each slot."""
         bucket = np.maximum((slots >> self.half) - 1, 0)
         within = slots - (bucket << self.half)
         shift = bucket + self.unit

@@ -39,7 +39,6 @@ class MeanEstimate:
 
     @property
     def excludes_0(self) -> bool:
-        """Return whether the interval excludes 0; False where there is none."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 

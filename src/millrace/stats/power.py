@@ -18,7 +18,7 @@ import scipy
 
 from millrace.stats import sequential
 from millrace.stats.ratio import Looks, RatioEstimate, from_log
-from millrace.stats.sequential import FEWEST_BLOCKS
+from millrace.stats.sequential import FEWEST_VALUES
 
 MOST_BLOCKS = 10_000
 _POWER = 0.8
@@ -41,7 +41,7 @@ def minimum_detectable_ratio(
     if n_blocks < 2:
         raise ValueError("one block says nothing about its own uncertainty")
     if not math.isfinite(_critical_t(n_blocks, alpha, looks, borrowed)):
-        raise ValueError(f"at least {FEWEST_BLOCKS} blocks are needed before the first look")
+        raise ValueError(f"at least {FEWEST_VALUES} blocks are needed before the first look")
     distance = _noncentrality(n_blocks, alpha, looks, borrowed)
     return from_log(distance * log_sd / math.sqrt(n_blocks))
 
@@ -66,7 +66,7 @@ def blocks_wanted(
         )
         return seen <= 1 + margin
 
-    return _fewest(enough, at_least=FEWEST_BLOCKS)
+    return _fewest(enough, at_least=FEWEST_VALUES)
 
 
 def blocks_to_decide(
@@ -96,7 +96,7 @@ def blocks_to_decide(
     def enough(n_blocks: int) -> bool:
         return unit * _half_width(n_blocks, needed_alpha, "any", estimate.borrowed) < room
 
-    fewest = _fewest(enough, at_least=max(FEWEST_BLOCKS, n_now + 1))
+    fewest = _fewest(enough, at_least=max(FEWEST_VALUES, n_now + 1))
     return None if fewest is None else fewest - n_now
 
 

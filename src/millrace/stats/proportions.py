@@ -1,4 +1,4 @@
-"""Estimate the probability of an event from its number in a number of trials.
+"""Estimate the probability of an event from its number in trials, and the uncertainty of counts.
 
 An e-value is valid at any look: it is the current worth of a stake of 1 in a fair bet against a
 claim. If the claim is true, the probability that it ever reaches 1 / alpha is alpha at most (Ville,
@@ -8,11 +8,19 @@ Mathematical Statistics 41, 1970; Krichevsky and Trofimov, IEEE Transactions on 
 27, 1981; for counts of monitored experiments: Lindon and Malek, "Anytime-Valid Inference for
 Multinomial Count Data", NeurIPS 2022). A weighted mean of e-values is one, however they depend on
 each other (Vovk and Wang, Annals of Statistics 49, 2021).
+
+A count of independent events is Poisson's. The interval of its expectation is the exact one of
+Garwood (Biometrika 28, 1936); that of a difference of two combines both ends of each (Zou and
+Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery), which holds for
+small counts where a normal approximation does not.
 """
 
 import math
+from dataclasses import dataclass
 
+import numpy as np
 import scipy
+from numpy.typing import ArrayLike, NDArray
 
 _PRIOR = 0.5  # both parameters of the beta distribution
 _MOST = 700.0  # of a logarithm that a floating-point number has room for
@@ -74,3 +82,37 @@ def _log_odds(heads: int, tosses: int) -> float:
         raise ValueError(f"{heads} heads of {tosses} tosses")
     seen = scipy.special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)
     return float(seen - scipy.special.betaln(_PRIOR, _PRIOR)) + tosses * math.log(2)
+
+
+_TAIL = 0.025  # on each side of a 95 % interval
+
+
+@dataclass(frozen=True, eq=False)
+class CountDifferences:
+    """Differences B - A of scaled counts, with their intervals; all of shape (k,)."""
+
+    difference: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def count_limits(counts: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the 95 % limits of ``counts``, shape (k,); raise ValueError for one below 0."""
+    seen = np.asarray(counts, dtype=np.float64)
+    if (seen < 0).any():
+        raise ValueError("a count is not below 0")
+    low = np.where(seen > 0, scipy.special.gammaincinv(np.maximum(seen, 1), _TAIL), 0.0)
+    high = np.asarray(scipy.special.gammainccinv(seen + 1, _TAIL), dtype=np.float64)
+    return low, high
+
+
+def count_differences(
+    a_counts: ArrayLike, b_counts: ArrayLike, *, a_unit: float, b_unit: float
+) -> CountDifferences:
+    """Return ``b_counts * b_unit - a_counts * a_unit``, shape (k,), with 95 % intervals."""
+    a, b = np.asarray(a_counts, dtype=np.float64), np.asarray(b_counts, dtype=np.float64)
+    (a_low, a_high), (b_low, b_high) = count_limits(a), count_limits(b)
+    difference = b * b_unit - a * a_unit
+    below = np.hypot((b - b_low) * b_unit, (a_high - a) * a_unit)
+    above = np.hypot((b_high - b) * b_unit, (a - a_low) * a_unit)
+    return CountDifferences(difference, difference - below, difference + above)

@@ -60,7 +60,7 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal where there is no hit at all (the observed rates of these trials are the same),
+    Rates are equal without a single hit (the observed rates of these trials are the same),
     where the upper bounds of both are below 0.1 %, or where the interval of their difference lies
     inside ``tolerance`` and they are not called different. Rates that differ by the tolerance are
     called equal with a probability of ``alpha`` at most, once there is a hit.

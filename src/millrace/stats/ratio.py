@@ -14,6 +14,12 @@ Where the values do spread over several units, rounding errors are independent a
 The interval is Student's for a number of blocks that was fixed beforehand, and that of
 ``sequential`` where the user may look after every block and stop. ``shared_noise`` moderates the
 spread of Student's by that of a run's other comparisons.
+
+Instructions of a statement do not depend on what else the host does, so nothing that two starts
+share would cancel in a pair; pairing would only halve the degrees of freedom. ``unpaired_ratio``
+compares such values by Welch's interval ("The Generalization of 'Student's' Problem when several
+different population variances are involved", Biometrika 34, 1947) on the difference of mean
+logarithms.
 """
 
 import math
@@ -37,14 +43,15 @@ _CONFIDENCE = 0.95
 class RatioEstimate:
     """A ratio candidate / base with its confidence interval.
 
-    ``low`` and ``high`` are None where there are too few pairs for an interval: a single one says
-    nothing about its own uncertainty, and any number of looks needs three. ``log_sd`` is the
-    standard deviation of the log-ratios (0.01 is about 1 %), None for a single pair. ``borrowed``
-    is how many degrees of freedom other evidence lent to it: other comparisons of the run if it
-    ``shares``, and ``earlier_runs`` if any. ``looks`` says which looks the interval and ``p_value``
-    hold for. ``p_value`` is two-sided, for a ratio of 1; it is at most ``1 - confidence`` where the
-    interval excludes 1, and None where there is none. ``rounding`` is how far rounded values may
-    move the logarithm of the ratio.
+    ``n_pairs`` is the number of blocks, or of the values of the side with fewer where values are
+    not paired. ``low`` and ``high`` are None where there are too few pairs for an interval: a
+    single one says nothing about its own uncertainty, and any number of looks needs three.
+    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
+    pair or without pairs. ``borrowed`` is how many degrees of freedom other evidence lent to it:
+    other comparisons of the run if it ``shares``, and ``earlier_runs`` if any. ``looks`` says which
+    looks the interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1; it is
+    at most ``1 - confidence`` where the interval excludes 1, and None where there is none.
+    ``rounding`` is how far rounded values may move the logarithm of the ratio.
     """
 
     ratio: float
@@ -62,12 +69,11 @@ class RatioEstimate:
 
     @property
     def excludes_1(self) -> bool:
-        """Return whether the interval excludes 1; False where there is none."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
     def is_as_wide_as_rounding(self) -> bool:
-        """Return whether the interval is no wider than the rounding of the values makes it."""
+        """Return whether the interval is only as wide as the rounding of the values makes it."""
         if self.low is None or self.high is None or not self.rounding:
             return False
         return math.log(self.high / self.low) <= 2 * self.rounding * (1 + 1e-9)
@@ -102,6 +108,35 @@ def paired_ratio(
     log_sd = float(np.std(values, ddof=1))
     found = _estimated(values, Spread(log_sd, 0.0), confidence, looks)
     return _widened(found, base, candidate, unit_of_last_digit) if unit_of_last_digit else found
+
+
+def unpaired_ratio(
+    base: Sequence[float], candidate: Sequence[float], *, confidence: float = _CONFIDENCE
+) -> RatioEstimate:
+    """Estimate the ratio of ``candidate``, shape (m,), to ``base``, shape (n,), of any one unit.
+
+    Raises ValueError for a side without values, or a value that is not positive and finite.
+    """
+    sides = [np.asarray(each, dtype=np.float64) for each in (base, candidate)]
+    if not all(map(len, sides)):
+        raise ValueError("no value to take a mean of")
+    if not all(np.isfinite(each).all() and (each > 0).all() for each in sides):
+        raise ValueError("a ratio needs values that are positive and finite")
+    logs = [np.log(each) for each in sides]
+    centre, fewest = float(logs[1].mean() - logs[0].mean()), min(map(len, sides))
+    if fewest < 2:
+        return RatioEstimate(from_log(centre), None, None, fewest, confidence, None)
+    squares = [float(each.var(ddof=1)) / len(each) for each in logs]
+    error = math.sqrt(sum(squares))
+    half_width, p_value = 0.0, float(centre == 0)
+    if error:
+        freedom = sum(squares) ** 2 / sum(
+            square**2 / (len(each) - 1) for square, each in zip(squares, logs, strict=True)
+        )
+        half_width = float(scipy.special.stdtrit(freedom, (1 + confidence) / 2)) * error
+        p_value = _p_value(centre, error, freedom)
+    low, high = from_log(centre - half_width), from_log(centre + half_width)
+    return RatioEstimate(from_log(centre), low, high, fewest, confidence, None, p_value=p_value)
 
 
 def _widened(

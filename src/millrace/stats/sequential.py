@@ -38,10 +38,10 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-FEWEST_BLOCKS = 3  # fewer say too little about their own spread
+FEWEST_VALUES = 3  # fewer say too little about their own spread
 FIRST_LOOK = 5
 FIRST_RANKS = 8  # with fewer blocks even equal signs are too probable by chance
-_EARLY_LOOKS = FIRST_LOOK - FEWEST_BLOCKS
+_EARLY_LOOKS = FIRST_LOOK - FEWEST_VALUES
 
 # Shares of alpha.
 _MEAN = 0.38
@@ -68,7 +68,7 @@ def interval(
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
-    if n_blocks < FEWEST_BLOCKS:
+    if n_blocks < FEWEST_VALUES:
         return -math.inf, math.inf
     spread = spread or _own_spread(values)
     critical = _mean_critical(n_blocks, alpha, spread.borrowed)
@@ -91,7 +91,7 @@ def mean_interval(
     """
     of_blocks = np.asarray(values, dtype=np.float64)
     n_blocks = len(of_blocks)
-    if n_blocks < FEWEST_BLOCKS:
+    if n_blocks < FEWEST_VALUES:
         return -math.inf, math.inf
     return around_mean(of_blocks, _mean_critical(n_blocks, alpha / (_MEAN + _EARLY)), least_error)
 
@@ -112,7 +112,7 @@ def p_value(log_ratios: ArrayLike, spread: Spread | None = None) -> float | None
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     n_blocks = len(values)
-    if n_blocks < FEWEST_BLOCKS:
+    if n_blocks < FEWEST_VALUES:
         return None
     spread = spread or _own_spread(values)
     of_mean = abs(float(_over(values.mean(), spread.sd / math.sqrt(n_blocks))))
@@ -133,7 +133,7 @@ def sides(log_ratios: ArrayLike, alpha: float) -> NDArray[np.int8]:
     """
     values = np.asarray(log_ratios, dtype=np.float64)
     found = np.zeros(values.shape, dtype=np.int8)
-    for n_blocks in range(FEWEST_BLOCKS, values.shape[-1] + 1):
+    for n_blocks in range(FEWEST_VALUES, values.shape[-1] + 1):
         so_far = values[..., :n_blocks]
         t = _t(so_far)
         side = np.sign(t) * (np.abs(t) > _mean_critical(n_blocks, alpha))
@@ -153,7 +153,7 @@ def critical_t(n_blocks: int, alpha: float, borrowed: float = 0.0) -> float:
 
 @lru_cache(maxsize=65536)
 def _mean_critical(n_blocks: int, alpha: float, borrowed: float = 0.0) -> float:
-    if n_blocks < FEWEST_BLOCKS:
+    if n_blocks < FEWEST_VALUES:
         return math.inf
     if n_blocks < FIRST_LOOK:
         freedom = n_blocks - 1 + borrowed

@@ -14,7 +14,7 @@ The prior comes from three sources.
   treatment) has residuals; what they hold beyond the comparison's own is the prior variance. These
   parts are orthogonal, so a shared base is not counted twice. Treatments of a group may differ in
   noise, so the prior has at most ``_GROUP_FREEDOM`` degrees of freedom, however many residuals.
-* Other groups (other tests, other numbers of clients), of which there must be three. The moments of
+* Other groups (other tests, other numbers of clients), at least three. The moments of
   their logarithms of variances give the prior's location and its degrees of freedom: few where the
   groups differ much. Assumed spreads (``_SPREAD``) of some groups more keep that cautious while the
   groups are few.
@@ -73,7 +73,7 @@ class Variance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupValues:
     """The values of treatments that share a base: by block, positive, in any one unit.
 
     ``earlier`` are the variances that earlier runs of the same group had, a run each.
@@ -90,7 +90,7 @@ class Group:
 
 
 def shared_ratios(
-    groups: Sequence[Group], *, looks: Looks = "once"
+    groups: Sequence[GroupValues], *, looks: Looks = "once"
 ) -> tuple[tuple[RatioEstimate | None, ...], ...]:
     """Estimate candidate / base of each group's candidates; None where no block has both.
 
@@ -138,7 +138,7 @@ class _Pairs:
     variance: Variance | None
 
     @classmethod
-    def of(cls, group: Group, candidate: Mapping[int, float]) -> "_Pairs":
+    def of(cls, group: GroupValues, candidate: Mapping[int, float]) -> "_Pairs":
         blocks = sorted(group.base.keys() & candidate.keys())
         base, other = [group.base[each] for each in blocks], [candidate[each] for each in blocks]
         alone = paired_ratio(base, other) if blocks else None

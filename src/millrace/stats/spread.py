@@ -35,7 +35,6 @@ class Summary:
 
     @property
     def range(self) -> float:
-        """The range of the values: maximum - minimum."""
         return self.maximum - self.minimum
 
 

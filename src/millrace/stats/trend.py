@@ -8,10 +8,10 @@ with nothing cut away, since a cut would take half of any trend with it. Each of
 half of ``alpha``.
 
 A start lies apart where its lower median does, so that a stall of one second, after which MSER
-tends to cut, is no warm-up. The median's error is the normal distribution's, with as many seconds
-as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement to the Journal
-of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over the number of
-such starts (Bonferroni).
+tends to cut, does not count as a warm-up. The median's error is the normal distribution's, with as
+many seconds as those of a first-order autoregression are worth (Bayley and Hammersley, Supplement
+to the Journal of the Royal Statistical Society 8, 1946), against Student's t at ``alpha`` / 2 over
+the number of such starts (Bonferroni).
 
 A spectrum cannot distinguish a step from strong correlation. A gross step is detected separately:
 two levels of three points or more that are eight residual standard deviations apart. The best step

@@ -2,7 +2,7 @@
 
 A zip archive, the same bytes for the same runs:
 
-    manifest.json        {"format": "millrace.results", "version": 5,
+    manifest.json        {"format": "millrace.results", "version": 1,
                           "runs": [{"id", "file", "sha256"}],
                           "artefacts": [{"sha256", "size_bytes"}],
                           "history": {"file", "sha256"} or null}
@@ -14,7 +14,7 @@ A zip archive, the same bytes for the same runs:
 
 The origin of runs and points is not in it: whoever imports it decides that, not the file.
 
-Any change of the records makes a new version; older versions are read, newer ones are refused.
+A change of the records makes a new version; other versions are refused.
 Files are never unpacked under a name from the archive: they are stored under the hash of their
 content. An archive is checked completely before its first row is written (``run_archive``).
 """
@@ -32,7 +32,7 @@ from millrace.store.history_records import HistoryPart
 from millrace.store.records import StoredRun
 
 FORMAT = "millrace.results"
-VERSION = 5
+VERSION = 1
 
 MANIFEST = "manifest.json"
 _HISTORY = "history.json"

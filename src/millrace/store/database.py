@@ -28,7 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import DiskFull, HostError, MillraceError, UserError
-from millrace.store import digests, private
+from millrace.store import private
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
 from millrace.store.schema import HEAD
@@ -254,15 +254,14 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
 
     if revision is not None and revision not in migrations.revisions():
         raise UserError(
-            f"{path}: the results store is of a newer millrace (its schema is revision {revision}, "
-            f"this millrace knows up to {HEAD})",
-            hint="use the newer millrace, or name another store with --store PATH",
+            f"{path}: the results store is of another version of millrace (its schema is revision "
+            f"{revision}, this millrace knows up to {HEAD})",
+            hint="use the millrace that made it, or name another store with --store PATH",
         )
     _require_writable(path)
     # Foreign keys off: where SQLite has to copy a table, dropping the old one would cascade.
     with writing(_engine(_uri(path, "mode=rw"), foreign_keys=False)) as transaction:
         migrations.upgrade(transaction)
-        digests.sign_unsigned(transaction)
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")

@@ -78,16 +78,6 @@ def changed_attempts(connection: Connection, mine: ColumnElement[bool]) -> froze
     return frozenset(row.id for row in signed if row.sha256 != found.get(row.id))
 
 
-def sign_unsigned(connection: Connection) -> None:
-    """Store the digests of a store that was just migrated, where an earlier version stored none."""
-    runs, attempts = schema.runs, schema.attempts
-    for run_id in connection.scalars(select(runs.c.id).where(runs.c.sha256.is_(None))).all():
-        sign_run(connection, run_id)
-    unsigned = select(attempts.c.id).where(_ENDED, attempts.c.sha256.is_(None))
-    for attempt_id in connection.scalars(unsigned).all():
-        sign_attempt(connection, attempt_id)
-
-
 def _digests_of_runs(connection: Connection, condition: ColumnElement[bool]) -> dict[str, str]:
     """Return the current digests of runs by id."""
     runs = schema.runs

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pydantic import TypeAdapter, ValidationError
 
 from millrace import safe_json
+from millrace.model.documents import EXACT
 from millrace.store import checked
 from millrace.store.checked import OF_A_FILE, NotARecord
 from millrace.store.records import AttemptResult, HistogramRecord, NewArtefact
@@ -12,7 +13,7 @@ from millrace.store.records import AttemptResult, HistogramRecord, NewArtefact
 KIND = "histograms"
 ROLE = "client"
 
-_RECORDS = TypeAdapter(tuple[HistogramRecord, ...])
+_RECORDS = TypeAdapter(tuple[HistogramRecord, ...], config=EXACT)
 
 
 def as_artefact(result: AttemptResult) -> Iterator[NewArtefact]:

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from millrace.levels import Level
+from millrace.model.documents import exact
 from millrace.store.records import Origin
 
 ChangeState = Literal["candidate", "confirmed", "withdrawn"]
@@ -22,7 +23,7 @@ class SeriesRecord:
 
     ``experiment`` and ``digest`` are name and digest of the experiment. The points are ratios in
     ``metric`` to the level ``reference`` of the compared ``factor``, at these levels of the
-    ``fixed_factors`` (``held`` in archives before version 4). ``candidate`` is the level whose
+    ``fixed_factors``. ``candidate`` is the level whose
     versions the series follows, where a run has several candidates, else None. ``direction`` is the
     better one, ``higher`` or ``lower``; ``margin`` is that of the newest run. The points of a
     series have one ``origin``: an imported series is another one than the local one of the same
@@ -35,9 +36,7 @@ class SeriesRecord:
     factor: str
     reference: Level
     candidate: Level | None
-    fixed_factors: Annotated[
-        Mapping[str, Level], Field(validation_alias=AliasChoices("fixed_factors", "held"))
-    ]
+    fixed_factors: Mapping[str, Level]
     metric: str
     title: str
     unit: str
@@ -138,6 +137,7 @@ class ChangeRecord:
     note: str | None = None
 
 
+@exact
 @dataclass(frozen=True)
 class HistoryPart:
     """Points with their series' ids, and all that they refer to: of a run, or in an archive."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from millrace import databases, safe_json
 from millrace.errors import UserError
-from millrace.model.observations import VERSION, Observations
+from millrace.model.observations import Observations
 from millrace.model.roles import MEASURED
 from millrace.model.steady_limits import SteadyLimits
 from millrace.store import checked
@@ -28,11 +28,10 @@ def as_artefacts(result: AttemptResult) -> Iterator[NewArtefact]:
 
 
 def parse(content: bytes) -> Observations:
-    """Return the observations, of another version its number alone; raise ValueError if invalid."""
+    """Return the observations in a file's bytes; raise ValueError if they are invalid."""
     document = safe_json.parse_object(content, OF_A_FILE)
-    version = document.get("version", VERSION)
     try:
-        return Observations.model_validate(document if version == VERSION else {"version": version})
+        return Observations.model_validate(document)
     except ValidationError as error:
         raise checked.NotARecord(f"{KIND}.{checked.first_problem(error)}") from error
 
@@ -43,7 +42,7 @@ def readable(observed: Mapping[str, object]) -> Mapping[str, object]:
         parse(_content(observed))
     except (ValueError, RecursionError) as error:
         lack = {"observer": "all", "what": f"the observations cannot be stored: {error}"}
-        return {"version": observed.get("version"), "missing": [{**lack, "hint": None}]}
+        return {"missing": [{**lack, "hint": None}]}
     return observed
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from millrace.levels import Level
-from millrace.model.documents import Count, Document, Items, Positive
+from millrace.model.documents import Count, Excerpt, Items, Positive, exact
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
@@ -29,8 +29,7 @@ Origin = Literal["local", "imported"]
 """Where a run or a point of a history was measured: here, or elsewhere as a file claims."""
 
 ROUND_FAILED = "pair_failed"
-"""The step of a trial that is left out because another one failed: of its round, or, in earlier
-versions, of its concurrent pair."""
+"""The step of a trial that is left out because another one of its round failed."""
 
 _ENVIRONMENT = (
     "kernel.release", "libc", "memory.total_bytes", "frequency.governor", "frequency.turbo",
@@ -82,10 +81,8 @@ class RunRecord:
 
     @property
     def design(self) -> Design:
-        """The rule that last decided the number of blocks; fixed where none was recorded."""
-        later = (each.design for each in self.spec.extensions or () if each.design is not None)
-        last = [self.spec.design, *later][-1]
-        return Design(kind="fixed", blocks=self.blocks) if last is None else last
+        """The rule that last decided the number of blocks."""
+        return self.spec.extensions[-1].design if self.spec.extensions else self.spec.design
 
     @property
     def phases(self) -> MeasuredPhases:
@@ -258,16 +255,16 @@ class AttemptResult:
     is_transient: bool = False
 
 
-class _Part(Document):
+class _Part(Excerpt):
     duration_s: Count
 
 
-class _Maintenance(Document):
+class _Maintenance(Excerpt):
     from_s: Count
     parts: Annotated[Items[_Part], Field(min_length=1)]
 
 
-class DrivenPhase(Document):
+class DrivenPhase(Excerpt):
     """The times of the phase that drove clients, as far as they were recorded."""
 
     warmup_s: Count | None = None
@@ -275,7 +272,7 @@ class DrivenPhase(Document):
     maintenance: _Maintenance | None = None
 
 
-class DrivenInterval(Document):
+class DrivenInterval(Excerpt):
     """A second of the warm-up or the measured ``part``, which ended at ``t_s``."""
 
     part: str | None = None
@@ -336,6 +333,7 @@ class StoredAttempt:
         }
 
 
+@exact
 @dataclass(frozen=True)
 class StoredRun:
     """A run with everything stored about it, as the analysis reads it."""

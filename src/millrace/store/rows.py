@@ -4,17 +4,15 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Result, Row, Table, and_, insert, select
 
-from millrace.model import measurements
 from millrace.store import checked, digests, observations, schema
 from millrace.store.checked import NotARecord
 from millrace.store.records import (
-    ROUND_FAILED,
     ArtefactRecord,
     AttemptResult,
     HostRecord,
@@ -37,9 +35,7 @@ AnyRow = Row[Any]
 CHANGED = "read"
 """The step of an attempt whose stored rows have another digest, so that it counts as failed."""
 
-_OF_AN_END = ("outcome", "reason", "log_tail")
-_RENAMED_STEPS = {"beside": ROUND_FAILED}
-"""Steps that earlier versions stored under other names."""
+_OF_AN_END = ("outcome", "failed_step", "reason", "log_tail")
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:
@@ -86,7 +82,8 @@ _RUN_COLUMNS = (
     "experiment_text", "millrace_command",
 )  # fmt: skip
 _ATTEMPT_COLUMNS = (
-    "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "reason", "log_tail",
+    "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "failed_step", "reason",
+    "log_tail",
 )  # fmt: skip
 
 
@@ -251,7 +248,9 @@ def _stored_attempts(
     changed = digests.changed_attempts(connection, mine)
     everything, mine = mine, and_(mine, attempts.c.id.not_in(changed))
     steps = _by_attempt(connection, mine, schema.steps, partial(_of_columns, StepRecord))
-    measurements = _by_attempt(connection, mine, schema.measurements, _measurement_record)
+    measurements = _by_attempt(
+        connection, mine, schema.measurements, partial(_of_columns, MeasurementRecord)
+    )
     of_artefact = partial(_of_columns, ArtefactRecord)
     artefacts = _by_attempt(connection, mine, schema.attempt_artefacts, of_artefact)
     instances = _instances(connection, mine)
@@ -267,7 +266,6 @@ def _stored_attempts(
         else checked.record(
             StoredAttempt,
             **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS},
-            failed_step=_RENAMED_STEPS.get(row.failed_step, row.failed_step),
             owner=owner_record(row),
             steps=steps.get(row.id, ()),
             instances=instances.get(row.id, ()),
@@ -310,12 +308,6 @@ def _by_attempt(
     for row in connection.execute(query):
         found[row.attempt_id].append(record(row))
     return {attempt_id: tuple(records) for attempt_id, records in found.items()}
-
-
-def _measurement_record(row: AnyRow) -> MeasurementRecord:
-    read = _of_columns(MeasurementRecord, row)
-    name = measurements.current_name(read.name)
-    return read if name == read.name else replace(read, name=name)
 
 
 def _of_columns(kind: type[T], row: AnyRow) -> T:

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from millrace import safe_json, zip_directory
 from millrace.errors import HostError, UserError
-from millrace.model.documents import Whole
+from millrace.model.documents import Whole, exact
 from millrace.store import checked
 from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
 from millrace.store.artefacts import SHA256, Staged
@@ -206,13 +206,14 @@ class _HistoryEntry:
     sha256: str
 
 
+@exact
 @dataclass(frozen=True)
 class _Manifest:
     format: str
     version: int
     runs: tuple[RunEntry, ...]
     artefacts: tuple[_ArtefactEntry, ...]
-    history: _HistoryEntry | None = None
+    history: _HistoryEntry | None
 
 
 class RunArchive:
@@ -298,11 +299,10 @@ def _manifest(archive: Archive) -> _Manifest:
         raise wrong(path, f"its {MANIFEST} is not JSON ({error})") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise wrong(path, "is not a results file of millrace")
-    version = raw.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if (version := raw.get("version")) != VERSION:
         raise UserError(
-            f"{path}: is a results file of version {version}; this millrace reads up to {VERSION}",
-            hint="import it with the millrace that wrote it, or a newer one",
+            f"{path}: is a results file of version {version}; this millrace reads {VERSION}",
+            hint="import it with the millrace that wrote it",
         )
     try:
         manifest = checked.from_json(_Manifest, content)

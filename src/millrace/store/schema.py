@@ -22,7 +22,7 @@ have series, states, changes and recordings of their own, whose ``origin`` is ``
 an import brings never refers to a row of here, and changes none.
 
 Runs and ended attempts have a digest of their rows, ``sha256``, by which damage is noticed (see
-``digests``). One without counts as changed; an older store gets them when it is migrated.
+``digests``). One without counts as changed.
 
 The points of histories are many, and outlive their runs. They are stored in the order of reading,
 series by series (the table is its primary key), and are small: the data that a run or a series
@@ -46,7 +46,7 @@ from sqlalchemy import (
     text,
 )
 
-HEAD = "0006"
+HEAD = "0001"
 """The revision of these tables, the newest one in ``migrations/versions``."""
 
 _NAMES = {
@@ -98,7 +98,7 @@ trials = Table(
     Column("treatment_id", String(128), nullable=False),
     Column("block", Integer, nullable=False),
     Column("position", Integer, nullable=False),
-    Column("purpose", String(16), nullable=False, server_default="measure"),
+    Column("purpose", String(16), nullable=False),
     ForeignKeyConstraint(
         ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
     ),
@@ -221,14 +221,14 @@ history_series = Table(
     Column("factor", Text, nullable=False),
     Column("reference", JSON, nullable=False),
     Column("candidate", JSON, nullable=False),
-    Column("held", JSON, key="fixed_factors", nullable=False),
+    Column("fixed_factors", JSON, nullable=False),
     Column("metric", Text, nullable=False),
     Column("title", Text, nullable=False),
     Column("unit", Text, nullable=False),
     Column("direction", String(16), nullable=False),
     Column("margin", Float(53), nullable=False),
     Column("examined", Integer, nullable=False, server_default="0"),
-    Column("origin", String(16), nullable=False, server_default="local"),
+    Column("origin", String(16), nullable=False),
 )
 
 history_states = Table(
@@ -246,7 +246,7 @@ history_recordings = Table(
     Column("id", Integer, primary_key=True),
     Column("run_id", String(128), nullable=False),
     Column("at_utc", String(32), nullable=False),
-    Column("origin", String(16), nullable=False, server_default="local"),
+    Column("origin", String(16), nullable=False),
     UniqueConstraint("run_id", "origin"),
     sqlite_autoincrement=True,  # in the order of recording, even after a removal
 )

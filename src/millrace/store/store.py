@@ -8,7 +8,6 @@ its process. Resuming means claiming the trials without an end; an attempt that 
 open is first ended as interrupted.
 """
 
-import errno
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,7 +57,7 @@ class Store(StoreReader):
         """Open the store at ``path``, created when missing (``create``) and upgraded when older.
 
         Raises UserError when there is none and ``create`` is False, when the file is something
-        else, damaged, of a newer millrace or not writable (``read_only`` needs write permission
+        else, damaged, of an unknown version or not writable (``read_only`` needs write permission
         only to upgrade an older store); HostError when the disk is full or it stays locked.
         """
         store = cls(path, database.open_engine(path, create=create, read_only=read_only))
@@ -303,9 +302,7 @@ class Store(StoreReader):
                 try:
                     file.unlink(missing_ok=True)
                 except OSError as error:
-                    # No file has a name of that length; an earlier millrace imported such ids.
-                    if error.errno != errno.ENAMETOOLONG:
-                        raise write_problem(file, error) from error
+                    raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
         """Write runs, files and histories into one archive; see ``archive_writer.write``."""

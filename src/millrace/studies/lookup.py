@@ -57,7 +57,7 @@ class PublishedServer(BaseModel):
         return (self.family, self.series) == (conditions.family, series)
 
 
-class Cell(BaseModel):
+class Cell(BaseModel, extra="forbid"):
     """A published comparison and its conditions: a relative throughput, or a time's factor.
 
     It is of its own ``metric``, or without one of the study's.
@@ -83,14 +83,14 @@ class Cell(BaseModel):
         return None
 
 
-class Hours(BaseModel):
+class Hours(BaseModel, extra="forbid"):
     """A published server's throughput by the hour of one long run; the keys are numbers."""
 
     name: str
     values: dict[int, float]
 
 
-class Study(BaseModel):
+class Study(BaseModel, extra="forbid"):
     """A study: ``servers`` with values at the levels of ``only``, or ``cells`` in ``metric``."""
 
     name: str

@@ -15,7 +15,7 @@ io_bound  at least 1 request in 200. The upper levels of an index are always in 
           memory. 1 in 200 is a read in every 50th lookup or every third to fifteenth update.
 between   anything else: a bit of both, whose results depend on the size of the memory.
 
-Read-ahead is no miss: its pages are there before they are requested. The page cache of the
+Read-ahead does not miss: its pages are there before they are requested. The page cache of the
 operating system may serve a read where the server does not use direct I/O.
 """
 
@@ -56,10 +56,9 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class CacheMode:
-    """The origin of the pages that were read; ``misses`` per request, None without requests."""
+    """The origin of the pages that were read."""
 
     mode: Mode
-    misses: float | None
     reason: str
 
 
@@ -91,17 +90,17 @@ def cache_mode(tables: Sequence[TableSize], before: PoolStatus, after: PoolStatu
     engines = sorted({table.engine for table in tables if not table.is_pooled})
     if engines:
         where = " and ".join(engines)
-        return CacheMode("any", None, f"tables of {where} do not go through the buffer pool")
+        return CacheMode("any", f"tables of {where} do not go through the buffer pool")
     if requests <= 0:
-        return CacheMode("any", None, "no page was requested")
+        return CacheMode("any", "no page was requested")
     misses = reads / requests
     share = f"{reads:,} of {requests:,} requested pages were read"
     if misses <= CACHED_MISSES or reads <= CACHED_READS:
-        return CacheMode("cached", misses, f"{share}: from memory")
+        return CacheMode("cached", f"{share}: from memory")
     if misses >= IO_BOUND_MISSES:
-        return CacheMode("io_bound", misses, f"{share}: bound by I/O")
+        return CacheMode("io_bound", f"{share}: bound by I/O")
     limits = f"more than 1 in {1 / CACHED_MISSES:,.0f}, less than 1 in {1 / IO_BOUND_MISSES:,.0f}"
-    return CacheMode("between", misses, f"{share}: {limits}: a bit of both")
+    return CacheMode("between", f"{share}: {limits}: a bit of both")
 
 
 def require_fit(requested: Mode, found: Occupancy, pool_option: str, *, passes: int) -> None:

@@ -55,9 +55,7 @@ class CpuIdleSettings:
     reason: str
     idle_wakeup_us: float | None  # a median of the slowest CPU, if measured
     awake_wakeup_us: float | None
-    server_cpus: tuple[int, ...] | None = (
-        None  # to which several clients' threads are pinned, in turn
-    )
+    server_cpus: tuple[int, ...] | None = None  # several clients' threads are pinned there in turn
 
 
 @dataclass(frozen=True)

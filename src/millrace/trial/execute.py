@@ -22,7 +22,14 @@ from dataclasses import replace
 from functools import partial
 
 from millrace import databases
-from millrace.errors import HostError, MillraceError, PermanentHostError, TrialFailed, UnusablePlace
+from millrace.errors import (
+    DatabaseError,
+    HostError,
+    MillraceError,
+    PermanentHostError,
+    TrialFailed,
+    UnusablePlace,
+)
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.servers.snapshots.kept_data import KeptData
@@ -73,23 +80,32 @@ def attempt_result(
     Where the trial ``fills_disk``, a server that says so does not tell of the host.
     """
     log_tail = None
-    if ended.cause is not None:
-        of_failure = ended.cause.log_tail if isinstance(ended.cause, TrialFailed) else None
+    cause = ended.cause
+    if cause is not None:
+        cause = _explained(cause, outputs)
+        of_failure = cause.log_tail if isinstance(cause, TrialFailed) else None
         log_tail = of_failure or outputs.log_tail()
     return AttemptResult(
-        outcome="finished" if ended.cause is None else "failed",
+        outcome="finished" if cause is None else "failed",
         steps=ended.steps,
         instances=tuple(outputs.instances.values()),
         measurements=tuple(outputs.measurements),
         failed_step=ended.failed,
-        reason=None if ended.cause is None else reason_of(ended.cause),
+        reason=None if cause is None else reason_of(cause),
         log_tail=log_tail,
         artefacts=(*outputs.artefacts, *outputs.error_logs()),
         histograms=tuple(outputs.histograms),
         observations=outputs.observations,
-        is_transient=ended.cause is not None
-        and is_transient(ended.cause, log_tail, fills_disk=fills_disk),
+        is_transient=cause is not None and is_transient(cause, log_tail, fills_disk=fills_disk),
     )
+
+
+def _explained(cause: Exception, outputs: TrialOutputs) -> Exception:
+    """Return the end of the server whose end a session of millrace noticed, else the cause."""
+    noticed = cause if isinstance(cause, DatabaseError) else cause.__cause__
+    if not isinstance(noticed, DatabaseError) or noticed.kind not in ("unreachable", "lost"):
+        return cause
+    return outputs.end_of_a_server() or cause
 
 
 def _steps(trial: TrialContext) -> Iterator[Step]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from millrace.databases.client import QUERY_LIMIT_S
-from millrace.loadgen.spec import Connection, Tls
+from millrace.loadgen.spec import Connection, ConnectionTls
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.trial.file_removal import drop
@@ -72,7 +72,7 @@ class ExternalServer:
 
     def _record(self, _limit_s: float) -> None:
         limits = list(self._attached.limits)
-        self.trial.record(self.spec, self._attached, {"attached": True, "limits": limits})
+        self.trial.record(self.spec, self._attached, {"limits": limits})
 
     def _create(self, limit_s: float) -> None:
         self._drop(limit_s)
@@ -101,12 +101,12 @@ class ExternalServer:
             allow_unverified=attached.tls.allow_unverified,
         )
 
-    def _tls(self) -> Tls:
+    def _tls(self) -> ConnectionTls:
         """Return the address's TLS settings; the experiment may require TLS where it has none."""
         tls = self._attached.tls
         if tls.mode == "disabled" and self.trial.spec.workload.values.get("tls"):
-            return Tls("required")
-        return Tls(tls.mode, tls.ca)
+            return ConnectionTls("required")
+        return ConnectionTls(tls.mode, tls.ca)
 
     def _drop(self, limit_s: float) -> None:
         """Drop the trial's database, and those that its workload's statements make."""

@@ -8,28 +8,54 @@ however late a turn was. This needs no rights but those over millrace's own serv
 In a round of slices a stopped server would be stopped in the slices of the others, too. There the
 slower side rests after each of its slices, for as long as a stop of that share would take.
 
-*fsync.* A library that is loaded before the server's own waits in fsync: see ``slow_fsync``.
+*fsync.* A library of a few lines of C, loaded before the server's own, waits in fsync.
 
 *An option* is an option that an experiment varies: see millrace.campaign.inputs.
 """
 
+import shutil
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
+from millrace import paths
 from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import ServerProcesses, Stopper, processes_of
-from millrace.errors import TrialFailed, UserError
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.slowdown import OptionGiven, Slowdown, SlowFsync, Stopped
 from millrace.loadgen.events import LoadResult
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S
 from millrace.model.servers import FittedOptions, InstalledServer, Server
 from millrace.servers.configurations.check import about
-from millrace.trial import slow_fsync
+from millrace.shared_directories import is_own, refuse_shared
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
 from millrace.trial.spec import TrialSpec
+
+_COMPILERS = ("cc", "gcc", "clang")
+_COMPILE_LIMIT_S = 60.0
+_DELAY_VARIABLE = "MILLRACE_FSYNC_DELAY_US"
+_SLOW_FSYNC = f"""
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static void delay(void) {{
+  const char *said = getenv("{_DELAY_VARIABLE}");
+  long us = said ? atol(said) : 0;
+  struct timespec left = {{us / 1000000, us % 1000000 * 1000}};
+  while (us > 0 && nanosleep(&left, &left) != 0) {{}}
+}}
+
+int fsync(int fd) {{ delay(); return syscall(SYS_fsync, fd); }}
+int fdatasync(int fd) {{ delay(); return syscall(SYS_fdatasync, fd); }}
+"""
 
 _TURN_S = 0.1
 _SHORTEST_S = 0.0002  # less than that costs the signals more than it stops
@@ -90,7 +116,7 @@ def slowed_server(server: Server, slowdown: Slowdown | None) -> Server:
         )
     if not isinstance(slowdown, SlowFsync):
         return server
-    return replace(server, env={**server.env, **slow_fsync.environment(slowdown.delay_us)})
+    return replace(server, env={**server.env, **slow_fsync_environment(slowdown.delay_us)})
 
 
 def refuse_left_out(server: Server, fitted: FittedOptions, slowdown: Slowdown | None) -> None:
@@ -153,3 +179,41 @@ class _Turns:
 def owed(share: float, turn: int, stopped_s: float) -> float:
     """Return the seconds to stop in turn ``turn`` (from 1) to meet the share of all turns."""
     return share * turn * _TURN_S - stopped_s
+
+
+def slow_fsync_environment(delay_us: int) -> dict[str, str]:
+    """Return the environment that delays each flush of a server. Raise HostError."""
+    return {"LD_PRELOAD": str(slow_fsync_library()), _DELAY_VARIABLE: str(delay_us)}
+
+
+def slow_fsync_library() -> Path:
+    """Return the library that delays fsync, compiled once. Raise HostError without a compiler."""
+    place = paths.cache_dir() / "slow-fsync" / "slow_fsync.so"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    refuse_shared(place.parent, "MILLRACE_CACHE")
+    if place.exists() and is_own(place.lstat()):
+        return place
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise HostError(
+            f"a delay of fsync needs a C compiler: none of {', '.join(_COMPILERS)} is here",
+            hint="install one, or inject another slowdown: --slowdown cpu",
+        )
+    with tempfile.TemporaryDirectory(dir=place.parent) as directory:
+        made = Path(directory) / place.name
+        done = subprocess.run(
+            [compiler, "-shared", "-fPIC", "-O2", "-x", "c", "-", "-o", str(made)],
+            input=_SLOW_FSYNC,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_LIMIT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise HostError(
+                f"{compiler} cannot make the library that delays fsync: {done.stderr.strip()}",
+                hint="inject another slowdown: --slowdown cpu",
+            )
+        made.chmod(0o755)  # servers run as another user
+        made.replace(place)
+    return place

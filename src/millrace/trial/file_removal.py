@@ -1,26 +1,62 @@
 """Time how long a server removed files during maintenance or a DROP, apart from its own work.
 
-The kernel's trace has the system calls of all threads of the server. The load generator says when
-the statements ran, by its own clock: the event that came through fastest tells its offset.
+The kernel's trace has the system calls by which threads of the server remove, close or shorten
+files: the blocks of a file are freed by its unlink, or where that comes first, by its last close.
+The load generator reports when the statements ran, by its own clock, which is as far from the
+kernel's as the event that came through fastest shows.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import ServerProcesses, processes_of
 from millrace.errors import Unavailable
-from millrace.host.file_calls import EVENTS, SYSTEM, FileCall, file_calls
 from millrace.host.tracing import Tracing
 from millrace.loadgen.events import Event, LoadResult, MaintenanceResult, Mark
 from millrace.model import measurements as names
 from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook, WindowHook
 from millrace.trial.outputs import TrialOutputs
 
+_CALLS = ("unlink", "unlinkat", "close", "truncate", "ftruncate", "fallocate")
+
+SYSTEM = "syscalls"
+EVENTS = tuple(f"sys_{edge}_{name}" for name in _CALLS for edge in ("enter", "exit"))
+
+_LINE = re.compile(
+    r".*-(?P<tid>\d+)\s+(?:\([\s\d-]+\)\s+)?\[\d+\]\s+\S+\s+(?P<at_s>\d+\.\d+): "
+    rf"sys_(?P<name>{'|'.join(_CALLS)})(?P<edge>\(| -> )"
+)
+
 _CLOCKS_DIFFER_S = 0.002
+
+
+@dataclass(frozen=True)
+class FileCall:
+    """A system call of a thread; times are those of the trace's clock."""
+
+    tid: int
+    name: str
+    from_s: float
+    until_s: float
+
+
+def file_calls(text: str) -> Iterator[FileCall]:
+    """Yield the calls of a trace that it has whole, in the order of their ends."""
+    begun: dict[int, tuple[str, float]] = {}
+    for match in map(_LINE.match, text.splitlines()):
+        if match is None:
+            continue
+        tid, name, at_s = int(match["tid"]), match["name"], float(match["at_s"])
+        if match["edge"] == "(":
+            begun[tid] = (name, at_s)
+        elif (call := begun.pop(tid, None)) is not None and call[0] == name:
+            yield FileCall(tid, name, call[1], at_s)
 
 
 def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[MeasurementHook]:

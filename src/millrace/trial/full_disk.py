@@ -277,19 +277,21 @@ class FullDisk:
         self.trial.outputs.add_measurement(names.LONGEST_OUTAGE_S, outage_s)
 
     def _compare(self, _limit_s: float) -> None:
-        rows, unreadable = None, self._found["restart_failed"]
+        rows: tuple[int | None, ...] = (None, None, None)
+        unreadable = self._found["restart_failed"]
         if unreadable is None:
             try:
                 with contextlib.closing(self._session(QUERY_LIMIT_S)) as session:
                     rows = compared(read_rows(session), self._listed)
             except DatabaseError as error:
                 unreadable = self._why_unreadable(error)
+        lost, refused, unanswered = rows
         fact = FullDiskFact(
             **self._found,
             committed_rows=len(self._listed.committed),
-            lost_rows=None if rows is None else rows.lost,
-            refused_rows=None if rows is None else rows.refused,
-            unanswered_rows=None if rows is None else rows.unanswered,
+            lost_rows=lost,
+            refused_rows=refused,
+            unanswered_rows=unanswered,
             unreadable=unreadable,
         )
         self.trial.outputs.add_facts(self.server.role, full_disk=fact)

@@ -38,7 +38,7 @@ class FirstError:
     """The first error that the client met; ``is_lost``: it lost the session, or got none."""
 
     at_s: float  # of the monotonic clock
-    code: int | str | None
+    code: str | None
     text: str  # on one line
     is_lost: bool
 
@@ -65,17 +65,11 @@ class Acknowledged:
             doubtful.setdefault(number, set()).add(zlib.crc32(payload))
 
 
-@dataclass(frozen=True)
-class Compared:
-    """The rows that a server has, compared with the list: see ``FullDiskFact``."""
+def compared(found: Iterable[tuple[int, int]], listed: Acknowledged) -> tuple[int, int, int]:
+    """Compare the rows that the server has (id and CRC-32) with the list.
 
-    lost: int
-    refused: int
-    unanswered: int
-
-
-def compared(found: Iterable[tuple[int, int]], listed: Acknowledged) -> Compared:
-    """Compare the rows that the server has (id and CRC-32) with the list."""
+    Return the numbers of lost, refused and unanswered rows: see ``FullDiskFact``.
+    """
     lost = refused = unanswered = 0
     missing = set(listed.committed)
     for number, crc in found:
@@ -88,7 +82,7 @@ def compared(found: Iterable[tuple[int, int]], listed: Acknowledged) -> Compared
             refused += 1
         else:
             lost += 1
-    return Compared(lost + len(missing), refused, unanswered)
+    return lost + len(missing), refused, unanswered
 
 
 def read_rows(session: Session) -> Iterator[tuple[int, int]]:
@@ -106,7 +100,7 @@ def _row_after(last: int, row: tuple[Any, ...]) -> tuple[int, int]:
         number, payload = row
         found = int(number), zlib.crc32(payload)
     except (TypeError, ValueError) as error:
-        raise DatabaseError("the server's rows are no ids with payloads", kind="odd") from error
+        raise DatabaseError("the server's rows are not ids with payloads", kind="odd") from error
     if found[0] <= last:  # it would never end
         raise DatabaseError("the server's rows are not in the order of their ids", kind="odd")
     return found

@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from millrace.collect.collectors import Edge, Window
 from millrace.databases.base import LoadDialect, ServerClient, TableSize
+from millrace.errors import DatabaseError
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import Connection, Drive, LoadSpec
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.spec import TrialSpec
+
+Reading = TypeVar("Reading")
 
 
 @dataclass(frozen=True)
@@ -100,10 +104,30 @@ class WindowHook(MeasurementHook):
     def at_edge(self, edge: Edge) -> None:
         """Act at the first event that marks an edge."""
 
+
+class EdgeReadings(WindowHook, Generic[Reading]):
+    """A hook that makes the same reading at both edges; ``failure`` is why one is missing."""
+
+    def __init__(self, measurement: MeasurementContext) -> None:
+        super().__init__(measurement)
+        self._readings: list[Reading] = []
+        self._failure: Exception | None = None
+
+    def read(self) -> Reading:
+        """Make a reading. Raise OSError or DatabaseError where the server is gone."""
+        raise NotImplementedError
+
+    def at_edge(self, edge: Edge) -> None:
+        # Where the server is gone, the load generator is about to report it, with more detail.
+        try:
+            self._readings.append(self.read())
+        except (OSError, DatabaseError) as error:
+            self._failure = error
+
     @property
-    def is_complete(self) -> bool:
-        """True once both edges have passed."""
-        return len(self._passed) == 2
+    def both(self) -> tuple[Reading, Reading] | None:
+        """The readings at the begin and at the end; None where one is missing."""
+        return (self._readings[0], self._readings[1]) if len(self._readings) == 2 else None
 
 
 OpenHooks = Callable[[MeasurementContext, ExitStack], Iterable[MeasurementHook]]

@@ -13,12 +13,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.collect.collectors import Edge
 from millrace.host.files import read_file
 from millrace.host.parsers import cpu_steal
 from millrace.loadgen.events import LoadResult
 from millrace.model.instance_facts import HostTimeFact
-from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
+from millrace.trial.hooks import EdgeReadings, MeasurementContext, MeasurementHook
 
 _STAT = Path("/proc/stat")
 
@@ -48,21 +47,19 @@ def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[Measu
     yield HostTime(measurement)
 
 
-class HostTime(WindowHook):
+class HostTime(EdgeReadings[Moment]):
     """Read the moments at which the measured part begins and ends."""
 
     def __init__(self, measurement: MeasurementContext) -> None:
         super().__init__(measurement)
         self._cpus = os.sched_getaffinity(0)
-        self._at: dict[Edge, Moment] = {}
 
-    def at_edge(self, edge: Edge) -> None:
-        self._at[edge] = moment(self._cpus)
+    def read(self) -> Moment:
+        return moment(self._cpus)
 
     def contribute(self, result: LoadResult) -> None:
-        if self.is_complete:
-            fact = between(self._at["begin"], self._at["end"])
-            self._measurement.outputs.add_facts(host_time=fact)
+        if self.both is not None:
+            self._measurement.outputs.add_facts(host_time=between(*self.both))
 
 
 def between(begin: Moment, end: Moment) -> HostTimeFact:

@@ -20,6 +20,8 @@ OnEvent = Callable[[Event], None]
 Check = Callable[[], None]
 """Raise TrialFailed where a server itself knows why it is in trouble."""
 
+_PARTIAL_LIMIT_S = 10.0
+
 
 def run_phases(
     phases: Sequence[Phase],
@@ -34,39 +36,22 @@ def run_phases(
 
 
 def run_load(
-    load_spec: LoadSpec, check: Check, emit: Emit, limit_s: float, on_event: OnEvent | None = None
-) -> LoadResult:
-    """Run a load that is not measured; ``on_event`` gets its events first."""
-
-    def handle(event: Event) -> None:
-        if on_event is not None:
-            on_event(event)
-        _emit_interval(event, emit)
-        check()
-
-    try:
-        return load_generator.run(load_spec, on_event=handle, limit_s=limit_s)
-    except TrialFailed:
-        _let_the_server_explain(check)
-        raise
-
-
-def run_measured(
     load_spec: LoadSpec,
     check: Check,
     emit: Emit,
     limit_s: float,
-    on_event: OnEvent,
+    on_event: OnEvent = lambda _event: None,
     *,
-    grace_s: float,
-    keep_partial: Callable[[LoadResult], None],
+    drives: bool = False,
+    keep_partial: Callable[[LoadResult], None] = lambda _result: None,
 ) -> LoadResult:
-    """Run a load that is measured.
+    """Run a load; ``on_event`` gets its events first.
 
-    A server's trouble ends the load after ``grace_s``, so that the load generator notices it too
-    and reports its clients' work until then, which ``keep_partial`` gets.
+    A server's trouble ends a load at once, and measured clients (``drives``) after some seconds, so
+    that the load generator notices it too and reports their work until then, which ``keep_partial``
+    gets.
     """
-    trouble = _Trouble(check, grace_s)
+    trouble = _Trouble(check, _PARTIAL_LIMIT_S if drives else 0.0)
 
     def handle(event: Event) -> None:
         on_event(event)

@@ -31,7 +31,7 @@ _MOST_SEED = (1 << 63) - 1
 
 @dataclass
 class Loops:
-    """The loops of a trial on its ``server``, of which ``kept`` has those that have ended."""
+    """The loops of a trial on its ``server``; ``kept`` has those that have ended."""
 
     trial: TrialContext
     server: LiveServer
@@ -61,12 +61,10 @@ class Loops:
         loops = self._keep_figures()
         outputs, role = self.trial.outputs, self.server.role
         cold = sum(each.restarted_cold for each in loops)
-        for name, value in (
-            (names.LOOPS_TRANSACTIONS, sum(each.transactions for each in loops)),
-            (names.LOOPS_S, sum(each.duration_s for each in loops)),
-            (names.LOOPS_RESTARTED_COLD, cold),
-        ):
-            outputs.add_measurement(name, value, role)
+        transactions = sum(each.transactions for each in loops)
+        outputs.add_measurement(names.LOOPS_TRANSACTIONS, transactions, role)
+        outputs.add_measurement(names.LOOPS_S, sum(each.duration_s for each in loops), role)
+        outputs.add_measurement(names.LOOPS_RESTARTED_COLD, cold, role)
 
     def _begin(self) -> None:
         self._is_resumed = self.kept.was_adopted
@@ -76,15 +74,11 @@ class Loops:
             self.kept.replace_progress(as_lines(ended))
             self._first = len(ended) + 1
             return
-        self.kept.begin(self._instance if self._survives else None)
+        self.kept.begin(self._instance if self.trial.spec.workload.survives_restart else None)
 
     @property
     def _instance(self) -> Instance | None:
         return self.server.client if isinstance(self.server.client, Instance) else None
-
-    @property
-    def _survives(self) -> bool:
-        return self.trial.spec.workload.survives_restart
 
     def _end(self, number: int, outputs: TrialOutputs) -> None:
         figures = self._figures(number, outputs)

@@ -10,7 +10,7 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.databases.table_formats import FileBytes
 from millrace.errors import HostError, TrialFailed
 from millrace.host.limited_filesystem import LimitedFilesystem, limited_filesystem
-from millrace.loadgen.spec import Connection, Tls
+from millrace.loadgen.spec import Connection, ConnectionTls
 from millrace.model.roles import SOURCE
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import instance_paths, lifecycle
@@ -94,7 +94,7 @@ class ManagedServer:
         else:
             yield from self._started()
         yield Step("record", self._record, QUERY_LIMIT_S)
-        yield from self._generated(self._keep_facts)
+        yield from self._generated(partial(self.trial.outputs.add_facts, self.spec.role))
 
     def end_steps(self) -> Iterator[Step]:
         """Yield the steps that end the server."""
@@ -131,7 +131,7 @@ class ManagedServer:
     def live(self) -> LiveServer:
         """Return the running server."""
         values = self.trial.spec.workload.values
-        tls = Tls("required") if values.get("tls") else None
+        tls = ConnectionTls("required") if values.get("tls") else None
         return LiveServer(
             role=self.spec.role,
             client=self._instance,
@@ -241,9 +241,6 @@ class ManagedServer:
             owner=self._instance.uid,
         )
 
-    def _keep_facts(self, **facts: str | None) -> None:
-        self.trial.outputs.add_facts(self.spec.role, **facts)
-
     @staticmethod
     def _keep_facts_of(data: DataDirectory, **facts: str | None) -> None:
         data.loaded_by = facts
@@ -305,7 +302,7 @@ class ManagedServer:
         """True where clients or a replica reach the server by TCP."""
         return self._by_tcp or self.spec.role == SOURCE
 
-    def _connection(self, *, by_tcp: bool, tls: Tls | None = None) -> Connection:
+    def _connection(self, *, by_tcp: bool, tls: ConnectionTls | None = None) -> Connection:
         instance = self._instance
         return Connection(
             socket=None if by_tcp else instance.client_socket,

@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.loadgen.events import DriveInterval, DriveResult, Event, LoadResult, Mark
@@ -24,7 +25,7 @@ from millrace.trial import (
 )
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, OpenHooks
-from millrace.trial.load_run import Emit, OnEvent, run_load, run_measured
+from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.replication import ReplicatedLoad
 from millrace.trial.spec import TrialSpec
@@ -75,8 +76,6 @@ HOOKS: tuple[OpenHooks, ...] = (
 The collectors' queries come after the counters are read. CPUs are kept awake for the load alone.
 """
 
-_PARTIAL_LIMIT_S = 10.0
-
 
 def measure(
     measurement: MeasurementContext, emit: Emit, load_limit_s: float
@@ -87,21 +86,37 @@ def measure(
     little of it; nothing else of that is kept. Raise TrialFailed where the measurement does not
     count.
     """
-    spec, load_spec = measurement.spec, measurement.load_spec
+    spec = measurement.spec
     deadline = time.monotonic() + load_limit_s
     with ExitStack() as opened:
         hooks = [hook for open_hooks in HOOKS for hook in open_hooks(measurement, opened)]
-        for hook in hooks:
-            load_spec = hook.adjust(load_spec)
-        for hook in hooks:
-            hook.before()
-        result = _run(load_spec, measurement, hooks, emit, load_limit_s)
-        for hook in reversed(hooks):
-            hook.ended()
+        run = partial(_run, measurement, emit, load_limit_s)
+        result = run_with_hooks(hooks, measurement.load_spec, run)
         _keep_trimmed(spec, result, measurement.outputs)
         if not (spec.workload.drives or spec.workload.checked.replicates):
             _repeat(measurement, hooks, emit, deadline)
         return conclude(measurement, hooks, result)
+
+
+def run_with_hooks(
+    hooks: Sequence[MeasurementHook],
+    load_spec: LoadSpec,
+    run: Callable[[LoadSpec, OnEvent], LoadResult],
+) -> LoadResult:
+    """Run a load with hooks around it, which adjust it first, and return its result."""
+
+    def on_event(event: Event) -> None:
+        for hook in hooks:
+            hook.on_event(event)
+
+    for hook in hooks:
+        load_spec = hook.adjust(load_spec)
+    for hook in hooks:
+        hook.before()
+    result = run(load_spec, on_event)
+    for hook in reversed(hooks):
+        hook.ended()
+    return result
 
 
 def _keep_trimmed(spec: TrialSpec, result: LoadResult, outputs: TrialOutputs) -> None:
@@ -133,33 +148,23 @@ def conclude(
 
 
 def _run(
-    load_spec: LoadSpec,
     measurement: MeasurementContext,
-    hooks: Sequence[MeasurementHook],
     emit: Emit,
     load_limit_s: float,
+    load_spec: LoadSpec,
+    on_event: OnEvent,
 ) -> LoadResult:
-    def on_event(event: Event) -> None:
-        for hook in hooks:
-            hook.on_event(event)
-
     def keep_partial(result: LoadResult) -> None:
         # A failed trial enters no statistic, but its clients' work until then can be inspected.
         if result.driven() is not None:
             _keep(result, measurement.outputs)
 
-    def run_source(on_event: OnEvent) -> LoadResult:
-        return run_measured(
-            load_spec,
-            measurement.check,
-            emit,
-            load_limit_s,
-            on_event,
-            grace_s=_PARTIAL_LIMIT_S if measurement.spec.workload.drives else 0.0,
-            keep_partial=keep_partial,
-        )
-
-    if measurement.spec.workload.checked.replicates:
+    workload = measurement.spec.workload
+    run_source = partial(
+        run_load, load_spec, measurement.check, emit, load_limit_s,
+        drives=workload.drives, keep_partial=keep_partial,
+    )  # fmt: skip
+    if workload.checked.replicates:
         return ReplicatedLoad(measurement, on_event, emit).run(run_source)
     return run_source(on_event)
 

@@ -92,7 +92,7 @@ def _driven(phase: events.DriveResult) -> Iterator[MeasurementRecord]:
     yield MeasurementRecord(names.STATEMENTS, sum(each.count for each in statements))
     yield MeasurementRecord(names.ROWS_READ, sum(each.rows for each in statements))
     yield MeasurementRecord(names.ROWS_AFFECTED, sum(each.affected_rows for each in statements))
-    errors = sum((Counter(each.errors) for each in transactions), Counter[int]())
+    errors = sum((Counter(each.errors) for each in transactions), Counter[str]())
     yield MeasurementRecord(names.ERRORS, errors.total())
     for code, count in sorted(errors.items()):
         yield MeasurementRecord(names.errors_of(code), count)
@@ -190,7 +190,7 @@ def verify(workload: Workload, result: events.LoadResult, expected: DataChecksum
 
 
 def refuse_partial(result: events.LoadResult) -> None:
-    """Raise TrialFailed where the clients did less than requested: that is no measurement."""
+    """Raise TrialFailed where the clients did less than requested, which does not count."""
     for driven in result.drives:
         if driven.partial:
             raise TrialFailed(
@@ -202,7 +202,7 @@ def refuse_partial(result: events.LoadResult) -> None:
 def refuse_failed(result: events.LoadResult) -> None:
     """Raise TrialFailed where no transaction of a drive succeeded."""
     for driven in result.drives:
-        errors = sum((Counter(each.errors) for each in driven.transactions), Counter[int]())
+        errors = sum((Counter(each.errors) for each in driven.transactions), Counter[str]())
         if errors and not any(each.count for each in driven.transactions):
             codes = ", ".join(map(str, sorted(errors)))
             raise TrialFailed(

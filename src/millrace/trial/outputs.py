@@ -1,6 +1,7 @@
 """Collect the outputs of a trial, which are kept when a later step fails."""
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,6 +21,8 @@ from millrace.store.records import (
     ServerRecord,
 )
 from millrace.trial.spec import ServerSpec
+
+_ENDING_S = 1.0
 
 
 @dataclass
@@ -55,6 +58,23 @@ class TrialOutputs:
         """Return the end of the first server's error log that says anything."""
         tails = (instance.log_tail() for instance in self.managed.values())
         return next(filter(None, tails), None)
+
+    def end_of_a_server(self) -> TrialFailed | None:
+        """Return how a server that millrace runs has ended by itself; None where none has.
+
+        A process that is killed closes its connections before it is gone: wait for it.
+        """
+        deadline = time.monotonic() + _ENDING_S
+        while True:
+            for instance in self.managed.values():
+                if instance.ended is not None:
+                    try:
+                        instance.check_alive()
+                    except TrialFailed as ended:
+                        return ended
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(_ENDING_S / 10)
 
     def error_logs(self) -> list[NewArtefact]:
         """Return the error logs as artefacts."""

@@ -1,17 +1,13 @@
 """Read what the processes of servers used at both edges of the measured part."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
-from typing import Generic, TypeVar
+from contextlib import ExitStack
 
-from millrace.collect.collectors import Edge
 from millrace.collect.server_processes import ServerProcesses, processes_of
 from millrace.host.cpu_clock import CpuTime, cpu_between
 from millrace.loadgen.events import LoadResult
 from millrace.model import measurements as names
-from millrace.trial.hooks import MeasurementContext, MeasurementHook, WindowHook
-
-T = TypeVar("T")
+from millrace.trial.hooks import EdgeReadings, MeasurementContext, MeasurementHook, Reading
 
 
 def cpu_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
@@ -35,7 +31,7 @@ def _hooks(
             yield hook(measurement, server.role, processes)
 
 
-class _OfProcesses(WindowHook, Generic[T]):
+class _OfProcesses(EdgeReadings[Reading]):
     """Read a figure of one server's processes at both edges."""
 
     def __init__(
@@ -44,15 +40,6 @@ class _OfProcesses(WindowHook, Generic[T]):
         super().__init__(measurement)
         self._role = role
         self._processes = processes
-        self._read: list[T] = []
-
-    def _figure(self) -> T:
-        raise NotImplementedError
-
-    def at_edge(self, edge: Edge) -> None:
-        # Where the server is gone, the load generator is about to report it, with more detail.
-        with suppress(OSError):
-            self._read.append(self._figure())
 
     def _add(self, name: str, value: float) -> None:
         self._measurement.outputs.add_measurement(name, value, self._role)
@@ -61,12 +48,12 @@ class _OfProcesses(WindowHook, Generic[T]):
 class ServerCpu(_OfProcesses[CpuTime]):
     """Read one server's CPU time at both edges."""
 
-    def _figure(self) -> CpuTime:
+    def read(self) -> CpuTime:
         return self._processes.cpu_time()
 
     def contribute(self, result: LoadResult) -> None:
-        if len(self._read) == 2:
-            user_s, system_s = cpu_between(*self._read)
+        if self.both is not None:
+            user_s, system_s = cpu_between(*self.both)
             self._add(names.SERVER_USER_S, user_s)
             self._add(names.SERVER_SYSTEM_S, system_s)
 
@@ -74,10 +61,10 @@ class ServerCpu(_OfProcesses[CpuTime]):
 class ServerReads(_OfProcesses[int]):
     """Read at both edges the bytes that one server had read from the disk."""
 
-    def _figure(self) -> int:
+    def read(self) -> int:
         return self._processes.read_bytes()
 
     def contribute(self, result: LoadResult) -> None:
-        if len(self._read) == 2:
-            before, after = self._read
+        if self.both is not None:
+            before, after = self.both
             self._add(names.SERVER_READ_BYTES, after - before)

@@ -6,12 +6,19 @@
 After the load the replica applies alone: it has copied the source's log to its own disk, and
 nothing else works. Otherwise the time counts from the beginning of the load until the replica has
 applied all of it. To the hooks of the measurement, its part is a phase of the load generator.
+
+A thread samples the lag a few times a second. Positions in the source's log show how much is not
+applied yet. A heartbeat, a row of the source with the time, shows how old the newest change is that
+the replica shows: a server's own account counts only what its applier works on, in whole seconds. A
+sample's lag is the last time that the source committed less the one that the replica shows: a
+source that stalls does not count as lag, and a lag below the interval is 0.
 """
 
 import contextlib
 import secrets
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -39,14 +46,16 @@ from millrace.model.roles import REPLICA
 from millrace.model.servers import version_of
 from millrace.servers.instances.instance import Instance
 from millrace.shown_text import shown_line
-from millrace.store.lag import KIND
+from millrace.store.lag import KIND, LagSample
 from millrace.store.records import NewArtefact
-from millrace.trial import lag, measurements
+from millrace.trial import measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
 from millrace.trial.time_limits import limit_s, phase_limit_s, scan_limit_s
 from millrace.workloads.phases import Phase
 from millrace.workloads.settings import ReplicationSettings
+
+_INTERVAL_S = 0.25
 
 _ACCOUNT = "replica"
 _POLL_S = 0.02
@@ -54,6 +63,67 @@ _WAIT_S = 1  # for the replica, between two looks at the servers
 
 RunLoad = Callable[[OnEvent], LoadResult]
 """Run the load generator on the source; it calls the argument with each event."""
+
+
+class LagSampler:
+    """The samples of a replica while the block of ``sampling`` lasts."""
+
+    def __init__(
+        self, replication: Replication, source: Session, replica: Session, *, with_heartbeat: bool
+    ) -> None:
+        self._replication = replication
+        self._source = source
+        self._replica = replica
+        self._with_heartbeat = with_heartbeat
+        self._began_s = time.monotonic()
+        self._beat_s = 0.0  # the last one that the source has committed
+        self._over = threading.Event()
+        self._is_whole = False
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self.samples: list[LagSample] = []
+
+    def start(self) -> None:
+        """Take the first sample, and the others in a thread."""
+        if self._with_heartbeat:
+            self._replication.begin_heartbeat(self._source)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, which may wait for an answer."""
+        self._over.set()
+        self._thread.join(timeout=QUERY_LIMIT_S)
+
+    @property
+    def lags_s(self) -> list[float]:
+        """All lags by the heartbeat; none where a server's failure ended them early."""
+        if not self._is_whole:
+            return []
+        return [each.lag_s for each in self.samples if each.lag_s is not None]
+
+    def _sample(self) -> None:
+        # Where a server is gone, the trial notices it, with more detail.
+        with contextlib.suppress(DatabaseError, OSError, LookupError, TypeError, ValueError):
+            while not self._over.is_set():
+                self.samples.append(self._take())
+                self._over.wait(_INTERVAL_S)
+            self._is_whole = True
+
+    def _take(self) -> LagSample:
+        lag_s = None
+        if self._with_heartbeat:
+            lag_s = max(self._beat_s - (self._replication.last_beat_s(self._replica) or 0.0), 0.0)
+            beat_s = round(time.monotonic() - self._began_s, 6)  # as it is written
+            self._replication.beat(self._source, beat_s)
+            self._beat_s = beat_s
+        found = self._replication.progress(self._source, self._replica)
+        return LagSample(
+            t_s=time.monotonic() - self._began_s,
+            written_bytes=found.written_bytes,
+            received_bytes=found.received_bytes,
+            applied_bytes=found.applied_bytes,
+            lag_s=lag_s,
+            reported_lag_s=found.reported_lag_s,
+        )
 
 
 class ReplicatedLoad:
@@ -223,14 +293,18 @@ class ReplicatedLoad:
         with self._session(self._source) as session:
             return self._replication.log_end(session)
 
-    def _sampling(
-        self, *, with_heartbeat: bool
-    ) -> contextlib.AbstractContextManager[lag.LagSampler]:
-        return lag.sampling(
-            self._replication, self._source, self._replica, with_heartbeat=with_heartbeat
-        )
+    @contextlib.contextmanager
+    def _sampling(self, *, with_heartbeat: bool) -> Iterator[LagSampler]:
+        """Sample the replica inside the block."""
+        with self._session(self._source) as source, self._session(self._replica) as replica:
+            sampler = LagSampler(self._replication, source, replica, with_heartbeat=with_heartbeat)
+            sampler.start()
+            try:
+                yield sampler
+            finally:
+                sampler.stop()
 
-    def _keep_samples(self, sampler: lag.LagSampler) -> None:
+    def _keep_samples(self, sampler: LagSampler) -> None:
         samples = NewArtefact(KIND, REPLICA, as_lines(sampler.samples))
         self.measurement.outputs.artefacts.append(samples)
         self._add(names.REPLICATED_BYTES, self._progress().written_bytes)

@@ -172,11 +172,7 @@ class ResolvedWorkload:
             each.statements(self.table_values, self.checked.tables) for each in self.making_phases
         ]
         statements = [sql for phase in phases for sql in phase]
-        aged = {
-            "values": [each.values for each in self.prior],
-            "restarts": True,  # between the tests; snapshots of earlier versions had none
-            **self.parts,
-        }
+        aged = {"values": [each.values for each in self.prior], **self.parts}
         return {
             **({"statements": statements} if statements else {}),
             **({"aged": aged} if self.prior else {}),

@@ -6,32 +6,34 @@ count together or not at all, because each has its share of the same time.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from millrace.collect import thread_states
 from millrace.databases.base import ServerClient
 from millrace.errors import MillraceError, TrialFailed
 from millrace.loadgen.client import LoadFailed
-from millrace.loadgen.events import Event
+from millrace.loadgen.events import LoadResult
+from millrace.loadgen.spec import Drive, LoadData, LoadSpec, Phase, Slices
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
 from millrace.model.events import StepBegan
 from millrace.quantities import readable_size
-from millrace.store.records import AttemptResult, StepRecord
+from millrace.store.records import ROUND_FAILED, AttemptResult, StepRecord
 from millrace.trial import (
     collection,
     cpu_idle_hook,
+    fault_injection,
     host_time,
     measure,
     measurement_counters,
+    phase_spec,
     process_counters,
-    round_spec,
-    thread_pinning,
     thread_placement,
     time_limits,
 )
@@ -44,18 +46,25 @@ from millrace.trial.execute import (
     warming_steps,
     write_back_step,
 )
-from millrace.trial.group import RoundTrial, joined
 from millrace.trial.hooks import (
     LiveServer,
     MeasurementContext,
     MeasurementHook,
     OpenHooks,
 )
-from millrace.trial.load_run import run_measured
+from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.slices import SideResult, by_side, given_up, loads_by_side
+from millrace.trial.spec import TrialSpec
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
 from millrace.trial.trial_server import TrialContext, TrialServer
+
+_SLICE_S = 0.005
+# Of the time of a server in the round, so that slow transactions leave several groups of slices.
+_MOST_OF_TIME = 0.1
+# Of each of several clients in a slice, at whose end all wait for the last one.
+_FEWEST_TRANSACTIONS = 20
+_SLICE_ROWS = 2_000  # about 5 to 15 ms
 
 _HOOKS: tuple[OpenHooks, ...] = (
     host_time.hooks,
@@ -63,23 +72,65 @@ _HOOKS: tuple[OpenHooks, ...] = (
     process_counters.read_hooks,
     measurement_counters.hooks,
     thread_placement.hooks,
-    thread_pinning.hooks,
+    thread_placement.pinning_hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
 )
 """Hooks around each side's measurement, in the order in which they act."""
 
-_PARTIAL_LIMIT_S = 10.0
 # Of the buffer pool, after a load: more, and pages of the table had to be written to make room.
 _FULLEST = 0.9
 # Of a server whose clients write for 4 seconds or less.
 _MOST_READ_BYTES, _MOST_UNLIKE_BYTES, _READING_S = 500_000, 300_000, 4.0
 
 
+@dataclass(frozen=True)
+class RoundTrial:
+    """One trial of a round, with its label in messages and the listener of its events."""
+
+    spec: TrialSpec
+    label: str
+    emit: Emit
+
+
+def joined(
+    trials: Sequence[RoundTrial],
+    results: Sequence[AttemptResult | None],
+    *,
+    unprepared: Collection[int] = (),
+) -> tuple[AttemptResult, ...]:
+    """Return the results of a round's trials; where one failed, those that did not are left out.
+
+    A result is None where the round ended before the trial's first step. Those ``unprepared``, by
+    number, failed before the others were measured, which therefore count.
+    """
+    causes = [
+        (trial, result)
+        for number, (trial, result) in enumerate(zip(trials, results, strict=True))
+        if result is not None and result.outcome == "failed" and number not in unprepared
+    ]
+    if not causes:
+        return tuple(filter(None, results))
+    trial, cause = causes[0]
+    first_line = str(cause.reason).partition("\n")[0]
+    failed = f"the other trial of the round, {trial.label}, failed at step {cause.failed_step}"
+    left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=f"{failed}: {first_line}")
+    return tuple(
+        left_out
+        if result is None
+        else result
+        if result.outcome == "failed"
+        else replace(
+            result, outcome="failed", failed_step=left_out.failed_step, reason=left_out.reason
+        )
+        for result in results
+    )
+
+
 def execute_round(
     trials: Sequence[RoundTrial], base: int, checked: Callable[[AttemptResult], AttemptResult]
 ) -> tuple[AttemptResult, ...]:
-    """Execute the trials of a round, of which ``base`` is the one that all are compared with.
+    """Execute the trials of a round; all are compared with the one of number ``base``.
 
     A server that cannot be prepared fails alone, unless it is the base or only the base is left. Of
     the others all finish, or none counts. ``checked`` may refuse a result. Raise Interrupted, after
@@ -193,7 +244,7 @@ def _settle(sides: Sequence[_Side]) -> bool:
     pool = ThreadPoolExecutor(max_workers=len(sides))
 
     def started(preparation: ClientPreparation) -> Step:
-        """Start settling now; the returned step only waits for it."""
+        """Begin to settle now; the returned step only waits for it."""
         step = preparation.settling_step()
         settled = pool.submit(step.action, step.limit_s)
         return replace(step, action=lambda _limit_s: settled.result())
@@ -242,7 +293,7 @@ def _measure(sides: Sequence[_Side], base: int) -> bool:
     rest_s = time.monotonic() - began - sum(_end_s(each.steps) for each in concluded)
     for side, each in zip(sides, concluded, strict=True):
         side.add(each, after_s=max(0.0, rest_s / len(sides)))
-    return all(side.cause is None for side in sides) and _read_alike(sides)
+    return all(side.cause is None for side in sides) and _disk_reads_are_even(sides)
 
 
 def _end_s(steps: Sequence[StepRecord]) -> float:
@@ -250,7 +301,7 @@ def _end_s(steps: Sequence[StepRecord]) -> float:
     return steps[-1].started_s + steps[-1].duration_s if steps else 0.0
 
 
-def _read_alike(sides: Sequence[_Side]) -> bool:
+def _disk_reads_are_even(sides: Sequence[_Side]) -> bool:
     """Fail the side that read much more from the disk than another; return whether none did.
 
     Of writes of 4 seconds, each megabyte that one server reads more makes it about 0.8 % slower; of
@@ -294,7 +345,7 @@ def _measure_in_slices(
     activity = None
     if workload.drives and thread_states.NAME in specs[0].collectors:
         activity = opened.enter_context(StatementActivity.create()).path
-    load_spec = round_spec.load_spec(specs, [side.live[0] for side in sides], activity)
+    load_spec = round_load_spec(specs, [side.live[0] for side in sides], activity)
     contexts = [
         MeasurementContext(
             spec=side.trial.spec,
@@ -312,7 +363,6 @@ def _measure_in_slices(
         for number, context in enumerate(contexts)
         for hook in open_hooks(context, opened)
     ]
-    hooks = [hook for _, hook in of_sides]
 
     def check() -> None:
         for number, context in enumerate(contexts):
@@ -322,20 +372,11 @@ def _measure_in_slices(
                 failure.side = number  # a second check may not find it: a log is read once
                 raise
 
-    def on_event(event: Event) -> None:
-        for hook in hooks:
-            hook.on_event(event)
+    def run(adjusted: LoadSpec, on_event: OnEvent) -> LoadResult:
+        emit, drives = sides[0].trial.emit, workload.drives
+        return run_load(adjusted, check, emit, limit_s, on_event, drives=drives)
 
-    for hook in hooks:
-        load_spec = hook.adjust(load_spec)
-    for hook in hooks:
-        hook.before()
-    result = run_measured(
-        load_spec, check, sides[0].trial.emit, limit_s, on_event,
-        grace_s=_PARTIAL_LIMIT_S if workload.drives else 0.0, keep_partial=lambda _result: None,
-    )  # fmt: skip
-    for hook in reversed(hooks):
-        hook.ended()
+    result = measure.run_with_hooks([hook for _, hook in of_sides], load_spec, run)
     parts = (
         by_side(result, len(sides), base)
         if workload.drives
@@ -392,3 +433,46 @@ def _is_in_trouble(side: _Side) -> bool:
     except MillraceError:
         return True
     return False
+
+
+def round_load_spec(
+    specs: Sequence[TrialSpec], servers: Sequence[LiveServer], activity: Path | None
+) -> LoadSpec:
+    """Return the specification that drives or loads all servers, each for its time.
+
+    Clients publish their statements in the file ``activity``.
+    """
+    workload, first = specs[0].workload, servers[0]
+    alone = phase_spec.load_spec(
+        workload.measuring_phases, workload, first.dialect, first.measured_connection
+    )
+    for_turns = () if workload.drives else first.dialect.no_read_timeout
+    return replace(
+        alone,
+        session=(*alone.session, *for_turns),
+        phases=tuple(_of_all(phase, specs, activity) for phase in alone.phases),
+        against=tuple(server.measured_connection for server in servers[1:]),
+    )
+
+
+def _of_all(phase: Phase, specs: Sequence[TrialSpec], activity: Path | None) -> Phase:
+    """Return a phase for all servers, in which they take turns."""
+    together = replace(phase, limit_s=len(specs) * phase.limit_s)
+    match together:
+        case LoadData():
+            return replace(together, slice_rows=_SLICE_ROWS)
+        case Drive(time_s=time_s, clients=clients):
+            assert time_s is not None  # checked: see millrace.experiment.rounds
+            return replace(
+                together,
+                warmup_s=len(specs) * together.warmup_s,
+                time_s=len(specs) * time_s,
+                statement_activity=activity,
+                slices=Slices(
+                    _SLICE_S,
+                    max(_SLICE_S, _MOST_OF_TIME * time_s),
+                    _FEWEST_TRANSACTIONS * clients if clients > 1 else 1,
+                    tuple(map(fault_injection.slowdown_in_slices, specs)),
+                ),
+            )
+    return together

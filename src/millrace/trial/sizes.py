@@ -1,8 +1,10 @@
 """Measure the files of a data directory and of its tables: their length, and what they occupy."""
 
+import contextlib
+import functools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from millrace.databases.base import SnapshotRules
@@ -23,23 +25,15 @@ _MOST_TABLES = 32  # that are measured one by one, too
 
 def table_bytes(data_dir: Path, rules: SnapshotRules, table: str) -> FileBytes:
     """Return the bytes of a table's files now."""
-    found = FileBytes()
-    for path, status in _files(data_dir):
-        if rules.table_of(path, DATABASE) == table:
-            found = _with(found, status)
-    return found
+    files = _files(data_dir)
+    return _total(status for path, status in files if rules.table_of(path, DATABASE) == table)
 
 
 def directory_bytes(data_dir: Path) -> FileBytes:
     """Return the bytes of a data directory now, also of one whose server runs."""
     for _ in range(_TRIES):
-        try:
-            found = FileBytes()
-            for _path, status in _files(data_dir):
-                found = _with(found, status)
-        except FileNotFoundError:
-            continue  # the server removed a file meanwhile
-        return found
+        with contextlib.suppress(FileNotFoundError):  # the server removed a file meanwhile
+            return _total(status for _, status in _files(data_dir))
     raise TrialFailed(f"{data_dir}: its files come and go too fast to be measured")
 
 
@@ -95,6 +89,10 @@ def _files(data_dir: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for path, status in manifest.walk(data_dir):
         if stat.S_ISREG(status.st_mode):
             yield path, status
+
+
+def _total(files: Iterable[os.stat_result]) -> FileBytes:
+    return functools.reduce(_with, files, FileBytes())
 
 
 def _with(files: FileBytes, status: os.stat_result) -> FileBytes:

@@ -39,7 +39,7 @@ class SideResult:
 
 
 def by_side(result: LoadResult, sides: int, base: int) -> list[SideResult]:
-    """Return the results of the sides, of which ``base`` is the one that all are compared with.
+    """Return the results of the sides; all are compared with the one of number ``base``.
 
     A single group of slices is enough, as of transactions that take seconds: the spread of rounds
     tells what it is worth. Raise TrialFailed where there is none.
@@ -120,8 +120,8 @@ def loads_by_side(
 ) -> list[SideResult]:
     """Return the results of sides that loaded, where the phases ``timed`` are the measured part.
 
-    The begin and the end of the statement, such as its commit, are no slices and count whole. Raise
-    TrialFailed where not all of them had rows.
+    The begin and the end of the statement, such as its commit, do not belong to a slice and count
+    whole. Raise TrialFailed where not all of them had rows.
     """
     phases = [phase for phase in result.phases if isinstance(phase, PhaseResult)]
     loads = {phase.side: phase for phase in phases if phase.slices is not None}

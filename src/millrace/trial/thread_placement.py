@@ -8,11 +8,19 @@ for a client, which takes longer to find.
 
 The client's first statements confirm the choice: they wake the thread, or take CPU time of it, more
 than of any other. A thread that they do not wake is replaced by another that waits for a client.
+
+In a round, the threads that serve several clients are pinned to the CPUs, alike on all sides. The
+kernel leaves a thread where it ran last. The threads of a side sleep while the others have their
+turn, so those that happen to share a CPU go on to share it until the round ends, and one of two
+equal servers is faster by a tenth or more. As many threads on each CPU on all sides leave no room
+for that. The assignment of clients to threads does not matter, because one thread of the load
+generator drives all clients in slices. Where the threads that serve are not as many as the clients,
+as in a pool of threads, all stay where the kernel runs them.
 """
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
@@ -26,6 +34,9 @@ from millrace.loadgen.events import Event, Mark
 from millrace.loadgen.spec import LoadSpec
 from millrace.trial.collection import target_of
 from millrace.trial.hooks import MeasurementContext, MeasurementHook, adjust_drives
+
+_PINGS_OF_ALL = 8_000  # of all clients together: a second or less
+_FEWEST_PINGS = 50
 
 PINGS = 1000
 
@@ -46,28 +57,39 @@ def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[Measu
         yield Placement(target, settings.shared_cpu)
 
 
-class Placement(MeasurementHook):
-    """Place a server's threads once the client, on ``cpu``, has connected. Raise TrialFailed."""
+class _Pinged(MeasurementHook):
+    """A hook before whose mark ``connected`` clients send pings, which wake the serving threads."""
 
-    def __init__(self, target: Target, cpu: int) -> None:
-        self._target = target
+    def __init__(self, target: Target, pings: int) -> None:
         self._processes = require_processes(target)
-        self._cpu = cpu
+        self._pings = pings
         self._before: dict[int, int] = {}
-        self._serving = 0
-        self._refused: set[int] = set()
 
     def adjust(self, load_spec: LoadSpec) -> LoadSpec:
-        return adjust_drives(load_spec, lambda drive: replace(drive, pings=PINGS))
+        return adjust_drives(load_spec, lambda drive: replace(drive, pings=self._pings))
 
     def before(self) -> None:
         self._before = switches(self._processes)
+
+    def _serving(self, clients: int) -> list[int]:
+        return serving_threads(self._before, switches(self._processes), clients, self._pings)
+
+
+class Placement(_Pinged):
+    """Place a server's threads once the client, on ``cpu``, has connected. Raise TrialFailed."""
+
+    def __init__(self, target: Target, cpu: int) -> None:
+        super().__init__(target, PINGS)
+        self._target = target
+        self._cpu = cpu
+        self._placed = 0
+        self._refused: set[int] = set()
 
     def on_event(self, event: Event) -> None:
         if not isinstance(event, Mark):
             return
         if event.mark == "connected":
-            self._place(serving_thread(self._before, switches(self._processes)))
+            self._place(next(iter(self._serving(1)), None))
         elif event.mark == "warmup_started":
             self._confirm()
 
@@ -79,7 +101,7 @@ class Placement(MeasurementHook):
                 "the server's thread that serves the client could not be found",
                 hint='set the parameter colocate_client = "off"',
             )
-        self._serving = serving
+        self._placed = serving
         self._run_apart(serving)
 
     def _confirm(self) -> None:
@@ -93,10 +115,10 @@ class Placement(MeasurementHook):
             # Background work may come first, so what refutes the choice has to last.
             while not shown and time.monotonic() < since + _CONFIRMING_S:
                 time.sleep(_PAUSE_S)
-                shown = serves(self._serving, before, activity(self._processes))
+                shown = serves(self._placed, before, activity(self._processes))
             if shown is not False:
                 return
-            self._refused.add(self._serving)
+            self._refused.add(self._placed)
             other = self._waiting_thread()
             if other is None:
                 return
@@ -125,21 +147,6 @@ class Placement(MeasurementHook):
             return None
         finally:
             watch.close()
-
-
-def serving_thread(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
-    """Return the thread that slept between the pings; None where none stands out.
-
-    Both arguments count voluntary context switches by thread id. A ping that arrives before the
-    thread sleeps costs no switch, which is the rule on a busy host; so a tenth of the pings is
-    enough, if no other thread has half as many switches.
-    """
-    asleep = {thread: count - before.get(thread, 0) for thread, count in after.items()}
-    serving = max(asleep, key=lambda thread: asleep[thread], default=None)
-    if serving is None or asleep[serving] < PINGS // 10:
-        return None
-    second = max((count for thread, count in asleep.items() if thread != serving), default=0)
-    return serving if 2 * second <= asleep[serving] else None
 
 
 @dataclass(frozen=True)
@@ -204,3 +211,50 @@ def activity(processes: ServerProcesses) -> dict[int, Activity]:
         ran = procfs.read_or_none(task / "schedstat")  # not every kernel has it
         found[tid] = Activity(voluntary, 0 if ran is None else procfs.schedstat(ran)[0])
     return found
+
+
+def pinning_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
+    """Yield the hook that pins the threads of a server with several clients."""
+    spec = measurement.spec
+    if spec.cpu_idle is not None and spec.cpu_idle.server_cpus is not None:
+        server = measurement.servers[0]
+        assert spec.workload.connections is not None
+        yield ThreadPinning(
+            target_of(server.client, server.database, {}),
+            spec.workload.connections,
+            spec.cpu_idle.server_cpus,
+        )
+
+
+class ThreadPinning(_Pinged):
+    """Pin a server's threads to ``cpus`` in turn once its ``clients`` have connected."""
+
+    def __init__(self, target: Target, clients: int, cpus: Sequence[int]) -> None:
+        super().__init__(target, max(_FEWEST_PINGS, _PINGS_OF_ALL // clients))
+        self._clients = clients
+        self._cpus = cpus
+
+    def on_event(self, event: Event) -> None:
+        if not (isinstance(event, Mark) and event.mark == "connected"):
+            return
+        for number, thread in enumerate(self._serving(self._clients)):
+            place(thread, {self._cpus[number % len(self._cpus)]})
+
+
+def serving_threads(
+    before: Mapping[int, int], after: Mapping[int, int], clients: int, pings: int
+) -> list[int]:
+    """Return the threads that slept between the pings, one a client; none where that is unclear.
+
+    Both mappings count voluntary context switches by thread id. A ping that arrives before the
+    thread sleeps costs no switch, which is the rule on a busy host; so a tenth of the pings is
+    enough, if no other thread has half as many switches.
+    """
+    asleep = {thread: count - before.get(thread, 0) for thread, count in after.items()}
+    ranked = sorted(asleep, key=lambda thread: -asleep[thread])
+    serving, others = ranked[:clients], ranked[clients:]
+    if len(serving) < clients or asleep[serving[-1]] < pings // 10:
+        return []
+    if others and 2 * asleep[others[0]] > asleep[serving[-1]]:
+        return []
+    return sorted(serving)

@@ -7,13 +7,13 @@ of data sets exist: ``data``, one table that is loaded from a named set, and ``t
 interprets the latter and checks them in depth; this module checks what an experiment refers to.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, cast
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 import pydantic
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from millrace.errors import Diagnostic, ValidationError, did_you_mean
+from millrace.errors import Diagnostic, ValidationError, did_you_mean, nearest
 from millrace.levels import Level, Values
 from millrace.model.measurements import DURATION, PARTS, duration_s
 from millrace.model.phases import (
@@ -403,8 +403,13 @@ def parse_workload(definition: Definition) -> Workload:
                 place = ".".join(filter(None, (place, reason.where)))
             message = found["msg"].removeprefix("Value error, ")
             where = place or "the workload"
+            near = expected = None
+            if found["type"] == "extra_forbidden":
+                known = sorted(_known_keys(found["loc"]))
+                message, expected = "unknown key", f"one of {', '.join(known)}"
+                near = nearest(found["loc"][-1], known)
             # Of a value that may be of several types, the first says enough.
-            diagnostics.setdefault(where, Diagnostic(where, message))
+            diagnostics.setdefault(where, Diagnostic(where, message, expected, near))
             if found["type"].endswith("_type"):
                 types.add(where)
         # A mistake within a value shows that its type is one of those that may be there.
@@ -413,6 +418,22 @@ def parse_workload(definition: Definition) -> Workload:
                 del diagnostics[where]
         name = f"workload {definition.get('name', '?')}"
         raise ValidationError(name, list(diagnostics.values())) from None
+
+
+def _known_keys(place: tuple[str | int, ...]) -> set[str]:
+    """Return the keys of the part of a workload in which the last key of ``place`` is unknown."""
+    parts: set[type[BaseModel]] = {Workload}
+    for key in place[:-1]:
+        named = [part.model_fields[str(key)] for part in parts if str(key) in part.model_fields]
+        parts = {model for each in named for model in _models(each.annotation)} or parts
+    return {name for part in parts for name in part.model_fields}
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models(each)
 
 
 def _place(keys: tuple[str | int, ...], definition: Definition) -> str:

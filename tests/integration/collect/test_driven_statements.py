@@ -1,7 +1,5 @@
 """Test that collectors see the statements of driven clients, as text and prepared."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,9 +13,9 @@ from millrace.collect.model import Collector, Target
 from millrace.databases.mysql.wait_statistics import REST
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import document_of
-from tests.integration.loadgen import driving
-from tests.integration.loadgen.driving import by_socket, drive, specification
+from tests.support import driving
+from tests.support.driven import document_of
+from tests.support.driving import by_socket, drive, specification
 
 pytestmark = pytest.mark.integration
 
@@ -93,7 +91,7 @@ def check_shares(counts: Mapping[str, float]) -> None:
     "name",
     ["mysql-5.6.24", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"],
 )
-def test_statements_are_told(instance_of: InstanceOf, name: str) -> None:
+def test_statements_are_reported(instance_of: InstanceOf, name: str) -> None:
     with instance_of(name, performance_schema="ON") as instance:
         for protocol in ("text", "prepared"):
             check_statements(observed(instance, protocol), name, protocol)
@@ -119,7 +117,7 @@ def check_statements(document: dict[str, Any], name: str, protocol: str) -> None
     assert 0.1 < seconds < CLIENTS * 20
 
 
-def test_a_statement_with_several_rows_is_told_once(instance_of: InstanceOf) -> None:
+def test_statement_with_several_rows_is_reported_once(instance_of: InstanceOf) -> None:
     """MySQL 5.6 creates several rows for a statement that is new to several sessions at once.
 
     Where its table was just emptied, it also gives the row of one statement to another one now and

@@ -1,7 +1,5 @@
 """Test CPU profiles of real servers under load."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -19,14 +17,14 @@ import pytest
 
 from millrace.collect import profile
 from millrace.collect.model import Target
-from millrace.collect.profiling import frame_pointers, recording
+from millrace.collect.profiling import recording
 from millrace.collect.profiling.recording import Recording, Settings
 from millrace.errors import Unavailable
 from millrace.host import perf
 from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf, ServerOf
-from tests.integration.collect.driven import document_of
+from tests.support.driven import document_of
 
 pytestmark = pytest.mark.integration
 
@@ -243,7 +241,7 @@ def test_a_profile_that_grows_too_large_ends_early(
 
 
 def test_frame_pointers_of_real_builds(server_of: ServerOf) -> None:
-    kept = {name: frame_pointers.are_kept(server_of(name).program) for name in (
+    kept = {name: profile.frame_pointers_are_kept(server_of(name).program) for name in (
         OLD, NEW, OWN_LOADER, STRIPPED, WITHOUT_FRAME_POINTERS,
     )}  # fmt: skip
     assert kept == {
@@ -260,7 +258,7 @@ def test_threads_are_followed_where_whole_cpus_are_not_to_be_sampled(
     assert not is_whole(seen.section)
 
 
-def test_a_perf_that_is_permitted_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_is_unavailable_without_permission(monkeypatch: pytest.MonkeyPatch) -> None:
     before, descriptors = children(), len(list(Path("/proc/self/fd").iterdir()))
     settings = Settings(97, "dwarf", 1 << 20)  # more of a stack than any kernel copies
     with pytest.raises(Unavailable, match="perf cannot record"):

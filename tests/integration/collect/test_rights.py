@@ -1,14 +1,12 @@
 """Test what collectors can observe of a server that belongs to another user."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.collect import thread_states, thread_usage
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import is_root, loaded, observed, target_of
+from tests.support.driven import is_root, loaded, observed, target_of
 from tests.unit.ordinary_user import as_ordinary_user
 
 pytestmark = [

@@ -3,8 +3,6 @@
 The time breakdown of each statement, which is made of them, is tested on the same servers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -21,10 +19,10 @@ from millrace.servers.instances.instance import Instance
 from millrace.store import observations
 from millrace.trial import measurements
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.support.driven import QUIET_LINGER_S, Observed, loaded, observed
+from tests.support.observed_trials import attempt
+from tests.support.observed_trials import seen as seen_by
 from tests.traced import needs_tracing
-from tests.unit.analysis.observations import attempt
-from tests.unit.analysis.observations import seen as seen_by
 
 # The test compares shares of times, so nobody else may need the CPUs; and writes reach a disk.
 pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.disk]
@@ -161,7 +159,7 @@ def accounts(
     assert [lack for lack in driven.document["missing"] if "statement" in lack["what"]] == []
     assert driven.document["states"]["statements"]["threads"] == clients
     values = {each.name: each.value for each in measurements.measurements(driven.result)}
-    document = {"version": 1, "window_s": driven.window_s, **driven.document}
+    document = {"window_s": driven.window_s, **driven.document}
     made = attempt(values, document, measurements.histograms(driven.result))
     trial = ObservedTrial("trial", 0, made, seen_by(made, clients))
     found = {each.name: each for each in statement_breakdowns([trial])}

@@ -1,7 +1,5 @@
 """Test that real servers of all versions report their counters, waits and plans."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading
@@ -23,7 +21,7 @@ from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.collect.driven import document_of
+from tests.support.driven import document_of
 
 pytestmark = pytest.mark.integration
 
@@ -136,9 +134,7 @@ def test_every_section_comes_as_it_is_delivered(instance_of: InstanceOf, name: s
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_the_performance_schema_tells_with_everything_on(
-    instance_of: InstanceOf, name: str
-) -> None:
+def test_waits_with_all_of_the_performance_schema_on(instance_of: InstanceOf, name: str) -> None:
     every = {"performance_schema_instrument": "%=ON"} if "-5.5" not in name else {}
     with instance_of(name, performance_schema="ON", **every) as instance:
         make_table(instance)
@@ -274,7 +270,7 @@ def gone(instance: Instance) -> bool:
     return False
 
 
-def test_threads_of_clients_are_told_from_those_of_observers(instance_of: InstanceOf) -> None:
+def test_client_threads_differ_from_observers(instance_of: InstanceOf) -> None:
     for name in ("mysql-8.0.33", "mariadb-10.11.19"):
         with (
             instance_of(name, performance_schema="ON") as instance,
@@ -295,7 +291,7 @@ def test_cpu_time_of_statements_where_the_server_takes_it(instance_of: InstanceO
 
 
 @pytest.mark.parametrize("name", OFF_BY_DEFAULT)
-def test_a_limited_account_is_told_what_it_lacks(instance_of: InstanceOf, name: str) -> None:
+def test_limited_account_reports_missing_rights(instance_of: InstanceOf, name: str) -> None:
     """Test it where the test of all sections, on a server with defaults, does not."""
     with instance_of(name, performance_schema="ON") as instance:
         make_table(instance)
@@ -334,7 +330,7 @@ def test_no_session_is_a_reason_not_a_failure(instance_of: InstanceOf) -> None:
             plans.collector(target_of(attached))
 
 
-def test_sums_that_somebody_empties_are_not_told(instance_of: InstanceOf) -> None:
+def test_sums_are_missing_after_truncation(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.7.22") as instance:
         make_table(instance)
         with (

@@ -1,7 +1,5 @@
 """Provide fixtures for the tests of the protocol."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.loadgen import talk
+from tests.support import talk
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Test `millrace-load bench` on a running server, with sysbench's options."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving
+from tests.support import driving
 
 pytestmark = pytest.mark.integration
 
@@ -147,7 +145,7 @@ def test_every_test_that_is_listed_runs(instance: Instance) -> None:
         assert cleaned.returncode == 0, cleaned.stderr
 
 
-def test_what_may_help_is_said(instance: Instance) -> None:
+def test_hints_are_printed_with_errors(instance: Instance) -> None:
     wrong = bench(instance, "--workload=point-query", password="wrong")
     assert wrong.returncode == 1
     assert "error 1045" in wrong.stderr

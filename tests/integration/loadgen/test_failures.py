@@ -1,7 +1,5 @@
 """Test that errors of a server are counted by code, or end the run with a clear message."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -11,8 +9,8 @@ import pytest
 from millrace.errors import DatabaseError
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving
-from tests.integration.loadgen.driving import (
+from tests.support import driving
+from tests.support.driving import (
     DATABASE,
     Event,
     by_socket,
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 SERVERS = ("mysql-5.6.24", "mysql-8.0.15", "mariadb-10.11.19")
 CONNECTIONS = 20
-UNKNOWN_THREAD = 1094
+UNKNOWN_THREAD = "1094"
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -37,7 +35,7 @@ def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterato
         yield instance
 
 
-def test_deadlocks_are_counted_and_begun_again(instance: Instance) -> None:
+def test_deadlocks_are_counted_and_retried(instance: Instance) -> None:
     before = _updates(instance)
     phase = drive("crossed", transactions=1_000, clients=8)
     done = run(specification(by_socket(instance), phase))
@@ -132,22 +130,22 @@ def test_an_interruption_leaves_a_partial_result(instance: Instance) -> None:
     assert done.error["kind"] == "interrupted"
 
 
-def test_who_cannot_come_in_is_told_why(instance: Instance) -> None:
+def test_refused_login_reports_the_reason(instance: Instance) -> None:
     phase = drive("select", transactions=1)
     wrong = run(specification(by_socket(instance, password="wrong"), phase))
-    assert (wrong.status, wrong.error["code"], wrong.error["phase"]) == (1, 1045, "connect")
+    assert (wrong.status, wrong.error["code"], wrong.error["phase"]) == (1, "1045", "connect")
     refused = run(specification(by_tcp(instance, port=1), phase))
     assert (refused.status, refused.error["kind"]) == (1, "connection")
     assert "cannot connect to 127.0.0.1:1" in refused.said
     nowhere = run(specification(by_socket(instance, database="nowhere"), phase))
-    assert (nowhere.status, nowhere.error["code"]) == (1, 1049)
+    assert (nowhere.status, nowhere.error["code"]) == (1, "1049")
 
 
 def test_more_connections_than_the_server_takes(instance: Instance) -> None:
     # One more connection is reserved for an administrator.
     phase = drive("select", transactions=1, clients=CONNECTIONS + 2)
     done = run(specification(by_socket(instance), phase))
-    assert (done.status, done.error["code"], done.error["phase"]) == (1, 1040, "measure")
+    assert (done.status, done.error["code"], done.error["phase"]) == (1, "1040", "measure")
     assert "Too many connections" in done.said
     driving.status(instance)  # it waits until the server has closed all of them
     # All connections: the run keeps none for itself while its last phase drives them.
@@ -155,11 +153,11 @@ def test_more_connections_than_the_server_takes(instance: Instance) -> None:
     assert run(specification(by_socket(instance), phase)).status == 0
 
 
-def test_missing_tables_are_told_before_anything_is_measured(instance: Instance) -> None:
+def test_missing_tables_fail_before_measuring(instance: Instance) -> None:
     driving.ask(instance, "DROP TABLE t")
     try:
         done = run(specification(by_socket(instance), drive("select", transactions=1)))
-        assert (done.status, done.error["code"]) == (1, 1146)
+        assert (done.status, done.error["code"]) == (1, "1146")
         # As text, each statement gets its own error.
         done = run(specification(by_socket(instance), drive("select", protocol="text", seconds=1)))
         assert done.status == 0

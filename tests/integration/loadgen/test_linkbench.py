@@ -1,7 +1,5 @@
 """Test LinkBench on real servers: several loaders and clients, rows and counts afterwards."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from typing import Any
@@ -32,7 +30,7 @@ PHASES = (
         "pacing": {"kind": "closed"},
         "warmup": {"kind": "time", "seconds": 0},
         "end": {"kind": "operations", "transactions": 4000},
-        "retry": [1213, 1205],
+        "retry": ["1213", "1205"],
     },
 )
 LINKS, COUNTS = "linkbench.linktable", "linkbench.counttable"

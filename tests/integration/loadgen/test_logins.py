@@ -1,7 +1,5 @@
 """Test logins with every plugin, in clear and with TLS, and refused ones."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import tempfile
@@ -21,7 +19,7 @@ from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
 from millrace.servers.unpack import extract_member
 from tests.conftest import InstanceOf
-from tests.integration.loadgen.talk import Certificates, converse, refusal, talk
+from tests.support.talk import Certificates, converse, refusal, talk
 
 pytestmark = pytest.mark.integration
 

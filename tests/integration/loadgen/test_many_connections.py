@@ -1,15 +1,13 @@
 """Test ten thousand clients of one server, each on a connection of its own."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving
-from tests.integration.loadgen.driving import by_socket, drive, run, specification
+from tests.support import driving
+from tests.support.driving import by_socket, drive, run, specification
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 from millrace.servers.instances.instance import Instance
 from tests import servers
 from tests.conftest import InstanceOf
-from tests.integration.loadgen.talk import Certificates, Said, refusal, talk
+from tests.support.talk import Certificates, Said, refusal, talk
 
 pytestmark = pytest.mark.integration
 
@@ -204,9 +204,9 @@ def check_tls(program: Path, instance: Instance, certificates: Certificates) -> 
         program, instance, ask, tcp=True, tls="verify-identity", ca=str(certificates.authority)
     )
     if instance.server.name in NO_TLS:
-        assert "offers none: turn TLS off" in refusal(said)
+        assert "does not support it: turn TLS off" in refusal(said)
     elif instance.server.name in NO_USABLE_TLS:
-        assert "no version of TLS from 1.2 on" in refusal(said)
+        assert "does not support TLS 1.2 or newer" in refusal(said)
     else:
         assert said.refused is None, said.refused
         assert said.waited[0]["rows"][0][1] in ("TLSv1.2", "TLSv1.3")

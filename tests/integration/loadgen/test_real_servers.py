@@ -1,7 +1,5 @@
 """Test the load generator with real servers: rows arrive as generated, by every way in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -158,7 +156,7 @@ def test_a_server_killed_in_the_middle_of_a_load_is_a_lost_connection(
             client.run(endless, on_event=kill, limit_s=FAR_AWAY_S)
 
 
-def test_a_load_that_violates_its_table_says_so(instance_of: InstanceOf) -> None:
+def test_load_fails_when_rows_violate_the_table(instance_of: InstanceOf) -> None:
     with instance_of(NATIVE) as instance:
         strict = ("SET time_zone = '+00:00'", "SET sql_mode = 'STRICT_ALL_TABLES'")
         prepare = ("CREATE DATABASE d", "USE d", "CREATE TABLE nodes (id int)")

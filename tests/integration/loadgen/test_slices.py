@@ -1,7 +1,5 @@
 """Test that servers which take turns are driven one at a time, with the same work."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -10,8 +8,8 @@ import pytest
 
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving
-from tests.integration.loadgen.driving import by_socket, drive, run, specification
+from tests.support import driving
+from tests.support.driving import by_socket, drive, run, specification
 
 pytestmark = pytest.mark.integration
 
@@ -120,7 +118,7 @@ def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients:
     assert expected <= changes <= expected + 4
 
 
-def test_both_sides_are_asked_the_same(instances: tuple[Instance, Instance]) -> None:
+def test_both_sides_get_the_same_statements(instances: tuple[Instance, Instance]) -> None:
     """Compare the rows that the clients of each side updated, by their statements so far."""
     log = "SET GLOBAL general_log = {}"
     for each in instances:

@@ -1,7 +1,5 @@
 """Test tables of a workload on real servers: loaded by every method, verified, read into memory."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -198,7 +196,7 @@ def test_every_kind_of_column_arrives(instance: Instance, engine: str) -> None:
         assert ran.phase("verify")["rows"] == ROWS
 
 
-def test_without_local_infile_rows_are_inserted_and_the_reason_is_told(instance: Instance) -> None:
+def test_rows_are_inserted_without_local_infile(instance: Instance) -> None:
     instance.query("SET GLOBAL local_infile = 0")
     try:
         fresh_database(instance)
@@ -358,7 +356,7 @@ def test_a_time_limit_ends_a_load(new: Instance) -> None:
 
 
 @pytest.mark.parametrize("ends", ["interrupted", "server killed"])
-def test_a_load_that_ends_early_says_why(instance_of: InstanceOf, ends: str) -> None:
+def test_load_reports_the_reason_when_it_ends_early(instance_of: InstanceOf, ends: str) -> None:
     with instance_of(NEW) as instance:
         fresh_database(instance)
         with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -1,7 +1,5 @@
 """Test that the load generator's counts match the server's."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +8,8 @@ import pytest
 
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.loadgen import driving, talk
-from tests.integration.loadgen.driving import (
+from tests.support import driving, talk
+from tests.support.driving import (
     ROWS,
     Event,
     by_socket,

@@ -1,13 +1,11 @@
 """Test that an attached server keeps no database that a workload's statements made."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = pytest.mark.integration
 
@@ -40,14 +38,9 @@ def test_what_a_broken_trial_left_is_dropped(tmp_path: Path, instance_of: Instan
     file.write_text(DROPS, encoding="utf-8")
     with instance_of("mysql-5.7.22") as ours:
         before = ours.query("SHOW DATABASES")
-        dsn = f"mysql://{ours.user}:{ours.password}@/?socket={ours.socket}"
-        added = place.millrace("servers", "add", "theirs", "--family", "mysql", "--attach", dsn)
-        assert added.returncode == 0, added.stderr
         ours.query("CREATE DATABASE millrace_dropped")  # as a killed millrace leaves it
-        try:
+        with place.attached(ours, "mysql"):
             ran = place.millrace("run", file)
-        finally:
-            place.millrace("servers", "remove", "theirs")
         assert ran.returncode == 0, ran.stderr
         assert ours.query("SHOW DATABASES") == before
     assert [attempt.outcome for attempt in place.latest().attempts] == ["finished"] * 2

@@ -1,14 +1,12 @@
 """Test ``millrace calibrate`` and ``bisect`` with real servers, tiny data and few seconds."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 
 from millrace.store.records import StoredRun
-from tests.integration.trial.command import SHORT_TRIALS, Place
+from tests.support.command import SHORT_TRIALS, Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

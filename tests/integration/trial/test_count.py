@@ -1,7 +1,5 @@
 """Test ``millrace count`` on a real server in valgrind."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time
@@ -16,7 +14,7 @@ from millrace.host import valgrind
 from millrace.paths import work_dir
 from millrace.servers.instances import ownership
 from millrace.servers.instances.processes import ProcessId
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

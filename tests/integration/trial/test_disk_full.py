@@ -4,8 +4,6 @@ The trial fails with that reason and the plan continues; a campaign ends there, 
 there is space again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile
@@ -16,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 from tests.unit.cli.called import millrace
 
 pytestmark = pytest.mark.integration

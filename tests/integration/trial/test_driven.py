@@ -1,14 +1,11 @@
 """Test trials with driven clients on real servers: snapshots, counters, stored results."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,19 +31,15 @@ from tests.conftest import InstanceOf, ServerOf
 from tests.servers import quick_options
 from tests.support.small_workload import driving, naps
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("own_snapshots", "initialised_once", "settled_soon"),
+]
 
 SERVERS = ["mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"]
 # A module's tests of one server follow each other, and find its snapshot.
 ALL_SERVERS = pytest.mark.parametrize("name", [*SERVERS, "mysql-5.5.34"], scope="module")
 QUICK = {"table_size": 1_000, "time_s": 0.3, "warmup_s": 0.1}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_snapshots(own_places: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots"))
-        yield
 
 
 def trial(

@@ -1,14 +1,12 @@
 """Test trials that fill the disk of a real server, on a loop device that is gone afterwards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place
 from tests.loop_devices import is_freed, skip_without_loop_devices
+from tests.support.command import Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once")]
 

@@ -1,7 +1,5 @@
 """Test ``millrace run`` of clients in loops: a kill in one of them, and the next command."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from millrace.model.events import LoopEnded
 from millrace.servers.instances import ownership
 from millrace.servers.snapshots import kept_data
 from tests.event_files import read_events
-from tests.integration.trial.command import EVENT_LIMIT_S, Place
+from tests.support.command import EVENT_LIMIT_S, Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

@@ -1,7 +1,5 @@
 """Test that real servers settle unchanged, and that reads from files are recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 
@@ -66,7 +64,7 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         assert cache_of(instance) == ("cached", True, True)
 
 
-def test_the_limit_ends_the_waiting_and_says_what_goes_on(instance_of: InstanceOf) -> None:
+def test_quiesce_reports_pending_work_at_its_limit(instance_of: InstanceOf) -> None:
     with instance_of("mysql-5.5.9") as instance:
         make_work(instance)
         before = instance.settings()

@@ -1,7 +1,5 @@
 """Test trials in which a replica applies what a load left in its source's log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

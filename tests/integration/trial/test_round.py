@@ -1,11 +1,9 @@
 """Test rounds, whose clients take turns in slices, on real servers."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,18 +20,20 @@ from millrace.servers.instances import ownership, processes
 from millrace.store.records import ROUND_FAILED, AttemptResult
 from millrace.trial import phase_spec, time_limits
 from millrace.trial.cpu_idle import CpuIdleSettings
-from millrace.trial.group import RoundTrial
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.round import execute_round
+from millrace.trial.round import RoundTrial, execute_round
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.workloads import Phase
 from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
-from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
 from tests.servers import quick_options
+from tests.support.command import QUICK_START, SHORT_TRIALS, Place
 from tests.support.small_workload import driving, naps
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("own_snapshots", "initialised_once", "settled_soon"),
+]
 
 SERVERS = ("mysql-5.6.24", "mariadb-10.11.19", "mysql-8.0.33")
 QUICK = {"table_size": 1_000, "time_s": 1.0, "warmup_s": 0.2, "settle_s": 0.3}
@@ -55,13 +55,6 @@ factor = "server"
 base = "mysql-5.6.24"
 
 {SHORT_TRIALS}"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_snapshots(own_places: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MILLRACE_SNAPSHOTS", str(own_places / "snapshots-of-rounds"))
-        yield
 
 
 def round_of(
@@ -109,7 +102,7 @@ def specs_of(
     last_options: FittedOptions | None,
     collectors: tuple[str, ...],
 ) -> list[TrialSpec]:
-    """Return the trials of a round, of which the last may have options of its own."""
+    """Return the trials of a round; the last may have options of its own."""
     options = [quick_options(name) for name in servers]
     return [
         TrialSpec(
@@ -273,7 +266,7 @@ def test_a_load_that_fills_the_buffer_pool_is_none_in_slices(server_of: ServerOf
 
 
 @pytest.mark.parametrize("clients", [1, 4])
-def test_a_side_is_slowed_down_by_what_was_asked(server_of: ServerOf, clients: int) -> None:
+def test_side_is_slowed_down_as_requested(server_of: ServerOf, clients: int) -> None:
     results = round_of(server_of, SERVERS[:1] * 2, last_slowdown=Stopped(0.5), clients=clients)
     assert [result.outcome for result in results] == ["finished"] * 2, results
     stopped_s = figure(results[1], "slowdown_stopped_s")

@@ -1,7 +1,5 @@
 """Test ``millrace run`` on real servers: what it executes, stores and refuses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from millrace.host.exclusive import host_lock
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
@@ -130,15 +128,8 @@ def test_an_attached_server_is_measured_and_left_as_it_was(
 ) -> None:
     with instance_of("mysql-5.7.22") as ours:
         before = ours.query("SHOW DATABASES")
-        dsn = f"mysql://{ours.user}:{ours.password}@" + (
-            f"127.0.0.1:{ours.port}/" if by == "tcp" else f"/?socket={ours.socket}"
-        )
-        added = place.millrace("servers", "add", "theirs", "--family", "mysql", "--attach", dsn)
-        assert added.returncode == 0, added.stderr
-        try:
+        with place.attached(ours, "mysql", by):
             ran = place.millrace("run", experiment(place.directory, servers=("theirs",)))
-        finally:
-            place.millrace("servers", "remove", "theirs")
         assert ran.returncode == 0, ran.stderr
         ours.check_alive()
         assert ours.query("SHOW DATABASES") == before

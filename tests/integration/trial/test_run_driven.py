@@ -1,12 +1,10 @@
 """Test ``millrace run`` of an experiment with driven clients, from the file to the report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

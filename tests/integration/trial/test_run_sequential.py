@@ -1,14 +1,12 @@
 """Test ``millrace run`` that ends when each comparison is decided, on real servers."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.integration.trial.command import QUICK_START, SHORT_TRIALS, Place
+from tests.support.command import QUICK_START, SHORT_TRIALS, Place
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

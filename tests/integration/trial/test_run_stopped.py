@@ -1,7 +1,5 @@
 """Test a stopped ``millrace run``, or stopped servers: stored results, and how it resumes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -10,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
-from tests.integration.trial.command import Place, experiment
+from tests.support.command import Place, experiment
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

@@ -1,7 +1,5 @@
 """Test that no secret of an attached server gets into a store, a report or an export."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import zipfile
@@ -14,7 +12,7 @@ from millrace.databases.client import Session
 from millrace.errors import DatabaseError
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
-from tests.integration.trial.command import Place
+from tests.support.command import Place
 
 pytestmark = pytest.mark.integration
 
@@ -56,15 +54,10 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
     with (
         instance_of("mariadb-10.11.19", report_password=SECRETS["option"]) as theirs,
         planted(theirs),
+        place.attached(theirs, "mariadb"),
     ):
-        dsn = f"mysql://{theirs.user}:{theirs.password}@/?socket={theirs.socket}"
-        added = place.millrace("servers", "add", "theirs", "--family", "mariadb", "--attach", dsn)
-        assert added.returncode == 0, added.stderr
-        try:
-            ran = place.millrace("run", file)
-            inspected = place.millrace("config", "show", "theirs", "default", "--json")
-        finally:
-            place.millrace("servers", "remove", "theirs")
+        ran = place.millrace("run", file)
+        inspected = place.millrace("config", "show", "theirs", "default", "--json")
     assert ran.returncode == 0, ran.stderr
     [attempt] = place.latest().attempts
     assert attempt.outcome == "finished"
@@ -72,7 +65,7 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
     assert attempt.instances[0].effective["innodb_buffer_pool_size"].isdecimal()
     archive = tmp_path / "runs.zip"
     place.millrace("results", "export", "latest", "--output", archive)
-    printed = [
+    outputs = [
         ran.stdout,
         inspected.stdout,
         place.millrace("results", "show", "latest", "--json").stdout,
@@ -84,7 +77,7 @@ def test_no_secret_of_an_attached_server_is_kept(tmp_path: Path, instance_of: In
         kept += [opened.read(member) for member in opened.namelist()]
     assert any(b"read-select" in each for each in kept)
     for what, secret in SECRETS.items():
-        assert not [each for each in printed if secret in each], what
+        assert not [each for each in outputs if secret in each], what
         assert not [each[:100] for each in kept if secret.encode() in each], what
 
 

@@ -1,7 +1,5 @@
 """Test on real servers that compressed tables are verified, and that other ones are refused."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Test server options as factors, on servers that have them and on one that does not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.analysis.explain.ablation import Ablation
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.app import ablate as use_case
 from millrace.app.execution import Caller
 from millrace.app.explain import ExplainedRun
@@ -19,10 +19,10 @@ from millrace.experiment.model import Plan
 from millrace.model.events import Emitted
 from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER
-from tests.unit.analysis.observations import A, B
+from tests.support.builders import OWNER
+from tests.support.explained import SUSPECTS, explained_study, study_run
+from tests.support.observed_trials import A, B
 from tests.unit.campaign.measured import alone
-from tests.unit.report.explanation.explained import SUSPECTS, explained_study, study_run
 
 BLOCKS = 3
 WITH_BINARY_LOG = "with binary log as in the base"

@@ -22,12 +22,12 @@ from millrace.model.roles import SERVER
 from millrace.store.records import InstanceRecord, StepRecord
 from millrace.store.store import Store
 from millrace.trial import counting
-from millrace.trial.count_extent import Extent
+from millrace.trial.counting import Extent
 from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
 from tests.support import small_servers
-from tests.unit.analysis.builders import study
-from tests.unit.analysis.counts.counted import OLD, start
+from tests.support.builders import study
+from tests.support.counted_starts import OLD, start
 from tests.unit.campaign.measured import HOST, alone
 from tests.unit.cli.called import Done, millrace
 
@@ -222,7 +222,7 @@ def test_a_run_that_measures_is_another_run(counter: Counter, tmp_path: Path) ->
         run = store.load_run(store.find_run("latest").id)
     assert {trial.purpose for trial in run.trials} == {"count"}
     assert (run.run.blocks, run.run.spec.counts) == (0, "instructions")
-    assert not run.run.spec.design or not run.run.spec.design.slices
+    assert not run.run.spec.design.slices
     shown = stored(tmp_path, "results", "show", "latest")
     assert "count 1" in shown.stdout
     assert re.search(r"instructions 1,00[012]\b", shown.stdout)  # by the order of the trials

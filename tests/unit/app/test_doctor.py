@@ -20,8 +20,8 @@ from millrace.host import facts as host
 from millrace.host.parsers import CpuTimes
 from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.model.host_facts import Finding, HostFacts
+from tests.support import host_trees as trees
 from tests.unit.cli.called import millrace
-from tests.unit.host import host_trees as trees
 
 QUIET = Activity(
     busy_share=0.01,
@@ -35,7 +35,7 @@ QUIET = Activity(
     valgrind="3.19.0",
     no_tracing=None,
     is_root=False,
-    unconfined=None,
+    unconfined=(),
     open_files=1_048_576,
     processes=None,
 )

@@ -12,8 +12,8 @@ from millrace.analysis.compare.model import FirstCause
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.app.explain import Selection, explain_run, first_causes
 from millrace.errors import UserError
+from tests.support.explained import explained_study, study_run
 from tests.unit.cli.observed_store import keep
-from tests.unit.report.explanation.explained import explained_study, study_run
 
 
 def cause(

@@ -28,7 +28,7 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from tests.unit.analysis.builders import HOST_FACTS
+from tests.support.builders import HOST_FACTS
 from tests.unit.campaign.laboratory import inputs_of
 
 HOST = HostRecord("host-1", HOST_FACTS.replace(findings=()))

@@ -19,7 +19,7 @@ from millrace.experiment.read import Overrides
 from millrace.model.instruction_counts import CountedStart, Repetition
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
-from millrace.trial.count_extent import EXTENTS, Extent
+from millrace.trial.counting import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec
 from tests.unit.campaign.measured import alone, carried, newest
 from tests.unit.experiment.files import read_text
@@ -67,7 +67,7 @@ class Host:
             chosen.many, (Repetition(1000.0, 1.0),), {("dispatch_command",): 1000.0}, {}
         )
         counts = stored_counts(start, None, "3.19.0")
-        observed = {"server": {"version": 1, "instructions": counts}}
+        observed = {"server": {"instructions": counts}}
         steps = (StepRecord(0, "count", 0.0, 40.0, "finished"),)
         return AttemptResult("finished", steps=steps, observations=observed)
 

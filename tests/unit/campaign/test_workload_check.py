@@ -43,7 +43,7 @@ def test_workload_without_mistakes_is_accepted(tmp_path: Path) -> None:
     ("written", "wrong", "place", "line", "message"),
     [
         ('kind = "sequence"', 'kind = "date"', "tables.t.columns[0].kind", 15, "variant `date`"),
-        ("rows = 1000", 'rows = "{rowz}"', "tables.t.rows", 13, "there is no value"),
+        ("rows = 1000", 'rows = "{rowz}"', "tables.t.rows", 13, "unknown value"),
         ("rows = 1000", 'rows = "1/0"', "tables.t.rows", 13, "has no value"),
         ("rows = 1000", "rows = -1", "tables.t.rows", 13, "is not 0 to"),
         ("rows = 1000", "rows = [1]", "tables.t.rows", 13, ""),
@@ -51,7 +51,7 @@ def test_workload_without_mistakes_is_accepted(tmp_path: Path) -> None:
          23, "did you mean \"look\""),
         ("WHERE id = 1", "WHERE id = ?", "statements.look.parameters", 18, "1 question marks"),
         ('WHERE id = 1"', 'WHERE id = ?", parameters = ["any"]', "statements.look.parameters[0]",
-         18, "there is no generator"),
+         18, "unknown generator"),
         ('tables = "t"', 'tables = "u"', "tests.look.tables", 22, "\"u\""),
         ("{engine}", "{enginee}", "tables.t.create", 14, "did you mean \"engine\""),
     ],

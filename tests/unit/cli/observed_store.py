@@ -6,7 +6,7 @@ from pathlib import Path
 
 from millrace.store.records import AttemptResult, StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER
+from tests.support.builders import OWNER
 
 
 def keep(stored: StoredRun, path: Path) -> Path:

@@ -25,7 +25,7 @@ from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord
-from tests.unit.analysis.counts.counted import OLD, start
+from tests.support.counted_starts import OLD, start
 from tests.unit.campaign.laboratory import inputs_of
 from tests.unit.campaign.measured import (
     Speed,
@@ -107,7 +107,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found = start(
             (1010.0 if server in SLOW else 1000.0) * wobble, extra=10.0 * (server in SLOW)
         )
-        document = {"version": 1, "instructions": stored_counts(found, OLD, "3.19.0")}
+        document = {"instructions": stored_counts(found, OLD, "3.19.0")}
         return [
             AttemptResult(
                 "finished",

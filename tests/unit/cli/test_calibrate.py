@@ -22,7 +22,7 @@ from millrace.levels import Level
 from millrace.report.run.formats import render
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import keep, study
+from tests.support.builders import keep, study
 from tests.unit.campaign.measured import (
     TRIAL_S,
     alone,

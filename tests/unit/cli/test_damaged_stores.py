@@ -19,10 +19,10 @@ from millrace.analysis.history.recording import points_of
 from millrace.errors import UserError
 from millrace.store import schema
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import run_of
+from tests.support.explained import study_run
+from tests.support.history_points import run_of
 from tests.unit.cli.called import call
 from tests.unit.cli.observed_store import keep
-from tests.unit.report.explanation.explained import study_run
 
 Damage = Callable[[Path, random.Random], None]
 

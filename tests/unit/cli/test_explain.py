@@ -24,16 +24,16 @@ from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats.mean import MeanEstimate
 from millrace.store.records import StoredRun, TreatmentRecord, TrialRecord
-from tests.unit.cli.observed_store import keep
-from tests.unit.report.explanation.explained import (
+from tests.support.explained import (
     SUSPECTS,
     explained_study,
     of_levels,
     study_run,
     unobserved,
 )
+from tests.support.reports import Page, one_line
+from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.test_ablation import RATE
-from tests.unit.report.run.test_formats import Page
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +232,7 @@ def test_what_an_experiment_showed_is_in_every_output(
     )
     page = tmp_path / "page.html"
     text = done(run(store, "--ablate")).stdout
-    explanation = " ".join(text.split())
+    explanation = one_line(text)
     assert "of the 14 % loss of mysql-9.7.4 against mysql-5.6.24" in explanation
     assert "not aligned: compiler" in explanation
     assert explanation.count("(shown by an experiment)") == 1
@@ -294,7 +294,7 @@ def tested(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("asked", [(), ("latest",), ("x-suspects-1",), ("sysbench",)])
 def test_ablation_result_is_shown_for_either_run(tested: Path, asked: tuple[str, ...]) -> None:
     text = done(run(tested, *asked)).stdout
-    explanation = " ".join(text.split())
+    explanation = one_line(text)
     assert "mysql-9.7.4 against mysql-5.6.24" in explanation
     assert "% loss of mysql-9.7.4 against mysql-5.6.24 in" in explanation
     assert "measured by run x-suspects-1" in explanation

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from millrace.errors import UserError
+from tests.support.explained import study_run
+from tests.support.reports import Page
 from tests.unit.cli.observed_store import keep
 from tests.unit.cli.test_explain import done, run
-from tests.unit.report.explanation.explained import study_run
-from tests.unit.report.run.test_formats import Page
 
 
 def test_counted_instructions_have_a_flame_graph_where_nothing_was_profiled(

@@ -12,8 +12,8 @@ import pytest
 from millrace.analysis import ci_gate
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.app import report as use_case
-from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
-from tests.unit.analysis.history_points import run_of
+from tests.support.builders import Fails, RunBuilder, keep, noisy
+from tests.support.history_points import run_of
 from tests.unit.cli.called import millrace
 
 

@@ -20,12 +20,12 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run
 from millrace.cli.main import main
 from millrace.errors import Interrupted
-from millrace.report.history.json import HistoryDocument
+from millrace.report.history import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.analysis.builders import OWNER, keep
-from tests.unit.analysis.history_points import (
+from tests.support.builders import OWNER, keep
+from tests.support.history_points import (
     CANDIDATE,
     NOW,
     OTHER_STATE,

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from millrace.store.store import Store
+from tests.support.explained import study_run
 from tests.unit.cli.called import millrace
 from tests.unit.cli.observed_store import keep
 from tests.unit.cli.test_hostile_imports import Members, imported_or_refused, write
-from tests.unit.report.explanation.explained import study_run
 
 CHAIN = list(range(-1, 400))
 ESCAPE = "\x1b]52;c;eA==\x07\u202egnp.so"

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from millrace.analysis.history.recording import points_of
 from millrace.report.run.formats import FORMATS
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import run_of
+from tests.support.explained import study_run
+from tests.support.history_points import run_of
 from tests.unit.cli.called import call, millrace
 from tests.unit.cli.observed_store import keep
-from tests.unit.report.explanation.explained import study_run
 
 Members = dict[str, bytes]
 

@@ -17,9 +17,9 @@ from millrace.shown_text import shown
 from millrace.store import checked
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
+from tests.support.builders import Fails, RunBuilder, keep, noisy
+from tests.support.explained import study_run
 from tests.unit.cli.observed_store import keep as keep_observed
-from tests.unit.report.explanation.explained import study_run
 
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202egnp.\u2066 \u200b\ufeff [red]x[/nope] :smile:"
 

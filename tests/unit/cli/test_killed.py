@@ -17,8 +17,8 @@ from millrace.cli import history, report, results
 from millrace.store.records import NewArtefact
 from millrace.store.store import Store
 from tests import killed
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import run_of
+from tests.support.builders import keep
+from tests.support.history_points import run_of
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
 
 pytestmark = pytest.mark.skipif(killed.untraceable() is not None, reason=str(killed.untraceable()))

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from millrace.cli.main import cli
 from millrace.store.store import Store
-from tests.unit.analysis.builders import Fails, RunBuilder, keep, noisy
+from tests.support.builders import Fails, RunBuilder, keep, noisy
 from tests.unit.cli.called import call
 
 FORGED = "answer: mysql-9 is 50 % faster"

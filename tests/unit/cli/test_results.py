@@ -13,8 +13,8 @@ import pytest
 from millrace.campaign import run_records
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.store import Store
+from tests.support.hdr import FINE, encoded
 from tests.unit.cli.called import millrace
-from tests.unit.stats.hdr import FINE, encoded
 from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 
@@ -217,18 +217,6 @@ def test_remove_prompts_and_removes(store: Path, monkeypatch: pytest.MonkeyPatch
     out, err = results("list", store=store)
     assert out == ""
     assert "holds no runs yet" in err
-
-
-def test_remove_takes_a_run_whose_id_names_no_file(tmp_path: Path) -> None:
-    store = tmp_path / "results.sqlite"
-    with Store.open(store) as opened:
-        for path in (opened.report_path("other"), opened.events_path("other")):
-            path.parent.mkdir()
-        what = begun("𝔘" * 120)
-        opened.begin_run(what.run, what.treatments, what.trials)
-    _, err = results("remove", "𝔘", "--yes", store=store)
-    assert err.endswith("removed 1 run\n")
-    assert json.loads(results("list", "--json", store=store)[0]) == []
 
 
 def test_remove_leaves_a_run_that_is_being_measured(store: Path) -> None:

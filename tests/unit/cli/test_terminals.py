@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.analysis.builders import RunBuilder, keep, noisy
+from tests.support.builders import RunBuilder, keep, noisy
 
 
 @pytest.fixture(scope="module")

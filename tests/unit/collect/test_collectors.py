@@ -1,7 +1,5 @@
 """Test when collectors run, and how their findings are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +16,8 @@ from millrace.loadgen.events import Event, Mark
 from millrace.model.documents import Document
 from millrace.model.observations import DIGEST_COUNTS, Digest, Threads, ThreadUsage, Usage
 from millrace.model.sampled_threads import SampledThread, States
-from tests.unit.loadgen.made_events import interval, mark
-from tests.unit.loadgen.made_events import phase_ended as ended
+from tests.support.made_events import interval, mark
+from tests.support.made_events import phase_ended as ended
 
 DRIVEN = Window("measure", "measure", drives=True)
 LOADING = Window("load", "finish", drives=False)
@@ -157,7 +155,7 @@ def test_a_measurement_without_an_end_was_not_observed(
     [
         (Unavailable("perf is not here", hint="install it"), "perf is not here", "install it"),
         (PermissionError(13, "Permission denied", "/proc/1/io"), "/proc/1/io: Permission", None),
-        (DatabaseError("SELECT denied", kind="forbidden", code=1142), "SELECT denied", None),
+        (DatabaseError("SELECT denied", kind="forbidden", code="1142"), "SELECT denied", None),
     ],
 )
 def test_an_observer_that_cannot_look_is_missed_and_the_rest_goes_on(

@@ -1,7 +1,5 @@
 """Test the disk under a directory, on kinds of hosts, and its activity."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +14,7 @@ from millrace.collect.collectors import as_json
 from millrace.collect.model import Target
 from millrace.errors import Unavailable
 from millrace.servers.attached import AttachedInstance
-from tests.unit.host import host_trees as trees
+from tests.support import host_trees as trees
 
 NVME = "sys/devices/pci0/nvme/nvme0/nvme0n1"
 DISKSTATS = """\

@@ -1,7 +1,5 @@
 """Test the host's activity outside the server, and whether it disturbed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -24,8 +22,8 @@ from millrace.errors import Unavailable
 from millrace.host import procfs
 from millrace.model.observations import OtherProcess
 from millrace.servers.attached import AttachedInstance
-from tests.unit.host import host_trees as trees
-from tests.unit.host import texts
+from tests.support import host_texts
+from tests.support import host_trees as trees
 
 TICKS = os.sysconf("SC_CLK_TCK")
 OWN, SERVER, LOAD = 50, 60, 70
@@ -199,7 +197,7 @@ QUIET = Reading(
         "full avg10=0 avg60=0 avg300=0 total=500000\n",
     },
     frequencies_mhz=(2000.0, 2400.0),
-    processes={1: texts.PROCESS_STAT},
+    processes={1: host_texts.PROCESS_STAT},
 )
 LATER = replace(
     QUIET,
@@ -310,14 +308,14 @@ def test_files_of_kinds_of_hosts(tmp_path: Path) -> None:
         **trees.SERVER,
         "proc/stat": QUIET.stat or "",
         "proc/pressure/cpu": QUIET.pressure["cpu"],
-        "proc/1/stat": texts.PROCESS_STAT.decode(),
+        "proc/1/stat": host_texts.PROCESS_STAT.decode(),
         "proc/notaprocess/stat": "",
         **{f"{trees.CPU}/cpu{n}/cpufreq/scaling_cur_freq": f"{3600125 + n}\n" for n in range(2)},
     }
     taken = host.take(trees.plant(tmp_path, tree))
     assert sorted(taken.frequencies_mhz) == [3600.125, 3600.126]
     assert set(taken.pressure) == {"cpu"}
-    assert taken.processes == {1: texts.PROCESS_STAT}
+    assert taken.processes == {1: host_texts.PROCESS_STAT}
 
 
 def test_pressure_of_a_control_group_where_the_host_has_none(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Test the section that says how long threads were blocked."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

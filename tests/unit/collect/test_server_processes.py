@@ -1,7 +1,5 @@
 """Test a server's processes, read and stopped as a whole."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test the activity of threads between two readings of their files."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time
@@ -17,7 +15,7 @@ from millrace.collect.collectors import as_json
 from millrace.collect.thread_usage import RawThread, Reading
 from millrace.collect.threads.thread_reader import ThreadSample
 from millrace.host import procfs
-from tests.unit.host import texts
+from tests.support import host_texts
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -111,7 +109,7 @@ def test_threads_that_ended_are_what_the_process_did_beyond_the_others() -> None
     assert found["threads"][1]["voluntary_switches"] is None
 
 
-def test_what_the_kernel_tells_of_living_threads_only_is_unknown_where_one_ended() -> None:
+def test_process_figures_are_unknown_after_a_thread_ended() -> None:
     kept, ended = thread(switches=(3, 4), waited_ns=5), thread(switches=(70, 80))
     after = reading(0, {4: kept})
     names = ("runnable_s", "voluntary_switches", "involuntary_switches")
@@ -161,7 +159,7 @@ def test_the_busiest_come_first() -> None:
     st.dictionaries(st.integers(1, 9), st.integers(0, 10**12), max_size=5),
     st.integers(0, 10**13),
 )
-def test_threads_never_do_more_than_the_process_unless_it_says_so(
+def test_threads_use_no_more_than_the_process(
     began: dict[int, int], more: dict[int, int], clock_ns: int
 ) -> None:
     before = {tid: thread(ns) for tid, ns in began.items()}
@@ -208,7 +206,7 @@ def _samples() -> dict[int, ThreadSample]:
 
 
 def test_files_of_a_real_server() -> None:
-    raw = RawThread(texts.CHECKPOINTER_STAT, b"4062689 35520640 3\n", texts.STATUS, io(0))
+    raw = RawThread(host_texts.CHECKPOINTER_STAT, b"4062689 35520640 3\n", host_texts.STATUS, io(0))
     found = section(reading(0, {}), reading(0, {31159: raw}), {31159: "checkpoint"})
     first = found["threads"][0]
     assert (first["name"], first["kind"]) == ("ib_log_checkpt", "checkpoint")

@@ -11,6 +11,7 @@ from millrace.experiment import model
 from millrace.experiment.aa_trials import aa_blocks, with_aa_trials
 from millrace.experiment.plan import expand
 from millrace.levels import Level
+from millrace.model import run_spec
 from millrace.stats import sequential
 from tests.unit.experiment.test_plan import experiment
 
@@ -89,5 +90,5 @@ def test_what_compares_nothing_needs_no_control() -> None:
 
 
 def test_the_numbers_are_those_of_the_statistics() -> None:
-    assert model.FEWEST_BLOCKS == sequential.FEWEST_BLOCKS
+    assert run_spec.FEWEST_BLOCKS == sequential.FEWEST_VALUES
     assert model.MOST_FIXED_BLOCKS == sequential.FIRST_LOOK

@@ -47,16 +47,6 @@ def test_all_mistakes_are_reported_together_with_exit_status_2(tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--concurrent", "--side-by-side"])
-@pytest.mark.parametrize("command", ["plan", "run", "calibrate"])
-def test_pairs_at_the_same_time_are_refused_and_slices_are_named(command: str, option: str) -> None:
-    done = millrace(command, SHIPPED, option)
-    assert done.returncode == 2
-    assert "no longer measures pairs" in done.stderr
-    assert "--slices" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("margin", ["nan", "inf", "-inf", "0", "50.1", "x"])
 def test_a_margin_is_a_number_of_percent(margin: str) -> None:
     for command in (("plan", SHIPPED), ("report",)):

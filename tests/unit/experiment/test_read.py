@@ -80,17 +80,6 @@ def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
         assert unknown.value.hint == "one of: mysql-5.7.22, mysql-8.0.12"
 
 
-@pytest.mark.parametrize("key", ["concurrent", "side_by_side"])
-@pytest.mark.parametrize("value", ["true", "false"])
-def test_a_file_of_pairs_is_refused_and_slices_are_named(
-    tmp_path: Path, key: str, value: str
-) -> None:
-    (mistake,) = mistakes_of(tmp_path, f"{key} = {value}\n{SMALL}")
-    assert (mistake.where, mistake.line) == (key, 1)
-    assert "no longer measures pairs" in mistake.message
-    assert 'design = "slices"' in (mistake.expected or "")
-
-
 def test_a_scale_overrides_levels_base_blocks_and_parameters(tmp_path: Path) -> None:
     text = SMALL + (
         '[scales.other]\nrows = 5\nblocks = 9\nmargin_percent = 3.5\nbase = "mysql-5.7.22"\n'

@@ -1,7 +1,5 @@
 """Test CPU time between two readings, of real processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Test the CPU time that affinity and control groups allow a process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test facts of a host, read from the trees of several kinds of hosts."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from millrace.host import facts as host
 from millrace.model.host_facts import HostFacts
-from tests.unit.host import host_trees as trees
+from tests.support import host_trees as trees
 
 
 def test_a_server_of_bare_metal(tmp_path: Path) -> None:
@@ -108,14 +106,14 @@ def test_a_laptop_with_an_encrypted_btrfs(tmp_path: Path) -> None:
     ("tree", "is_virtual", "kind"),
     [(trees.WSL, True, "WSL"), (trees.XEN, True, "xen"), (trees.METAL, False, None)],
 )
-def test_virtual_machines_are_told_from_metal(
+def test_virtual_machines_are_detected(
     tree: dict[str, str], is_virtual: bool, kind: str | None, tmp_path: Path
 ) -> None:
     found = host.facts(tmp_path, root=trees.plant(tmp_path, tree)).virtualisation
     assert (found.virtual_machine, found.hypervisor) == (is_virtual, kind)
 
 
-def test_a_host_that_says_nothing_has_facts_all_the_same(tmp_path: Path) -> None:
+def test_facts_are_read_on_a_host_without_files(tmp_path: Path) -> None:
     facts = host.facts(tmp_path, root=tmp_path)
     assert facts.cpu.model is None
     assert facts.filesystem.type is None

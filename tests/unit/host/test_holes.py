@@ -1,7 +1,5 @@
 """Test that punched holes are noticed, and that their absence has a reason."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test file systems of limited size: that they fill, and that nothing of them stays."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import subprocess
@@ -30,7 +28,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def fill(directory: Path) -> int:
-    """Write until there is no space; return the bytes written."""
+    """Write until the space ends; return the bytes written."""
     written = 0
     with (directory / "file").open("wb", buffering=0) as file:
         while (part := _written(file)) is not None:
@@ -39,7 +37,7 @@ def fill(directory: Path) -> int:
 
 
 def _written(file: FileIO) -> int | None:
-    """Return the bytes written; None where there is no space."""
+    """Return the bytes written; None where the space is used up."""
     try:
         return file.write(bytes(MB))
     except OSError as error:
@@ -115,7 +113,7 @@ def test_a_killed_process_leaves_only_its_file(place: Path) -> None:
     place.rmdir()
 
 
-def test_a_host_without_loop_devices_says_so(
+def test_limited_filesystem_is_unavailable_without_loop_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_CONTROL", tmp_path / "no-such-device")
@@ -125,7 +123,9 @@ def test_a_host_without_loop_devices_says_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_host_without_mkfs_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limited_filesystem_is_unavailable_without_mkfs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match=r"mkfs\.ext4 cannot be run"):
         require_limited_filesystem(tmp_path)

@@ -1,12 +1,10 @@
 """Test parsers of Linux's files about a host."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.host import parsers
-from tests.unit.host import host_trees as trees
+from tests.support import host_trees as trees
 
 
 def test_the_deepest_mount_holds_a_path_and_the_last_one_hides_the_others() -> None:

@@ -1,7 +1,5 @@
 """Test the kernel's files about processes and threads, as written for real servers."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -9,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.host import procfs
-from tests.unit.host import texts
+from tests.support import host_texts
 
 
 def test_a_server() -> None:
-    assert procfs.stat(texts.PROCESS_STAT) == procfs.Stat(
+    assert procfs.stat(host_texts.PROCESS_STAT) == procfs.Stat(
         name="mysqld",
         state="S",
         parent=30965,
@@ -25,14 +23,14 @@ def test_a_server() -> None:
         children_ticks=0,
         started_ticks=2968924,
     )
-    assert procfs.stat(texts.KERNEL_THREAD_STAT).is_kernel_thread
+    assert procfs.stat(host_texts.KERNEL_THREAD_STAT).is_kernel_thread
 
 
 def test_a_thread() -> None:
-    assert procfs.stat(texts.CHECKPOINTER_STAT).name == "ib_log_checkpt"
+    assert procfs.stat(host_texts.CHECKPOINTER_STAT).name == "ib_log_checkpt"
     assert procfs.schedstat(b"4062689 35520640 3\n") == (4062689, 35520640)
-    assert procfs.switches(texts.STATUS) == (50, 110)
-    assert procfs.io(texts.PROCESS_IO) == {
+    assert procfs.switches(host_texts.STATUS) == (50, 110)
+    assert procfs.io(host_texts.PROCESS_IO) == {
         "read_calls": 941,
         "write_calls": 143,
         "read_chars": 23702338,

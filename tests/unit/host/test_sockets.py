@@ -1,7 +1,5 @@
 """Test the owners of sockets, by the kernel's tables and on real sockets."""
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

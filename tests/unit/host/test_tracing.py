@@ -1,21 +1,47 @@
 """Test the instance of the kernel's tracing, in a directory that resembles its file system."""
 
-from __future__ import annotations
-
 import os
+import signal
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from millrace.errors import Unavailable
-from millrace.host import tracefs, tracing
+from millrace.host import tracing
 from millrace.host.tracing import Tracing
+from tests.traced import needs_tracing
+from tests.unit.ordinary_user import as_ordinary_user
+
+# The child sees no tracing file system, whatever this host has mounted.
+IN_FRESH_NAMESPACE = """
+import contextlib, os, signal, subprocess, sys
+from pathlib import Path
+from millrace.host.tracing import Tracing
+
+assert not any(line.split()[2] == "tracefs" for line in open("/proc/self/mounts"))
+tracing = Tracing(("sched_switch",))
+if sys.argv[1] == "die":
+    print(tracing._directory.name, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+tracing.start()
+subprocess.run(["true"])
+tracing.stop()
+text = tracing.text()
+lost = tracing.lost()
+tracing.close()
+assert not any(line.split()[2] == "tracefs" for line in open("/proc/self/mounts"))
+assert not any("tracefs" in os.readlink(f"/proc/self/fd/{fd}") for fd in (3, 4, 5)
+               if os.path.islink(f"/proc/self/fd/{fd}"))
+print(text.count("sched_switch: prev_comm="), lost)
+"""
 
 
 @pytest.fixture
 def instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(tracefs, "_PLACES", (tmp_path / "none", tmp_path))
+    monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none", tmp_path))
     monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
     made = tmp_path / "instances"
     made.mkdir()
@@ -82,7 +108,7 @@ def test_an_instance_that_cannot_be_set_up_is_removed(
     assert list(instances.iterdir()) == []
 
 
-def test_events_are_kept_while_all_are_told(
+def test_recording_starts_after_all_events_are_enabled(
     instances: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[tuple[str, str]] = []
@@ -110,3 +136,103 @@ def test_events_without_room_are_counted(instances: Path, monkeypatch: pytest.Mo
         place.mkdir(parents=True)
         (place / "stats").write_text(f"entries: 9\noverrun: {lost}\ndropped events: 1\n")
     assert made.lost() == 9
+
+
+def in_fresh_namespace(
+    environment: Mapping[str, str], what: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a process in which no tracing file system is mounted, and return its output."""
+    unmount = 'umount --all --types tracefs; exec "$@"'
+    wrapper = ["unshare", "--mount", "--propagation", "private", "sh", "-c", unmount, "sh"]
+    child = [sys.executable, "-c", IN_FRESH_NAMESPACE, what]
+    return subprocess.run(
+        [*wrapper, *child], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def descriptors() -> list[str]:
+    return sorted(each.name for each in Path("/proc/self/fd").iterdir())
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate a kernel that can trace, with its file system at none of the usual places."""
+    monkeypatch.setattr(tracing, "_is_supported", lambda: True)
+    monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none", tmp_path / "neither"))
+    monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
+
+
+@needs_tracing
+def test_root_traces_where_nothing_is_mounted(child_environment: Mapping[str, str]) -> None:
+    ran = in_fresh_namespace(child_environment, "trace")
+    assert ran.returncode == 0, ran.stderr
+    events, lost = map(int, ran.stdout.split())
+    assert events > 0
+    assert lost == 0
+
+
+@needs_tracing
+def test_a_killed_process_leaves_no_mount_and_an_instance_until_the_next(
+    child_environment: Mapping[str, str], nowhere: None
+) -> None:
+    ran = in_fresh_namespace(child_environment, "die")
+    assert ran.returncode == -signal.SIGKILL, ran.stderr
+    left = ran.stdout.strip()
+    assert left.startswith("millrace-")
+    with tracing.opened_tracefs() as place:
+        assert left in {each.name for each in (place / "instances").iterdir()}
+        Tracing(()).close()
+        assert left not in {each.name for each in (place / "instances").iterdir()}
+
+
+@needs_tracing
+def test_no_descriptor_is_left(nowhere: None) -> None:
+    before = descriptors()
+    made = Tracing(("sched_switch",))
+    assert len(descriptors()) == len(before) + 1
+    for _ in range(2):
+        made.close()
+    tracing.check()
+    assert descriptors() == before
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_user_is_given_the_command() -> None:
+    with as_ordinary_user(), pytest.raises(Unavailable, match="only root") as why:
+        Tracing(())
+    user = os.geteuid() or 65534
+    place = tracing._PLACES[0]
+    assert why.value.hint == f"sudo mount -t tracefs -o uid={user},mode=700 tracefs {place}"
+
+
+def test_a_kernel_without_tracing_has_no_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "_PLACES", (tmp_path / "none",))
+    monkeypatch.setattr(tracing, "_TRACEFS", "a file system that no kernel has")
+    monkeypatch.setattr(tracing, "_OF_THE_HOST", str(Path("/proc/self/ns/pid").readlink()))
+    with pytest.raises(Unavailable, match="traces no events") as why:
+        tracing.check()
+    assert why.value.hint is None
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_refused_mount_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels before 5.2 lack this call; containers forbid it."""
+    monkeypatch.setattr(tracing, "_FSOPEN", 100_000)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(Unavailable, match="Function not implemented") as why:
+        tracing.check()
+    assert (why.value.hint or "").startswith("sudo mount -t tracefs tracefs ")
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_a_place_that_is_closed_to_a_user_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "closed"
+    (place / "instances").mkdir(parents=True)
+    place.chmod(0o700)
+    monkeypatch.setattr(tracing, "_PLACES", (place,))
+    with as_ordinary_user(), pytest.raises(Unavailable, match="only root"):
+        Tracing(())

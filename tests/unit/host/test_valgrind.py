@@ -1,7 +1,5 @@
 """Test how valgrind is found, and its commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The programs here are real processes: shell scripts that misbehave as the real one never should.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -14,6 +12,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +28,7 @@ from millrace.loadgen.events import (
     read_event,
 )
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
-from tests.unit.loadgen import made_events
+from tests.support import made_events
 
 SPEC = LoadSpec(
     Connection(user="u", password="p", socket=Path("/nowhere")), (), (Statement("s", ("x",), 5),)
@@ -80,6 +79,21 @@ def acting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Acting:
     return make
 
 
+def error(message: str, code: int | None, phase: str = "load", **more: object) -> str:
+    state = None if code is None else "HY000"
+    text = None if code is None else str(code)
+    about = {"phase": phase, "kind": "server", "code": text, "sqlstate": state, **more}
+    return json.dumps({"type": "error", "message": message, **about})
+
+
+def failure_of(acting: Acting, *lines: str, spec: LoadSpec = SPEC) -> client.LoadFailed:
+    """Return the failure of a run whose load generator prints ``lines`` and exits with 1."""
+    acting("\n".join(("cat >/dev/null; cat <<'END'", *lines, "END", "exit 1")))
+    with pytest.raises(client.LoadFailed) as caught:
+        client.run(spec, limit_s=FAR_AWAY_S)
+    return caught.value
+
+
 def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     interval = '{"type":"interval","phase":"s","t_s":1.0,"rows":5,"bytes":9}'
     lines = "\n".join((START, interval, PHASE, SUMMARY))
@@ -119,7 +133,7 @@ def test_tables_and_clients_become_results(acting: Acting) -> None:
     assert isinstance(measured, DriveResult)
     assert isinstance(before, DriveResult)
     assert measured is result.driven()
-    assert measured.transactions[0].errors == {1213: 2}
+    assert measured.transactions[0].errors == {"1213": 2}
     assert measured.transactions[0].service.encoded == "HIST"
     assert measured.transactions[0].response is None
     assert measured.pacing.kind == "closed"
@@ -168,69 +182,39 @@ def test_slices_that_are_none_are_refused(slices: object, message: str) -> None:
 
 @pytest.mark.parametrize("ending", ["", f"\n{SUMMARY}"])
 def test_what_clients_did_before_the_end_is_kept(acting: Acting, ending: str) -> None:
-    error = (
-        '{"type":"error","phase":"measure","kind":"lost","code":null,"sqlstate":null,'
-        '"message":"lost the connection"}'
-    )
-    lines = "\n".join((START, driven("lost the connection"), error)) + ending
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND\nexit 1")
-    with pytest.raises(client.LoadFailed, match="lost the connection") as caught:
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert caught.value.result is not None
-    kept = caught.value.result.driven()
+    why = "lost the connection"
+    failure = failure_of(acting, START, driven(why), error(why, None) + ending)
+    assert why in failure.message
+    assert failure.result is not None
+    kept = failure.result.driven()
     assert kept is not None
     assert kept.partial
     assert kept.transactions[0].count == 3
 
 
 def test_a_failure_to_log_in_has_no_result(acting: Acting) -> None:
-    error = (
-        '{"type":"error","phase":"connect","kind":"server","code":1045,"sqlstate":"28000",'
-        '"message":"Access denied"}'
-    )
-    acting(f"cat >/dev/null; echo '{error}'; exit 1")
-    with pytest.raises(client.LoadFailed, match="Access denied") as caught:
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert caught.value.result is None
+    failure = failure_of(acting, error("Access denied", 1045, phase="connect"))
+    assert "Access denied" in failure.message
+    assert failure.result is None
 
 
 def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
-    error = (
-        '{"type":"error","phase":"load","kind":"server","code":1021,"sqlstate":"HY000",'
-        '"message":"Disk full"}'
-    )
-    lines = "\n".join((START, error, SUMMARY))
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND\nexit 1")
-    with pytest.raises(TrialFailed) as caught:
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert caught.value.message == "load: Disk full (error 1021, SQLSTATE HY000)"
-    assert caught.value.hint is None
-    assert caught.value.step == "load"
+    failure = failure_of(acting, START, error("Disk full", 1021), SUMMARY)
+    assert failure.message == "load: Disk full (error 1021, SQLSTATE HY000)"
+    assert (failure.hint, failure.step) == (None, "load")
 
 
-@pytest.mark.parametrize(("field", "side"), [('"side":1,', 1), ("", None)])
-def test_a_failure_has_its_side(acting: Acting, field: str, side: int | None) -> None:
-    error = (
-        '{"type":"error","phase":"measure","kind":"server","code":1146,"sqlstate":"42S02",'
-        f'{field}"message":"no such table"}}'
-    )
-    acting(f"cat >/dev/null; echo '{START}'; echo '{error}'; exit 1")
-    with pytest.raises(client.LoadFailed) as caught:
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert caught.value.side == side
+@pytest.mark.parametrize(("field", "side"), [({"side": 1}, 1), ({}, None)])
+def test_a_failure_has_its_side(acting: Acting, field: dict[str, Any], side: int | None) -> None:
+    assert failure_of(acting, START, error("no such table", 1146, **field)).side == side
 
 
 @pytest.mark.parametrize("code", [1148, 3948, 4166])
-def test_a_server_that_takes_no_local_files_gets_a_remedy(acting: Acting, code: int) -> None:
-    error = (
-        f'{{"type":"error","phase":"load","kind":"server","code":{code},"sqlstate":"42000",'
-        '"message":"The used command is not allowed"}'
-    )
-    acting(f"cat >/dev/null; cat <<'END'\n{START}\n{error}\n{SUMMARY}\nEND\nexit 1")
-    hints = databases.get("mysql").load_dialect.error_hints
-    with pytest.raises(TrialFailed) as caught:
-        client.run(replace(SPEC, error_hints=hints), limit_s=FAR_AWAY_S)
-    assert "SET GLOBAL local_infile=1" in (caught.value.hint or "")
+def test_a_server_that_takes_no_local_files_gets_a_hint(acting: Acting, code: int) -> None:
+    spec = replace(SPEC, error_hints=databases.get("mysql").load_dialect.error_hints)
+    refused = error("The used command is not allowed", code)
+    failure = failure_of(acting, START, refused, SUMMARY, spec=spec)
+    assert "SET GLOBAL local_infile=1" in (failure.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -247,17 +231,10 @@ def test_refused_specification_hints_at_versions_where_they_differ(
     assert bool(caught.value.hint) == bool(hints)
 
 
-def test_failed_statement_is_part_of_the_reason(acting: Acting, tmp_path: Path) -> None:
-    error = json.dumps(
-        {"type": "error", "phase": "procedure", "kind": "server", "code": 1064,
-         "sqlstate": "42000", "statement": "CREATE\nPROCEDURE", "message": "near ''"}
-    )  # fmt: skip
-    (tmp_path / "error.json").write_text(error + "\n")
-    acting(f"cat >/dev/null; echo '{START}'; cat {tmp_path}/error.json; exit 1")
-    with pytest.raises(client.LoadFailed) as caught:
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-    reason = "near '' (error 1064, SQLSTATE 42000); the statement: CREATE\\nPROCEDURE"
-    assert caught.value.message == f"procedure: {reason}"
+def test_failed_statement_is_part_of_the_reason(acting: Acting) -> None:
+    failure = failure_of(acting, START, error("near ''", 1064, statement="CREATE\nPROCEDURE"))
+    reason = "near '' (error 1064, SQLSTATE HY000); the statement: CREATE\\nPROCEDURE"
+    assert failure.message == f"load: {reason}"
 
 
 def test_refused_specification_of_a_program_without_a_version(acting: Acting) -> None:

@@ -1,7 +1,5 @@
 """Test the load generator's control of CPU idle states; needs the program, no server."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,7 +13,7 @@ def idle_class_threads() -> list[int]:
     """Return the processes of threads in the idle scheduling class (5) of our load generators.
 
     Only load generators that this process started count; others may run tests meanwhile. The first
-    thread of each is not a poller, though all are of the class where the tests themselves are.
+    thread of each does not poll, though all are of the class where the tests themselves are.
     """
     found = []
     for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):

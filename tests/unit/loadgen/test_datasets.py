@@ -1,7 +1,5 @@
 """Test data sets: the checksum matches the bytes and is stored; a file is whole or missing."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from pathlib import Path

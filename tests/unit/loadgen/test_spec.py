@@ -1,7 +1,5 @@
 """Test the specification as JSON, and that the load generator reads exactly that."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +11,7 @@ from millrace.loadgen import client
 from millrace.loadgen.spec import (
     Closed,
     Connection,
+    ConnectionTls,
     Drive,
     GeneratedSource,
     LoadData,
@@ -24,7 +23,6 @@ from millrace.loadgen.spec import (
     Slices,
     Statement,
     Tables,
-    Tls,
     VerifyTables,
     WarmTables,
 )
@@ -79,7 +77,7 @@ def with_tables(connection: Connection) -> LoadSpec:
         Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
-            pacing=Open(50.5, "constant", 0.5), retry=(1213,), busy_poll=True,
+            pacing=Open(50.5, "constant", 0.5), retry=("1213",), busy_poll=True,
             warmup_s=20, until_steady=True, linger_s=0.25, primary=True,
             statement_activity=Path("/run/activity"),
         ),
@@ -95,7 +93,7 @@ def with_tables(connection: Connection) -> LoadSpec:
 
 
 def test_the_form_of_tables_and_clients() -> None:
-    connection = Connection(user="u", password="p", host="h", port=1, tls=Tls("required"))
+    connection = Connection(user="u", password="p", host="h", port=1, tls=ConnectionTls("required"))
     written = json.loads(with_tables(connection).to_json())
     assert written["connection"]["tls"] == {"mode": "required", "ca": None}
     assert written["seed"] == 7

@@ -1,7 +1,5 @@
 """Test the statement activity as its readers find it."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

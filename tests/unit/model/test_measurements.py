@@ -1,4 +1,4 @@
-"""Test the list of measurements: names, units, and the names in earlier stores."""
+"""Test the list of measurements: names, and units."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from millrace.model.measurements import (
     MEASUREMENTS,
     background_done,
     background_test,
-    current_name,
     duration_s,
     error_code,
     errors_of,
@@ -43,33 +42,17 @@ def test_a_phase_and_an_error_code_stand_for_themselves() -> None:
     found = measurement(duration_s("create_index"))
     assert found is not None
     assert (found.name, found.unit, found.better) == ("{phase}_duration_s", "s", "lower")
-    known = measurement(errors_of(1213))
+    known = measurement(errors_of("1213"))
     assert known is not None
     assert known.name == "errors_{code}"
     assert measurement("temperature") is None
 
 
 def test_an_error_code_is_read_from_its_name() -> None:
-    assert error_code(errors_of(1062)) == 1062
+    assert error_code(errors_of("1062")) == "1062"
+    assert error_code(errors_of("40P01")) == "40P01"
     assert error_code("errors") is None
     assert error_code("errors_many") is None
-
-
-@pytest.mark.parametrize(
-    ("stored", "name"),
-    [
-        ("load_generator_wait_s", "load_row_wait_s"),
-        ("fill_generator_wait_s", "fill_row_wait_s"),
-        ("load_generator_user_s", "load_generator_user_s"),
-        ("load_row_wait_s", "load_row_wait_s"),
-        ("inserts_beside_done", "inserts_background_done"),
-        ("inserts_beside_longest_s", "inserts_background_longest_s"),
-        ("template_restore_s", "snapshot_restore_s"),
-        ("template_saved_s", "snapshot_saved_s"),
-    ],
-)
-def test_a_name_of_an_earlier_store_is_todays(stored: str, name: str) -> None:
-    assert current_name(stored) == name
 
 
 def test_the_test_of_background_clients_is_read_from_a_name() -> None:

@@ -16,7 +16,7 @@ STATE = {
 
 def test_states_keep_the_key_of_their_class() -> None:
     threads = [{"tid": 1, "kind": "client", "states": [{**STATE, "class": "running"}]}]
-    document = {"version": 1, "states": {"threads": threads}}
+    document = {"states": {"threads": threads}}
     observed = Observations.model_validate(document)
     assert observed.to_json() == document
     assert Observations.model_validate(observed.to_json()) == observed

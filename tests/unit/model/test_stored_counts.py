@@ -41,7 +41,7 @@ def test_call_paths_come_back(paths: dict[tuple[str, ...], float]) -> None:
 
 
 def test_a_start_comes_back_through_a_file() -> None:
-    content = observations._content({"version": 1, "instructions": document()})
+    content = observations._content({"instructions": document()})
     stored = observations.parse(content).instructions
     assert stored is not None
     assert stored.start().repetitions == START.repetitions
@@ -82,8 +82,8 @@ def test_endless_call_paths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_document_is_read_within_the_limits_of_files() -> None:
-    text = '{"version": 1, "instructions": ' + '{"a":' * 70 + "1" + "}" * 70 + "}"
+    text = '{"instructions": ' + '{"a":' * 70 + "1" + "}" * 70 + "}"
     with pytest.raises(safe_json.JsonRefused, match="levels deep"):
         observations.parse(text.encode())
     with pytest.raises(safe_json.JsonRefused, match="no number of JSON"):
-        observations.parse(b'{"version": 1, "instructions": {"own": [NaN]}}')
+        observations.parse(b'{"instructions": {"own": [NaN]}}')

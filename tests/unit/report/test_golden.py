@@ -7,8 +7,6 @@ Other tests assert fields; sentences are read here, as a whole. After a change o
 writes the files anew; `git diff tests/unit/report/golden` then shows what readers will see.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -24,16 +22,17 @@ from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
 from millrace.analysis.compare.model import FirstCause
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.html import as_html as explanation_html
 from millrace.report.explanation.json import as_json as explanation_json
-from millrace.report.history.html import as_html as history_html
-from millrace.report.history.json import as_json as history_json
+from millrace.report.history import as_html as history_html
+from millrace.report.history import as_json as history_json
 from millrace.report.run.formats import FORMATS, render
-from tests.unit.analysis.builders import RunBuilder, study
-from tests.unit.analysis.history_points import STATES
-from tests.unit.report.explanation.explained import explained_study, explained_text
-from tests.unit.report.history.test_formats import CHANGES, grouped, shown
+from tests.support.builders import RunBuilder, study
+from tests.support.explained import explained_study, explained_text
+from tests.support.history_points import STATES
+from tests.support.reports import one_line
+from tests.unit.report.test_history import CHANGES, grouped, shown
 
 GOLDEN = Path(__file__).parent / "golden"
 RENEW = "MILLRACE_RENEW_GOLDEN"
@@ -102,7 +101,7 @@ REPORTS: Mapping[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_reports_say_what_their_golden_files_say(name: str) -> None:
+def test_reports_equal_their_golden_files(name: str) -> None:
     text = REPORTS[name]().replace(__version__, "VERSION")
     if name.endswith(".html.txt"):
         text = read_by_people(text)
@@ -121,7 +120,7 @@ def read_by_people(page: str) -> str:
     """Return the text of a page, a line for each element, without styles, scripts and marks."""
     page = re.sub(r"<(style|script|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
     page = re.sub(r"</?(span|b|code|i|a|wbr|em|strong|small|sup)\b[^>]*>", "", page)
-    lines = (" ".join(line.split()) for line in re.sub(r"<[^>]+>", "\n", page).splitlines())
+    lines = (one_line(line) for line in re.sub(r"<[^>]+>", "\n", page).splitlines())
     return "\n".join(filter(None, lines))
 
 

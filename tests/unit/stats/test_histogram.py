@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.stats.histogram import Histogram, Layout, decode, merge
-from tests.unit.stats.hdr import FINE, LATENCIES, encoded, varint, wrapped
+from tests.support.hdr import FINE, LATENCIES, encoded, varint, wrapped
 
 # Recorded from that library: its encoding, and its statistics of it. `recorded` are the first non-
 # empty slots: their highest value and count. Percentiles are of its value_at_quantile: its
@@ -32,7 +32,9 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("example", "form"), FORMS)
-def test_it_says_what_the_library_says_that_wrote_it(example: dict[str, Any], form: str) -> None:
+def test_percentiles_are_those_of_the_library_that_wrote_it(
+    example: dict[str, Any], form: str
+) -> None:
     histogram = decode(example[form])
     assert histogram.layout == Layout(example["lowest"], example["highest"], example["digits"])
     assert histogram.count == example["count"]
@@ -114,7 +116,7 @@ def test_99_9_percent_of_a_thousand_is_the_999th() -> None:
         (base64.b64encode(struct.pack(">II", 0x1C849314, 9) + b"oops").decode(), "not the 9"),
     ],
 )
-def test_what_is_no_histogram_is_told(text: str, message: str) -> None:
+def test_invalid_histogram_is_refused_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode(text)
 

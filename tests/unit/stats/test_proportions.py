@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as reference
 from scipy.stats import binom, binomtest
 
 from millrace.stats.proportions import (
     against_at_most_half,
+    count_differences,
+    count_limits,
     fair_coin_e_value,
     proportion_limits,
     sign_test,
@@ -110,7 +114,7 @@ def test_no_bet_on_the_next_toss_is_to_be_won(name: str, tosses: int, data: st.D
     assert name == "even" or 0.3 * head + 0.7 * tail <= now * (1 + 1e-9)
 
 
-def test_evidence_is_as_strong_for_tails_and_says_nothing_without_a_toss() -> None:
+def test_evidence_is_symmetric_and_one_without_a_toss() -> None:
     assert fair_coin_e_value(0, 0) == pytest.approx(1) == against_at_most_half(0, 0)
     assert fair_coin_e_value(2, 9) == pytest.approx(fair_coin_e_value(7, 9))
     firsts = [next(n for n in range(k, 60) if fair_coin_e_value(n - k, n) >= 20) for k in range(3)]
@@ -118,3 +122,50 @@ def test_evidence_is_as_strong_for_tails_and_says_nothing_without_a_toss() -> No
     assert fair_coin_e_value(5000, 5000) > 1e300
     with pytest.raises(ValueError, match="heads"):
         fair_coin_e_value(3, 2)
+
+
+def test_limits_are_garwoods() -> None:
+    low, high = count_limits([0, 1, 10])
+    assert low == pytest.approx([0.0, 0.0253, 4.7954], abs=1e-4)
+    assert high == pytest.approx([3.6889, 5.5716, 18.3904], abs=1e-4)
+    # The ends are where the count is exactly as unlikely as permitted.
+    assert reference.poisson.sf(9, low[2]) == pytest.approx(0.025)
+    assert reference.poisson.cdf(10, high[2]) == pytest.approx(0.025)
+
+
+def test_a_count_below_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="not below 0"):
+        count_limits([-1])
+
+
+def test_a_difference_is_in_units_of_its_sides() -> None:
+    found = count_differences([100], [100], a_unit=0.1, b_unit=0.2)
+    assert found.difference[0] == pytest.approx(10.0)
+    assert found.low[0] < 10 < found.high[0]
+    mirrored = count_differences([100], [100], a_unit=0.2, b_unit=0.1)
+    assert (mirrored.low[0], mirrored.high[0]) == (
+        pytest.approx(-found.high[0]),
+        pytest.approx(-found.low[0]),
+    )
+
+
+def test_nothing_against_nothing_may_still_be_something() -> None:
+    found = count_differences([0], [0], a_unit=1.0, b_unit=1.0)
+    assert (found.low[0], found.high[0]) == (pytest.approx(-3.689, abs=1e-3),
+                                             pytest.approx(3.689, abs=1e-3))  # fmt: skip
+
+
+@pytest.mark.parametrize("a", [0.5, 3.0, 30.0, 300.0])
+@pytest.mark.parametrize("b", [0.5, 3.0, 40.0, 300.0])
+@pytest.mark.parametrize("b_unit", [1.0, 1.7])
+def test_intervals_of_differences_hold_as_often_as_they_say(
+    a: float, b: float, b_unit: float
+) -> None:
+    source = np.random.default_rng(20_261_125)
+    repeats = 4_000
+    found = count_differences(
+        source.poisson(a, repeats), source.poisson(b, repeats), a_unit=1.0, b_unit=b_unit
+    )
+    truth = b * b_unit - a
+    held = np.mean((found.low <= truth) & (truth <= found.high))
+    assert held >= 0.95 - 2.6 * math.sqrt(0.95 * 0.05 / repeats)

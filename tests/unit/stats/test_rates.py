@@ -50,7 +50,7 @@ def at_most(share: float, repeats: int) -> float:
         (0.02, 100_000, 0.1),
     ],
 )
-def test_like_rates_are_rarely_told_apart_even_if_errors_come_in_bursts(
+def test_equal_rates_rarely_differ_when_errors_come_in_bursts(
     blocks: int, rate: float, tries: int, bursts: float | None
 ) -> None:
     source = np.random.default_rng(20_260_105)
@@ -124,7 +124,7 @@ def test_like_rates_are_shown_to_be_equal_by_enough_requests(
     ("blocks", "other", "tries", "least"),
     [(3, 0.006, 20_000, 0.95), (5, 0.003, 20_000, 0.99), (3, 0.05, 1_000, 0.99)],
 )
-def test_unlike_rates_are_told_apart(blocks: int, other: float, tries: int, least: float) -> None:
+def test_unequal_rates_are_different(blocks: int, other: float, tries: int, least: float) -> None:
     source = np.random.default_rng(7)
     repeats = 400
     told_apart = sum(

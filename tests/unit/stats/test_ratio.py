@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as reference
 
-from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
+from millrace.stats.ratio import Looks, paired_ratio, unpaired_ratio
+from tests.support.known import known, limits
 
 positive = st.floats(min_value=1e-3, max_value=1e9)
 pairs = st.lists(st.tuples(positive, positive), min_size=2, max_size=20)
@@ -20,12 +22,6 @@ SIMULATIONS = 4000
 
 def split(values: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
     return [a for a, _ in values], [b for _, b in values]
-
-
-def bounds(estimate: RatioEstimate) -> tuple[float, float]:
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return estimate.low, estimate.high
 
 
 def test_known_values() -> None:
@@ -51,11 +47,21 @@ def test_one_pair_has_no_interval() -> None:
 
 @pytest.mark.parametrize(
     ("base", "candidate"),
-    [([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0]), ([1.0], [-1.0]), ([1.0], [math.inf])],
+    [
+        ([], []),
+        ([], [1.0]),
+        ([1.0], [1.0, 2.0]),
+        ([0.0], [1.0]),
+        ([1.0], [-1.0]),
+        ([1.0], [math.inf]),
+    ],
 )
-def test_what_has_no_ratio_is_refused(base: list[float], candidate: list[float]) -> None:
+def test_values_without_a_ratio_are_refused(base: list[float], candidate: list[float]) -> None:
     with pytest.raises(ValueError, match=r"value|pair"):
         paired_ratio(base, candidate)
+    if len(base) <= 1 == len(candidate):
+        with pytest.raises(ValueError, match="value"):
+            unpaired_ratio(base, candidate)
 
 
 @given(pairs, factors)
@@ -64,7 +70,7 @@ def test_the_unit_does_not_matter(values: list[tuple[float, float]], factor: flo
     before = paired_ratio(base, candidate)
     after = paired_ratio([v * factor for v in base], [v * factor for v in candidate])
     assert after.ratio == pytest.approx(before.ratio, rel=1e-9)
-    assert bounds(after) == pytest.approx(bounds(before), rel=1e-6)
+    assert limits(after) == pytest.approx(limits(before), rel=1e-6)
 
 
 @given(pairs)
@@ -72,8 +78,8 @@ def test_swapping_the_sides_gives_the_reciprocal(values: list[tuple[float, float
     base, candidate = split(values)
     one, other = paired_ratio(base, candidate), paired_ratio(candidate, base)
     assert other.ratio == pytest.approx(1 / one.ratio, rel=1e-9)
-    low, high = bounds(one)
-    assert bounds(other) == pytest.approx((1 / high, 1 / low), rel=1e-6)
+    low, high = limits(one)
+    assert limits(other) == pytest.approx((1 / high, 1 / low), rel=1e-6)
 
 
 @given(pairs)
@@ -104,13 +110,13 @@ def test_drift_that_a_block_shares_cancels(
         [v * d for v, d in zip(candidate, drift, strict=True)],
     )
     assert after.ratio == pytest.approx(before.ratio, rel=1e-12)
-    assert bounds(after) == pytest.approx(bounds(before), rel=1e-9)
+    assert limits(after) == pytest.approx(limits(before), rel=1e-9)
 
 
 @given(pairs)
 def test_the_estimate_lies_in_its_interval(values: list[tuple[float, float]]) -> None:
     estimate = paired_ratio(*split(values))
-    low, high = bounds(estimate)
+    low, high = limits(estimate)
     assert low <= estimate.ratio * (1 + 1e-12)
     assert estimate.ratio <= high * (1 + 1e-12)
 
@@ -129,7 +135,7 @@ def test_coverage_is_what_is_stated(n_blocks: int, truth: float) -> None:
         drift = np.exp(source.normal(0, 0.2, n_blocks))
         base = 100 * drift * np.exp(source.normal(0, 0.02, n_blocks))
         candidate = 100 * truth * drift * np.exp(source.normal(0, 0.02, n_blocks))
-        low, high = bounds(paired_ratio(base.tolist(), candidate.tolist()))
+        low, high = limits(paired_ratio(base.tolist(), candidate.tolist()))
         covered += low <= truth <= high
     rate = covered / SIMULATIONS
     assert 0.93 <= rate <= 0.97
@@ -143,8 +149,8 @@ def test_ignoring_the_blocks_would_not_see_what_pairing_sees() -> None:
     source = np.random.default_rng(5)
     drift = np.exp(source.normal(0, 0.2, 10))
     base, candidate = (100 * drift).tolist(), (95 * drift).tolist()
-    paired = bounds(paired_ratio(base, candidate))
-    shuffled = bounds(paired_ratio(base, candidate[1:] + candidate[:1]))
+    paired = limits(paired_ratio(base, candidate))
+    shuffled = limits(paired_ratio(base, candidate[1:] + candidate[:1]))
     assert paired[1] < 1
     assert shuffled[0] < 1 < shuffled[1]
 
@@ -164,10 +170,9 @@ def test_the_interval_of_rounded_values_holds_the_ratio(
             np.round(levels[:, np.newaxis] + source.normal(0, sd, (2, blocks))), 1
         ).tolist()
         found = paired_ratio(base, candidate, looks=looks, unit_of_last_digit=1.0)
-        assert found.low is not None
-        assert found.high is not None
-        assert found.low < found.ratio < found.high
-        held += found.low <= levels[1] / levels[0] <= found.high
+        low, high = limits(found)
+        assert low < found.ratio < high
+        held += low <= levels[1] / levels[0] <= high
     assert held / runs >= 0.93
 
 
@@ -191,3 +196,62 @@ def test_an_interval_that_rounding_extends_over_1_has_no_small_p_value() -> None
     found = paired_ratio([12.0] * 5, [11.0] * 5, unit_of_last_digit=1.0)
     assert not found.excludes_1
     assert found.p_value == 1.0
+
+
+VALUES = st.lists(st.floats(min_value=1e-3, max_value=1e9), min_size=2, max_size=8)
+
+
+def test_known_values_of_unpaired_ratio() -> None:
+    # Logarithms 0 ± 0.1 and 1 ± 0.1 (3 values each): error 0.1 √(2/3), 4 degrees of freedom.
+    base = [math.exp(each) for each in (-0.1, 0.0, 0.1)]
+    found = unpaired_ratio(base, [math.e * each for each in base])
+    half_width = 2.776445 * 0.1 * math.sqrt(2 / 3)
+    low, high = limits(found)
+    assert found.ratio == pytest.approx(math.e)
+    assert low == pytest.approx(math.exp(1 - half_width), rel=1e-6)
+    assert high == pytest.approx(math.exp(1 + half_width), rel=1e-6)
+    assert found.excludes_1
+    assert found.p_value == pytest.approx(2 * reference.t.sf(1 / (0.1 * math.sqrt(2 / 3)), 4))
+
+
+@given(VALUES, VALUES)
+def test_the_p_value_is_that_of_the_interval(base: list[float], candidate: list[float]) -> None:
+    found = unpaired_ratio(base, candidate)
+    assert found.p_value is not None
+    if abs(found.p_value - 0.05) > 1e-6:
+        assert found.excludes_1 == (found.p_value < 0.05)
+
+
+def test_a_single_value_has_no_interval() -> None:
+    found = unpaired_ratio([100.0], [110.0, 111.0])
+    assert (found.low, found.high, found.excludes_1) == (None, None, False)
+    assert found.p_value is None
+
+
+def test_values_without_any_spread_have_an_interval_without_width() -> None:
+    same = unpaired_ratio([5.0, 5.0], [5.0, 5.0, 5.0])
+    assert (same.excludes_1, same.p_value) == (False, 1.0)
+    found = unpaired_ratio([5.0, 5.0], [6.0, 6.0])
+    assert (found.low, found.high, found.excludes_1) == (found.ratio, found.ratio, True)
+    assert found.p_value == 0.0
+
+
+@given(VALUES, VALUES)
+def test_the_other_way_round_it_is_the_inverse(base: list[float], candidate: list[float]) -> None:
+    there, back = unpaired_ratio(base, candidate), unpaired_ratio(candidate, base)
+    assert there.ratio == pytest.approx(1 / back.ratio)
+    assert math.log(known(there.low)) == pytest.approx(-math.log(known(back.high)), abs=1e-9)
+
+
+@pytest.mark.parametrize("starts", [3, 4])
+@pytest.mark.parametrize("unequal", [1.0, 5.0])
+def test_intervals_hold_as_often_as_they_say(starts: int, unequal: float) -> None:
+    random = np.random.default_rng(starts)
+    base = 40_000 * np.exp(0.001 * random.standard_normal((SIMULATIONS, starts)))
+    candidate = 41_000 * np.exp(0.001 * unequal * random.standard_normal((SIMULATIONS, starts)))
+    missed = 0
+    for each, other in zip(base, candidate, strict=True):
+        found = unpaired_ratio(list(each), list(other))
+        low, high = limits(found)
+        missed += not low <= 41_000 / 40_000 <= high
+    assert 0.02 < missed / SIMULATIONS < 0.065  # of equal spreads they are somewhat too wide

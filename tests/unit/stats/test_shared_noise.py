@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from benchmarks import shared_noise as measured
 from benchmarks.trial_noise import DATA, Pool, pools
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from millrace.stats.shared_noise import Group, shared_ratios
+from millrace.stats.shared_noise import GroupValues, shared_ratios
 
 Array = NDArray[np.float64]
 NORMAL = 1.959964  # the 97.5 % point
@@ -24,10 +24,10 @@ RUNS = 300
 CHANCE = 2 * math.sqrt(0.05 * 0.95 / RUNS)
 
 
-def group(logs: Array) -> Group:
+def group(logs: Array) -> GroupValues:
     """Return a group with these logarithms, shape (blocks, treatments), the base first."""
     columns = [dict(enumerate(column)) for column in np.exp(logs).T.tolist()]
-    return Group(columns[0], tuple(columns[1:]))
+    return GroupValues(columns[0], tuple(columns[1:]))
 
 
 def noise(seed: int, blocks: int, treatments: int, spread: float = 0.02) -> Array:
@@ -136,13 +136,13 @@ def test_groups_of_like_noise_lend_and_unlike_ones_do_not() -> None:
     assert np.mean([each.borrowed for each in shared(*unlike)]) < 0.5
 
 
-def with_earlier(logs: Array, earlier: Sequence[Array]) -> Group:
+def with_earlier(logs: Array, earlier: Sequence[Array]) -> GroupValues:
     """Return a group after runs of these logarithms."""
     known = [group(each).variance for each in earlier]
     return replace(group(logs), earlier=tuple(each for each in known if each is not None))
 
 
-def of_earlier(seed: int, runs: int, *, unlike: float, changed: float = 1.0) -> Group:
+def of_earlier(seed: int, runs: int, *, unlike: float, changed: float = 1.0) -> GroupValues:
     """Return 3 blocks of a base and a candidate after ``runs`` of 5 blocks.
 
     ``unlike`` is the spread of the logarithms of the runs' noise, ``changed`` the factor by which
@@ -154,7 +154,7 @@ def of_earlier(seed: int, runs: int, *, unlike: float, changed: float = 1.0) -> 
     return with_earlier(source.normal(0, changed * spreads[0], (3, 2)), earlier)
 
 
-def lent(group: Group) -> RatioEstimate:
+def lent(group: GroupValues) -> RatioEstimate:
     ((found,),) = shared_ratios([group])
     assert found is not None
     return found
@@ -199,7 +199,7 @@ def test_missing_trials_drop_their_pairs_alone() -> None:
     lacking = [dict(each) for each in whole.candidates]
     del lacking[0][2]
     lacking[1].clear()
-    (found,) = shared_ratios([Group(whole.base, tuple(lacking))])
+    (found,) = shared_ratios([GroupValues(whole.base, tuple(lacking))])
     assert [each and each.n_pairs for each in found] == [3, None, 4, 4]
     assert all(each.borrowed > 0 for each in found if each is not None)
 

@@ -120,7 +120,7 @@ def test_a_constant_series_is_steady_from_the_start() -> None:
     assert (found.cut, found.steady, found.mean) == (0, True, 7.0)
 
 
-def test_few_points_are_told_as_such() -> None:
+def test_few_points_are_too_short_to_tell() -> None:
     found = steady_state([1.0, 2.0, 1.5, 1.4, 1.6])
     assert found.steady
     assert found.reason == "too short to tell"

@@ -86,7 +86,7 @@ def test_what_a_series_did_is_named(
     assert abs(found.change) == pytest.approx(size, abs=0.04)
 
 
-def test_where_the_warm_up_ends_and_a_level_shifts_is_told() -> None:
+def test_end_of_warm_up_and_shift_are_located() -> None:
     cold = classify_trend(series(60, 1 - 0.5 * (np.arange(60) < 10), sd=0.01))
     assert (cold.kind, cold.at) == ("warm-up", 10)
     shifted = classify_trend(series(60, 1 - 0.2 * (np.arange(60) >= 40), sd=0.01))
@@ -125,7 +125,7 @@ def drifts(*rises: float) -> int:
     return sum(course.kind == "drift" for course in found)
 
 
-def test_trials_that_drift_alike_are_told_from_those_that_do_not() -> None:
+def test_shared_drift_is_detected() -> None:
     assert drifts(-0.06, -0.08, -0.07, -0.09, -0.05) == 5
     assert drifts(0.06, 0.08, 0.07) == 3
     assert drifts(0.06, 0.09, 0.03, 0.08, 0.07, 0.06) == 5  # one within twice the margin
@@ -154,7 +154,7 @@ def test_what_moves_within_the_margin_is_steady() -> None:
 
 
 @pytest.mark.parametrize("values", [[5.0], [1.0, 9.0, 1.0, 9.0, 1.0, 9.0, 1.0], [0.0] * 30])
-def test_what_is_too_short_is_said_to_be(values: list[float]) -> None:
+def test_short_series_is_too_short_to_tell(values: list[float]) -> None:
     assert classify_trend(values).kind == "too short to tell"
 
 

@@ -63,6 +63,7 @@ SPEC: dict[str, Any] = {
     },
     "factors": [{"name": "server", "levels": ["a", "b"], "aliases": {}}],
     "compare": {"factor": "server", "base": "a"},
+    "design": {"kind": "fixed", "blocks": 2},
     "configurations": {},
     "parameters": {},
 }
@@ -91,7 +92,7 @@ def begun(run_id: str = "study-1", *, blocks: int = 2, **changes: Any) -> Begun:
         margin=0.02,
         host=HostRecord("host", HostFacts.model_validate({"cpu": {"threads": 2}})),
         versions={"millrace": "0.1.0"},
-        spec=RunSpec.model_validate(SPEC),
+        spec=RunSpec.model_validate({**SPEC, "design": {"kind": "fixed", "blocks": blocks}}),
         experiment_text="[experiment]\n",
     )
     treatments = tuple(
@@ -156,6 +157,16 @@ _json = st.recursive(
     max_leaves=6,
 )
 _documents = st.dictionaries(_names, _json, max_size=3)
+_texts = st.none() | st.text(max_size=8)
+_host_facts = st.fixed_dictionaries(
+    {}, optional={"libc": _texts, "mitigations": st.dictionaries(_names, _texts, max_size=3)}
+)
+_build_facts = st.fixed_dictionaries(
+    {}, optional={"compiler": _texts, "changed_files": st.lists(_names, max_size=2)}
+)
+_facts = st.fixed_dictionaries(
+    {}, optional={"snapshot": _texts, "state": st.fixed_dictionaries({"begin": _documents})}
+)
 _levels: st.SearchStrategy[Level] = st.text(max_size=12) | _integers | _numbers | st.booleans()
 _factors = st.dictionaries(st.sampled_from(["replica.server", "scale"]), _levels).flatmap(
     lambda others: _levels.map(lambda server: {"server": server, **others})
@@ -169,7 +180,7 @@ def _servers(draw: st.DrawFn) -> ServerRecord:
         family=draw(_names),
         version=draw(_names),
         version_reported=draw(_names),
-        build=BuildFacts.model_validate(draw(_documents)),
+        build=BuildFacts.model_validate(draw(_build_facts)),
         host_variables=tuple(draw(st.lists(_names, max_size=3))),
     )
 
@@ -187,7 +198,7 @@ def _instances(draw: st.DrawFn, role: str) -> InstanceRecord:
         configuration=draw(_names),
         options=tuple(draw(st.lists(options, max_size=2))),
         effective=draw(st.dictionaries(names, st.text(max_size=8), max_size=4)),
-        facts=InstanceFacts.model_validate(draw(_documents)),
+        facts=InstanceFacts.model_validate(draw(_facts)),
     )
 
 
@@ -241,7 +252,7 @@ def runs(draw: st.DrawFn) -> Begun:
         seed=draw(st.integers(0, 2**63 - 1)),
         blocks=blocks,
         margin=draw(st.floats(1e-6, 0.999)),
-        host=HostRecord(draw(_names), HostFacts.model_validate(draw(_documents))),
+        host=HostRecord(draw(_names), HostFacts.model_validate(draw(_host_facts))),
         versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
         spec=RunSpec.model_validate(SPEC),
         experiment_text=draw(st.text(max_size=40)),

@@ -102,7 +102,7 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
     "no manifest": (lambda c: c.pop("manifest.json"), "holds no manifest.json"),
     "manifest is no JSON": (lambda c: c.update({"manifest.json": b"{"}), "is not JSON"),
     "another format": (manifest_edit(lambda m: m.update(format="x")), "is not a results file"),
-    "newer version": (manifest_edit(lambda m: m.update(version=6)), "of version 6; this millrace"),
+    "other version": (manifest_edit(lambda m: m.update(version=2)), "of version 2; this millrace"),
     "no version": (manifest_edit(lambda m: m.pop("version")), "of version None"),
     "wrong manifest": (manifest_edit(lambda m: m["runs"][0].pop("file")), "runs.0.file"),
     "run missing": (lambda c: c.pop("runs/0001.json"), "other files than its manifest.json names"),

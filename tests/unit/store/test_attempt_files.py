@@ -79,7 +79,7 @@ def test_invalid_histogram_file_is_reported(store: Store) -> None:
 
 
 def test_observations_of_no_collector_are_empty() -> None:
-    collected: dict[str, Any] = {"version": 1, "window_s": 2.0, "observers": [], "missing": []}
+    collected: dict[str, Any] = {"window_s": 2.0, "observers": [], "missing": []}
     assert Observations.model_validate(collected).is_empty
     assert not Observations.model_validate({**collected, "status": {"deltas": {}}}).is_empty
     lack = {"observer": "status", "what": "no session", "hint": None}
@@ -89,7 +89,7 @@ def test_observations_of_no_collector_are_empty() -> None:
 def test_observations_are_read_when_requested(store: Store, tmp_path: Path) -> None:
     what = begun()
     begin(store, what)
-    observed = {"version": 1, "status": {"deltas": {"Questions": 5}}, "missing": []}
+    observed = {"status": {"deltas": {"Questions": 5}}, "missing": []}
     execute_attempt(store, what.trials[0].id, replace(result(), observations={"server": observed}))
     execute_attempt(store, what.trials[1].id, result())
 

@@ -88,7 +88,11 @@ def test_design_is_the_latest_requested() -> None:
     first = {"kind": "sequential", "blocks": 20, "max_time_s": 60.0}
     said = replace(run, spec=run.spec.replace(design=first))
     assert said.design == Design(kind="sequential", blocks=20, max_time_s=60.0)
-    older = {"blocks": 3, "utc": NOW, "command": "millrace run x.toml --blocks 3"}
-    again = {**older, "design": {"kind": "fixed", "blocks": 30, "max_time_s": None}}
-    extended = replace(said, spec=said.spec.replace(extensions=[older, again]))
+    again = {
+        "blocks": 3,
+        "utc": NOW,
+        "command": "millrace run x.toml --blocks 30",
+        "design": {"kind": "fixed", "blocks": 30, "max_time_s": None},
+    }
+    extended = replace(said, spec=said.spec.replace(extensions=[again]))
     assert extended.design == Design(kind="fixed", blocks=30)

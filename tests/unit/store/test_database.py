@@ -143,7 +143,7 @@ def test_a_store_of_every_past_schema_is_upgraded_with_what_it_holds(
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_store_of_a_newer_millrace_is_refused(path: Path, read_only: bool) -> None:
+def test_a_store_of_a_version_that_is_not_known_is_refused(path: Path, read_only: bool) -> None:
     fill(path)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")

@@ -23,7 +23,7 @@ from millrace.store.history_records import (
     as_imported,
 )
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import (
+from tests.support.history_points import (
     NOW,
     OTHER_STATE,
     SERIES,

@@ -1,13 +1,10 @@
-"""Test histories in exported files of this version and of earlier ones."""
+"""Test histories in exported files."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sqlite3
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,11 +12,9 @@ from typing import Any
 import pytest
 
 from millrace.errors import UserError
-from millrace.store.history_records import HistoryPart, as_imported
 from millrace.store.store import Store
-from tests.unit.analysis.history_points import (
+from tests.support.history_points import (
     change,
-    history,
     point,
 )
 from tests.unit.store.stored_records import begun
@@ -82,43 +77,3 @@ def test_histories_that_were_changed_are_refused(exported: Path, tmp_path: Path)
         pytest.raises(UserError, match=r"history\.json was changed"),
     ):
         other.import_file(exported)
-
-
-def test_fixed_factors_of_earlier_versions_are_read(exported: Path, tmp_path: Path) -> None:
-    def as_before(raw: Any) -> None:
-        for series in raw["series"]:
-            series["held"] = series.pop("fixed_factors")
-
-    edited(exported, as_before)
-    with (
-        Store.open(tmp_path / "other.sqlite") as other,
-        Store.open(tmp_path / "results.sqlite") as store,
-    ):
-        other.import_file(exported)
-        theirs = as_imported(HistoryPart(tuple(store.histories.series())))
-        assert other.histories.series() == list(theirs.series)
-
-
-def test_files_of_before_there_were_histories_are_read(exported: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(exported) as archive:
-        content = {name: archive.read(name) for name in archive.namelist() if name != HISTORY}
-    manifest = json.loads(content["manifest.json"])
-    del manifest["history"]
-    content["manifest.json"] = json.dumps({**manifest, "version": 2}).encode()
-    with zipfile.ZipFile(exported, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-    with Store.open(tmp_path / "other.sqlite") as other:
-        assert other.import_file(exported).added == ("run-1",)
-        assert other.histories.series() == []
-
-
-def test_a_history_of_its_first_schema_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "old.sqlite"
-    schema = Path(__file__).parent / "schemas" / "0003.sql"
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript(schema.read_text(encoding="utf-8"))
-    with Store.open(path, read_only=True) as old:
-        (made,) = old.histories.read()
-        assert made == replace(history([1.0, 0.9]), examined=2)
-        assert old.histories.changes() == [change(1)]

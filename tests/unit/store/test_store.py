@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from millrace.errors import HostError, UserError
-from millrace.model.run_spec import Extension
+from millrace.model.run_spec import Design, Extension
 from millrace.store import schema
-from millrace.store.records import ROUND_FAILED, AttemptResult, MeasurementRecord, Owner
+from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
 from tests.unit.store.stored_records import (
     LATER,
@@ -248,25 +248,6 @@ def test_runs_are_found_by_prefix_and_latest(store: Store) -> None:
         store.find_run("st%")
 
 
-def test_a_measurement_of_an_earlier_name_is_read_under_todays(store: Store) -> None:
-    begin(store, begun())
-    attempt = store.claim(begun().trials[0].id, OWNER, NOW, is_alive=alive)
-    assert attempt is not None
-    earlier = MeasurementRecord("load_generator_wait_s", 0.5)
-    store.finish(attempt, replace(result(), measurements=(earlier,)), LATER)
-    (read,) = store.load_run("study-1").attempts
-    assert read.measurements == (MeasurementRecord("load_row_wait_s", 0.5),)
-
-
-def test_a_step_of_an_earlier_name_is_read_under_todays(store: Store) -> None:
-    what = begun()
-    begin(store, what)
-    left_out = AttemptResult("failed", failed_step="beside", reason="the other trial failed")
-    execute_attempt(store, what.trials[0].id, left_out)
-    (attempt,) = store.load_run(what.run.id).attempts
-    assert attempt.failed_step == ROUND_FAILED
-
-
 def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None:
     begin(store, begun("study-1"))
     assert store.ablations_of("study-1") == []
@@ -279,7 +260,12 @@ def test_the_runs_that_test_another_are_found_newest_first(store: Store) -> None
 
 
 def test_each_extension_of_a_run_is_recorded(store: Store) -> None:
-    extended = Extension(blocks=9, utc=LATER, command="millrace run x.toml --blocks 3")
+    extended = Extension(
+        blocks=9,
+        utc=LATER,
+        command="millrace run x.toml --blocks 3",
+        design=Design(kind="fixed", blocks=3),
+    )
     begin(store, begun(blocks=2))
     assert store.find_run("study-1").spec.extensions is None
     for blocks in (2, 1, 3, 3, 5):

@@ -1,7 +1,5 @@
 """Test how tables were read, judged by counters alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,6 @@ def pool(reads: int, requests: int, data: int = 0, total: int = 128 << 20) -> Po
 def test_the_verdict_is_by_fetches_a_request(reads: int, mode: str) -> None:
     found = cache_mode([TABLE], pool(50, 1_000), pool(50 + reads, 1_001_000))
     assert found.mode == mode
-    assert found.misses == reads / 1_000_000
     assert f"{reads:,} of 1,000,000" in found.reason
 
 

@@ -1,7 +1,5 @@
 """Test the checks after a measurement: who passes, and what a failure says."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +7,8 @@ from millrace.errors import TrialFailed
 from millrace.trial.checks import checking_steps
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import StepsOutcome, execute_steps
+from tests.support.measuring import live
 from tests.support.small_workload import driving
-from tests.unit.trial.measuring import live
 
 CHECKS = [
     {

@@ -1,7 +1,5 @@
 """Test how often tables are read before clients are driven: until nothing more comes from disk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast

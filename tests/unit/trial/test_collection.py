@@ -1,7 +1,5 @@
 """Test which part of a trial collectors observe."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace import workloads

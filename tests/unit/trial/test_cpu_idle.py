@@ -1,7 +1,5 @@
 """Test the decision on CPU idle states, from measurements and options."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.loadgen.cpu_idle import IdleLatency
-from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, slowest
+from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, CpuIdleSettings, slowest
 from millrace.workloads.settings import Switch
 
 SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most_clients=1)
 SHARING = replace(SLEEPY, colocate_client="auto")
 ALERT = replace(SLEEPY, idle_us=5.0, awake_us=4.5)
+
+
+def awake_poll_cpus(chosen: CpuIdleSettings) -> tuple[bool, bool, tuple[int, ...] | None]:
+    return chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus
 
 
 def test_the_slowest_cpu_counts() -> None:
@@ -25,39 +27,27 @@ def test_the_slowest_cpu_counts() -> None:
 
 def test_cpus_are_kept_awake_where_each_client_leaves_one_to_the_server() -> None:
     chosen = SLEEPY.settings(1)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert awake_poll_cpus(chosen) == (True, False, None)
     assert "takes 48 µs to run again, one kept awake 19 µs" in chosen.reason
 
 
 def test_clients_poll_on_cpus_of_their_own_where_the_server_has_three_times_as_many() -> None:
     wide = replace(SLEEPY, cpus=tuple(range(8)), most_clients=2)
     chosen = wide.settings(2)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
-        True,
-        True,
-        (6, 7),
-    )
+    assert awake_poll_cpus(chosen) == (True, True, (6, 7))
     chosen = replace(wide, most_clients=3).settings(3)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert awake_poll_cpus(chosen) == (True, False, None)
 
 
 def test_many_clients_leave_no_cpu_to_spare() -> None:
     chosen = replace(SLEEPY, most_clients=8).settings(8)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
-        False,
-        False,
-        None,
-    )
+    assert awake_poll_cpus(chosen) == (False, False, None)
     assert "8 clients leave none of the 2 CPUs to spare" in chosen.reason
 
 
 def test_cpus_that_wake_at_once_are_left_alone() -> None:
     chosen = replace(ALERT, cpus=tuple(range(8))).settings(1)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (
-        False,
-        False,
-        None,
-    )
+    assert awake_poll_cpus(chosen) == (False, False, None)
 
 
 def test_the_largest_number_of_clients_decides_for_all_trials() -> None:
@@ -108,13 +98,13 @@ def test_no_cpu_is_shared_where_that_would_be_unfair_or_is_not_wanted(
     assert policy.settings(1).shared_cpu is None
 
 
-def test_a_shared_cpu_can_be_asked_for() -> None:
+def test_shared_cpu_can_be_requested() -> None:
     chosen = replace(ALERT, colocate_client="on").settings(1)
     assert chosen.shared_cpu == 1
     assert 'colocate_client = "on"' in chosen.reason
 
 
-def test_what_the_experiment_says_holds() -> None:
+def test_experiment_setting_wins() -> None:
     chosen = replace(ALERT, disable_idle_states="on", busy_poll="on", most_clients=64).settings(64)
     assert chosen.disable_idle_states
     assert chosen.busy_poll
@@ -132,7 +122,7 @@ def test_without_a_measurement_nothing_is_done_by_itself() -> None:
 def test_connections_that_load_do_not_poll() -> None:
     policy = replace(SLEEPY, busy_poll=None, colocate_client=None, cpus=tuple(range(8)))
     chosen = policy.settings(1)
-    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == (True, False, None)
+    assert awake_poll_cpus(chosen) == (True, False, None)
     assert "busy_poll" not in chosen.reason
 
 
@@ -141,14 +131,9 @@ latencies = st.floats(0.1, 1e4)
 
 
 @given(
-    any_setting,
-    any_setting,
-    latencies,
-    latencies,
-    st.integers(1, 64),
-    st.integers(1, 64),
+    any_setting, any_setting, latencies, latencies, st.integers(1, 64), st.integers(1, 64),
     st.booleans(),
-)
+)  # fmt: skip
 def test_settings_hold_and_nothing_is_taken_from_a_server(
     disable_idle_states: Switch,
     busy_poll: Switch,
@@ -187,7 +172,7 @@ def test_settings_hold_and_nothing_is_taken_from_a_server(
 
 
 @pytest.mark.parametrize("setting", ["on", "off"])
-def test_a_setting_of_the_experiment_is_told_and_so_is_no_room(setting: Switch) -> None:
+def test_reasons_name_settings_and_missing_cpus(setting: Switch) -> None:
     reason = replace(SLEEPY, disable_idle_states=setting, most_clients=8).settings(8).reason
     assert f'disable_idle_states = "{setting}"' in reason
     assert "to spare" in reason  # busy_poll is automatic

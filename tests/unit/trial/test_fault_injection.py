@@ -1,7 +1,5 @@
 """Test a process that is stopped for a share of the time, and the measured share."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time
@@ -15,7 +13,7 @@ from millrace.collect.server_processes import ServerProcesses
 from millrace.errors import HostError, UserError
 from millrace.experiment.slowdown import OptionGiven, SlowFsync
 from millrace.model.servers import FittedOptions, InstalledServer, LeftOut, Option
-from millrace.trial import slow_fsync
+from millrace.trial import fault_injection
 from millrace.trial.fault_injection import (
     StopInjection,
     owed,
@@ -23,7 +21,7 @@ from millrace.trial.fault_injection import (
     slowed_server,
 )
 from tests.support.installed import installed
-from tests.unit.trial.measuring import BEGIN, END, RESULT, measured, measurement
+from tests.support.measuring import BEGIN, END, RESULT, measured, measurement
 
 # Counts for a requested time, and prints how much of it it did not run.
 _COUNTING = """
@@ -49,7 +47,7 @@ with tempfile.TemporaryFile() as file:
 
 
 @given(st.floats(0.0, 0.9), st.lists(st.floats(0.0, 0.02), max_size=40))
-def test_what_is_owed_is_made_up_for(share: float, late: list[float]) -> None:
+def test_later_turns_stop_longer_after_short_ones(share: float, late: list[float]) -> None:
     """A late turn is compensated: the share of all turns is met at the end of each."""
     stopped = 0.0
     for turn, too_much in enumerate(late, start=1):
@@ -102,7 +100,7 @@ def test_each_fsync_and_fdatasync_takes_the_delay_longer(
     assert float(done.stdout) >= 50 * 0.002
 
 
-def test_an_option_that_the_server_lacks_is_refused() -> None:
+def test_unknown_option_of_a_slowdown_is_refused() -> None:
     class Server:
         name = "mysql-5.5.34"
 
@@ -116,11 +114,11 @@ def test_an_option_that_the_server_lacks_is_refused() -> None:
     refuse_left_out(Server(), fitted, SlowFsync(1))  # type: ignore[arg-type]
 
 
-def test_without_a_compiler_it_is_said_what_is_missing(
+def test_slow_fsync_is_refused_without_a_compiler(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda _name: None)
     with pytest.raises(HostError, match="needs a C compiler") as refused:
-        slow_fsync.library()
+        fault_injection.slow_fsync_library()
     assert "--slowdown cpu" in (refused.value.hint or "")

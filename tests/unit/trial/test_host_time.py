@@ -1,7 +1,5 @@
 """Test the activity of the host's clocks and hypervisor in the measured part of a trial."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace
@@ -11,10 +9,10 @@ import pytest
 
 from millrace.trial import host_time
 from millrace.trial.host_time import HostTime, Moment, between, moment
-from tests.unit.loadgen.made_events import interval, mark
-from tests.unit.trial.measuring import BEGIN as BEGINS
-from tests.unit.trial.measuring import END as ENDS
-from tests.unit.trial.measuring import RESULT, measurement
+from tests.support.made_events import interval, mark
+from tests.support.measuring import BEGIN as BEGINS
+from tests.support.measuring import END as ENDS
+from tests.support.measuring import RESULT, measurement
 
 BEGIN = Moment(100.0, 200.0, 1_700_000_000.0, (10, 1_000))
 STAT = """\
@@ -43,7 +41,7 @@ def test_a_part_in_which_nothing_happened() -> None:
     )
 
 
-def test_sleep_steps_and_steal_are_told_apart() -> None:
+def test_sleep_steps_and_steal_are_distinguished() -> None:
     found = between(BEGIN, after(30.0, slept_s=4.0, step_s=-2.5, steal=(25, 100)))
     assert found.to_json() == pytest.approx(
         {"measured_s": 30.0, "suspended_s": 4.0, "clock_step_s": -2.5, "steal_share": 0.25}

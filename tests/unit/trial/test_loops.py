@@ -1,7 +1,5 @@
 """Test trials in loops on fake servers: figures of each, and going on after a killed millrace."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -123,7 +121,7 @@ def test_data_survives_a_kill_while_an_instance_takes_it_over(
     assert (again.outcome, again.steps[1].name) == ("finished", "resume")
 
 
-def test_a_server_that_recovers_is_not_ended_for_what_it_says(
+def test_recovering_server_is_not_ended_by_its_log(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(recovery="FATAL: a page is torn, and is repaired")

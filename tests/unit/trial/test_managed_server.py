@@ -1,7 +1,5 @@
 """Test the steps of a server that millrace runs, on fake servers."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from tests.unit.fake_servers import fakes
 
 
 @pytest.mark.parametrize(("snapshot", "why"), [("on", None), ("off", "snapshots are off")])
-def test_a_server_says_why_its_tables_are_not_restored(
+def test_reason_is_kept_when_tables_are_not_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: str, why: str | None
 ) -> None:
     installed = family.install("fake", family.Script(), tmp_path / "fake")

@@ -1,7 +1,5 @@
 """Test the queries for the server's counters, and the stored part of the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -13,8 +11,8 @@ from millrace.databases.client import QUERY_LIMIT_S
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.trial import measurement_counters
 from millrace.trial.hooks import MeasurementContext, MeasurementHook
-from tests.unit.loadgen.made_events import interval, mark
-from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
+from tests.support.made_events import interval, mark
+from tests.support.measuring import BEGIN, END, RESULT, live, measured, measurement
 
 POOL = {
     "Innodb_buffer_pool_dump_status": "not started",
@@ -40,7 +38,7 @@ class Session:
     def query(self, sql: str) -> Sequence[tuple[str, ...]]:
         self.asked.append(sql)
         if sql.startswith(self._refuses):
-            raise DatabaseError("you need the PROCESS privilege", kind="forbidden", code=1227)
+            raise DatabaseError("you need the PROCESS privilege", kind="forbidden", code="1227")
         engine = [("InnoDB", "", ENGINE)]
         return list(POOL.items()) if "global_status" in sql else engine
 
@@ -96,7 +94,7 @@ def test_each_server_has_counters_of_its_own() -> None:
     assert roles == ["source", "source", "replica", "replica"]
 
 
-def test_two_questions_are_asked_at_each_mark_and_none_in_between() -> None:
+def test_counters_are_queried_twice_at_each_mark() -> None:
     session = Session()
     measuring, hook = counters(session, cache_mode="any")
     for event in (BEGIN, interval(), mark("connected"), END):

@@ -1,7 +1,5 @@
 """Test the conversion of the load generator's answer to measurements."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -134,7 +132,7 @@ def driven(**changes: Any) -> LoadResult:
         partial=False,
         partial_reason=None,
         transactions=(
-            record("pair", 90, errors={1213: 2, 1205: 1}, retries=4, response=histogram(90)),
+            record("pair", 90, errors={"1213": 2, "1205": 1}, retries=4, response=histogram(90)),
             record("one", 10),
         ),
         statements=(record("select", 180), record("update", 10)),
@@ -156,7 +154,7 @@ def measured(result: LoadResult) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("steady", [True, False])
-def test_a_warmup_until_throughput_is_steady_tells_whether_it_was(steady: bool) -> None:
+def test_steady_warmup_is_recorded(steady: bool) -> None:
     found = measured(driven(warmup_steady=steady, warmup_s=8.0))
     assert (found["measure_warmup_s"], found["warmup_steady"]) == (8.0, int(steady))
 
@@ -304,7 +302,7 @@ def test_a_trial_without_a_transaction_is_refused() -> None:
     measurements.refuse_idle(driven())
     none = driven().drives[0].transactions[0].replace(count=0, errors={})
     closed = Pacing(kind="closed")
-    measurements.refuse_idle(driven(transactions=(none.replace(errors={1213: 5}),)))
+    measurements.refuse_idle(driven(transactions=(none.replace(errors={"1213": 5}),)))
     with pytest.raises(TrialFailed, match=r"no transaction of .* ended in the measured part$"):
         measurements.refuse_idle(driven(transactions=(none,), pacing=closed))
     skipped = Pacing(kind="open", rate=10.0, scheduled=1_200, skipped=1_200)

@@ -1,7 +1,5 @@
 """Test the facts that a trial adds to the records of its servers."""
 
-from __future__ import annotations
-
 import pytest
 
 from millrace.errors import TrialFailed

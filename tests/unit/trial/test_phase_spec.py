@@ -1,7 +1,5 @@
 """Test converting a workload's phases to the load generator's spec, with their limits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +138,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
 def test_clients_are_driven_as_the_levels_say() -> None:
     assert drive() == spec.Drive(
         "measure", "point", 1, time_limits.limit_s(driven().measuring_phases, driven()),
-        time_s=30.0, warmup_s=5.0, retry=(1213, 1205, 1020), linger_s=0.3,
+        time_s=30.0, warmup_s=5.0, retry=("1213", "1205", "1020"), linger_s=0.3,
     )  # fmt: skip
     steady = drive(warmup="steady", warmup_s=1)
     assert (steady.until_steady, steady.warmup_s) == (True, 300.0)
@@ -154,7 +152,7 @@ def test_clients_are_driven_as_the_levels_say() -> None:
     assert (equal_work.cpus, equal_work.threads) == ((0, 2, 3), 2)
 
 
-def test_what_an_experiment_says_outranks_a_test_and_a_test_the_defaults() -> None:
+def test_experiment_outranks_test_and_test_outranks_defaults() -> None:
     assert drive(test="one").time_s == 30.0
     assert driven(test="one").values["range_size"] == 7
     assert driven(test="one", range_size=9).values["range_size"] == 9

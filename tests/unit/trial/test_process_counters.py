@@ -1,7 +1,5 @@
 """Test what the processes of servers used between both edges of the measured part."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,7 +9,7 @@ from millrace.host.cpu_clock import CpuTime
 from millrace.model import measurements as names
 from millrace.trial import process_counters
 from millrace.trial.hooks import OpenHooks
-from tests.unit.trial.measuring import BEGIN, END, RESULT, live, measured, measurement
+from tests.support.measuring import BEGIN, END, RESULT, live, measured, measurement
 
 
 class Processes:

@@ -1,7 +1,5 @@
 """Test which inputs decide the content of a snapshot, and which do not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

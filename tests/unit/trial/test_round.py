@@ -1,30 +1,42 @@
 """Test what makes a round not count."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
+from millrace import databases, workloads
 from millrace.errors import TrialFailed
 from millrace.loadgen import client as load_generator
 from millrace.loadgen.events import Event
+from millrace.loadgen.spec import Connection, Drive, LoadData, Statement
 from millrace.model import measurements as names
 from millrace.store.records import StepRecord
+from millrace.trial import phase_spec
 from millrace.trial import round as round_of_trials
-from millrace.trial import round_spec
-from millrace.trial.group import RoundTrial
+from millrace.trial.hooks import LiveServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
-from millrace.trial.round import _end_s, _measure, _read_alike, _Side
-from millrace.trial.spec import TrialSpec
+from millrace.trial.round import (
+    RoundTrial,
+    _disk_reads_are_even,
+    _end_s,
+    _measure,
+    _Side,
+    round_load_spec,
+)
+from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.trial_server import TrialContext
+from tests.support.measuring import BEGIN, live
 from tests.support.small_workload import driving
-from tests.unit.trial.measuring import BEGIN, live
+
+MYSQL = databases.get("mysql")
+SERVER = SimpleNamespace()  # nothing asks for it
 
 
 def side(test: str, read_bytes: float, *, time_s: float = 4.0) -> _Side:
@@ -52,16 +64,16 @@ def test_clients_that_write_wait_alike_for_the_disk(
     test: str, read: tuple[float, float], counts: bool
 ) -> None:
     sides = [side(test, each) for each in read]
-    assert _read_alike(sides) is counts
+    assert _disk_reads_are_even(sides) is counts
     assert (sides[0].cause is None) is counts
     assert sides[1].cause is None
 
 
 def test_longer_rounds_may_read_more() -> None:
     sides = [side("pair", each, time_s=8.0) for each in (900_000, 100_000)]
-    assert _read_alike(sides)
+    assert _disk_reads_are_even(sides)
     sides = [side("pair", each, time_s=8.0) for each in (1_100_000, 100_000)]
-    assert not _read_alike(sides)
+    assert not _disk_reads_are_even(sides)
 
 
 def troubled_once() -> Callable[[], None]:
@@ -83,7 +95,7 @@ def test_trouble_that_a_log_shows_once_fails_the_side_that_had_it(
         raise load_generator.LoadFailed("no answer for 60 s", side=1)
 
     monkeypatch.setattr(load_generator, "run", fail)
-    monkeypatch.setattr(round_spec, "load_spec", lambda *_: None)
+    monkeypatch.setattr(round_of_trials, "round_load_spec", lambda *_: None)
     monkeypatch.setattr(round_of_trials, "_HOOKS", ())
     sides = [side("pair", 0.0) for _ in range(3)]
     servers = [live(None) for _ in sides]
@@ -112,3 +124,48 @@ def test_what_all_sides_wait_for_is_time_of_their_trials(monkeypatch: pytest.Mon
     steps = [step for each in sides for step in each.steps]
     assert [step.duration_s for step in steps] == [0.1, 0.1]
     assert 0.3 <= sum(_end_s([step]) for step in steps) <= took_s + 1e-9
+
+
+def servers(count: int) -> list[LiveServer]:
+    return [
+        replace(
+            live(SimpleNamespace(family=MYSQL)),
+            measured_connection=Connection(user="u", password="p", socket=Path(f"/run/{side}")),
+        )
+        for side in range(count)
+    ]
+
+
+def specs(workload: ResolvedWorkload, count: int) -> list[TrialSpec]:
+    of_server = (ServerSpec(SERVER, SERVER),)  # type: ignore[arg-type]
+    return [TrialSpec(f"test/{side}", of_server, workload) for side in range(count)]
+
+
+def test_a_load_takes_turns_and_its_sessions_wait_for_them() -> None:
+    workload = ResolvedWorkload(workloads.load("load-data"), {"rows": 1_000, "data_seed": 7})
+    live_servers = servers(3)
+    made = round_load_spec(specs(workload, 3), live_servers, None)
+    first = live_servers[0]
+    alone = phase_spec.load_spec(
+        workload.measuring_phases, workload, first.dialect, first.measured_connection
+    )
+    assert [str(each.socket) for each in made.against] == ["/run/1", "/run/2"]
+    assert made.session == (*alone.session, "SET net_read_timeout = 86400")
+    for phase, one in zip(made.phases, alone.phases, strict=True):
+        assert phase.limit_s == 3 * one.limit_s
+        assert isinstance(phase, LoadData | Statement)
+    load = made.phases[1]
+    assert isinstance(load, LoadData)
+    assert load.slice_rows
+
+
+def test_clients_are_driven_for_the_time_of_each() -> None:
+    workload = ResolvedWorkload(driving(), {"test": "point", "time_s": 2.0, "warmup_s": 1.0})
+    made = round_load_spec(specs(workload, 2), servers(2), Path("/run/activity"))
+    [drive] = made.phases
+    assert isinstance(drive, Drive)
+    assert (drive.time_s, drive.warmup_s) == (4.0, 2.0)
+    assert drive.statement_activity == Path("/run/activity")
+    assert drive.slices is not None
+    assert drive.slices.transactions == 1
+    assert "net_read_timeout" not in str(made.session)

@@ -1,7 +1,5 @@
 """Test what is measured of a data directory's files: lengths, blocks, tables and their rows."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

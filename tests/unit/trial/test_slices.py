@@ -1,7 +1,5 @@
 """Test the parts of sides in a drive in slices, against rates that are known."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

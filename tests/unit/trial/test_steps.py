@@ -1,7 +1,5 @@
 """Test steps: order, times, failures, limits."""
 
-from __future__ import annotations
-
 import signal
 import time
 
@@ -62,20 +60,13 @@ def test_finer_steps_take_the_place_of_their_step() -> None:
     assert ended.steps[2].started_s - ended.steps[1].started_s == pytest.approx(2.0)
 
 
-def test_a_defect_of_ours_is_not_a_failed_trial() -> None:
-    def broken(_limit_s: float) -> None:
-        raise KeyError("defect")
+@pytest.mark.parametrize("cause", [KeyError("defect"), Interrupted("stopped by SIGTERM")])
+def test_defects_and_interruptions_are_raised(cause: Exception) -> None:
+    def raise_it(_limit_s: float) -> None:
+        raise cause
 
-    with pytest.raises(KeyError):
-        execute_steps([Step("load", broken, 5.0)], lambda _name: None)
-
-
-def test_an_interruption_is_not_a_failed_trial() -> None:
-    def stopped(_limit_s: float) -> None:
-        raise Interrupted("stopped by SIGTERM")
-
-    with pytest.raises(Interrupted):
-        execute_steps([Step("load", stopped, 5.0)], lambda _name: None)
+    with pytest.raises(type(cause)):
+        execute_steps([Step("load", raise_it, 5.0)], lambda _name: None)
 
 
 def test_a_step_that_hangs_is_ended_by_its_limit() -> None:

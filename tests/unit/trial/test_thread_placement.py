@@ -1,6 +1,4 @@
-"""Test which thread serves the client, by its number of sleeps."""
-
-from __future__ import annotations
+"""Test which threads serve clients, by their numbers of sleeps."""
 
 import os
 import threading
@@ -11,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.server_processes import ServerProcesses
-from millrace.trial.thread_placement import PINGS, Activity, serves, serving_thread, switches
+from millrace.trial.thread_placement import (
+    PINGS,
+    Activity,
+    serves,
+    serving_threads,
+    switches,
+)
 
 counts = st.dictionaries(st.integers(1, 50), st.integers(0, 10**9))
 
@@ -23,17 +27,13 @@ def test_the_thread_that_slept_for_each_ping_serves(
     others = {thread: count + pinged // 2 for thread, count in before.items()}
     earlier = {serving: 7} if cached else {}
     after = {**others, serving: pinged + earlier.get(serving, 0)}
-    assert serving_thread({**before, **earlier}, after) == serving
+    assert serving_threads({**before, **earlier}, after, 1, PINGS) == [serving]
 
 
 @given(counts)
 def test_without_pings_nobody_serves(before: dict[int, int]) -> None:
     after = {thread: count + PINGS // 10 - 1 for thread, count in before.items()}
-    assert serving_thread(before, after) is None
-
-
-def test_of_two_that_may_be_it_neither_is_taken() -> None:
-    assert serving_thread({1: 0, 2: 0}, {1: PINGS, 2: PINGS // 2 + 1}) is None
+    assert serving_threads(before, after, 1, PINGS) == []
 
 
 def test_the_switches_of_threads_that_run_are_counted() -> None:
@@ -53,7 +53,7 @@ def test_the_switches_of_threads_that_run_are_counted() -> None:
     counted.set()
     naps.join()
     assert threading.get_native_id() in before
-    assert serving_thread(before, after) == naps.native_id
+    assert serving_threads(before, after, 1, PINGS) == [naps.native_id]
 
 
 IDLE, QUICK, SLOW = Activity(0, 0), Activity(50, 100_000), Activity(1, 5_000_000)
@@ -94,3 +94,37 @@ def test_statements_confirm_the_thread_that_they_wake_or_that_works(
 def test_a_thread_that_has_ended_serves_nobody() -> None:
     assert not serves(3, BEFORE, later(first=Activity(101, 0)))
     assert serves(1, {}, {1: QUICK}), "a new one may"
+
+
+@given(
+    st.lists(st.integers(PINGS // 10, PINGS), min_size=2, max_size=40),
+    st.lists(st.integers(0, PINGS // 20), max_size=40),
+    st.integers(0, 10**6),
+)
+def test_the_threads_that_slept_between_pings_serve(
+    serving: list[int], others: list[int], already: int
+) -> None:
+    counts = [*serving, *others]
+    before = dict.fromkeys(range(len(counts)), already)
+    after = {thread: already + count for thread, count in enumerate(counts)}
+    found = serving_threads(before, after, len(serving), PINGS)
+    assert found == list(range(len(serving)))
+
+
+@pytest.mark.parametrize(
+    ("after", "clients"),
+    [
+        ({1: PINGS, 2: PINGS // 2 + 1}, 1),
+        ({1: 900, 2: 900}, 3),  # a pool of fewer threads than clients
+        ({1: 900, 2: 900, 3: 90}, 3),  # one that hardly slept
+        ({1: 900, 2: 900, 3: 900, 4: 500}, 3),  # one thread more that slept as often
+        ({}, 3),
+    ],
+)
+def test_none_is_taken_where_it_is_unclear(after: dict[int, int], clients: int) -> None:
+    assert serving_threads({}, after, clients, PINGS) == []
+
+
+def test_a_thread_that_was_there_before_counts_from_then() -> None:
+    before, after = {1: 10_000, 2: 5}, {1: 10_040, 2: 905, 3: 800}
+    assert serving_threads(before, after, 2, PINGS) == [2, 3]

@@ -122,6 +122,28 @@ def test_a_definition_that_contradicts_itself_is_refused(
         workloads.parse_workload(definition(**changes))
 
 
+@pytest.mark.parametrize(
+    ("changes", "where", "near"),
+    [
+        ({"titel": "x"}, "titel", "title"),
+        (
+            {"phases": [{"name": "a", "kind": "sql", "sql": "SELECT 1", "maintenence": {}}]},
+            "phases[0].maintenence",
+            "maintenance",
+        ),
+        ({"data": {**definition()["data"], "colour": "red"}}, "data.colour", None),
+    ],
+)
+def test_a_key_that_no_workload_has_is_refused_with_the_nearest(
+    changes: dict[str, Any], where: str, near: str | None
+) -> None:
+    with pytest.raises(ValidationError) as raised:
+        workloads.parse_workload(definition(**changes))
+    (mistake,) = [each for each in raised.value.diagnostics if each.where == where]
+    assert (mistake.message, mistake.nearest) == ("unknown key", near)
+    assert (mistake.expected or "").startswith("one of ")
+
+
 def _with_table(**changes: Any) -> dict[str, Any]:
     return {"tables": {"sbtest": {**driving()["tables"]["sbtest"], **changes}}}
 

@@ -1,5 +1,3 @@
-#![allow(clippy::cast_precision_loss)] // small counts
-
 use std::collections::BTreeMap;
 
 use super::*;
@@ -34,24 +32,19 @@ fn uniform() {
 }
 
 #[test]
-fn zipf_from_the_low_and_from_the_high_end() {
+fn zipf_from_each_end_and_elsewhere() {
     let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let zipf = Shape::Zipf { exponent: 0.8, scrambled: false };
-    assert_distribution(&zipf, 500, |n| (n as f64 + 1.0).powf(-0.8) / all);
-    let latest = Shape::Latest { exponent: 0.8 };
-    assert_distribution(&latest, 500, |n| (500.0 - n as f64).powf(-0.8) / all);
-}
-
-#[test]
-fn scrambled_zipf_has_the_same_frequencies_elsewhere() {
-    let all: f64 = (1..=500).map(|rank| f64::from(rank).powf(-0.8)).sum();
-    let scrambled = Shape::Zipf { exponent: 0.8, scrambled: true };
+    let assert_ranks = |shape: &Shape, rank: &dyn Fn(usize) -> f64| {
+        assert_distribution(shape, 500, |n| rank(n).powf(-0.8) / all);
+    };
+    assert_ranks(&Shape::Zipf { exponent: 0.8, scrambled: false }, &|n| n as f64 + 1.0);
+    assert_ranks(&Shape::Latest { exponent: 0.8 }, &|n| 500.0 - n as f64);
     let order = Bijection::new(500, Stream::named(0, "scrambled"));
-    let mut rank_of = [0; 500];
-    for rank in 0..500 {
-        rank_of[usize::try_from(order.at(rank)).unwrap()] = rank + 1;
+    let mut rank_of = [0_u32; 500];
+    for rank in 0..500_u32 {
+        rank_of[usize::try_from(order.at(rank.into())).unwrap()] = rank + 1;
     }
-    assert_distribution(&scrambled, 500, |n| (rank_of[n] as f64).powf(-0.8) / all);
+    assert_ranks(&Shape::Zipf { exponent: 0.8, scrambled: true }, &|n| f64::from(rank_of[n]));
     let popular: Vec<u64> = (0..3).map(|rank| order.at(rank)).collect();
     assert!(popular.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 1), "{popular:?}");
 }
@@ -178,4 +171,39 @@ fn rotated_zipf_has_the_same_frequencies_elsewhere() {
     let popular = (0..1000).map(|rank| counts[usize::try_from(order.at(rank)).unwrap()]);
     let found = popular.sum::<u64>() as f64 / f64::from(DRAWS);
     assert!((found - top).abs() < 0.01, "{found} of the accesses, expected {top}");
+}
+
+#[test]
+fn frequencies_are_those_of_zipf() {
+    let draws = 400_000;
+    for (ranks, exponents) in [
+        (1000, &[0.0, 0.2, 0.5, 0.8, 0.99, 1.0, 1.01, 1.5, 2.0, 4.0][..]),
+        (2, &[0.0, 1.0, 3.0]),
+        (10, &[0.8, 1.0]),
+    ] {
+        for &exponent in exponents {
+            let zipf = Zipf::new(ranks, exponent);
+            let mut random = Random::of(11, "zipf", exponent.to_bits());
+            let mut observed = vec![0; usize::try_from(ranks).unwrap()];
+            for _ in 0..draws {
+                observed[usize::try_from(zipf.rank(&mut random)).unwrap() - 1] += 1;
+            }
+            let weights: Vec<f64> = (1..=ranks).map(|r| (r as f64).powf(-exponent)).collect();
+            let all: f64 = weights.iter().sum();
+            let expected: Vec<f64> = weights.iter().map(|w| w / all * f64::from(draws)).collect();
+            assert_fits(&observed, &expected);
+        }
+    }
+}
+
+#[test]
+fn the_ends_of_large_and_small_ranges() {
+    let mut random = Random::of(1, "ends", 0);
+    assert_eq!(Zipf::new(1, 0.8).rank(&mut random), 1);
+    for exponent in [0.0, 0.8, 1.0, 3.0] {
+        let zipf = Zipf::new(1 << 62, exponent);
+        for _ in 0..1000 {
+            assert!((1..=1 << 62).contains(&zipf.rank(&mut random)));
+        }
+    }
 }

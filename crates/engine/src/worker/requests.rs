@@ -180,8 +180,7 @@ impl<C: Session, S: Script> Worker<'_, C, S> {
         self.next_transaction(index, now_ns)
     }
 
-    /// Return the record of the part, of a drive with maintenance, to which a client's transaction
-    /// belongs that ends now.
+    /// Return the record of the part of maintenance to which a transaction that ends now belongs.
     #[inline]
     fn part_of(&mut self, index: usize, now_ns: u64) -> Option<&mut Record> {
         let client = &self.clients[index];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult, Warmup};
+use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult, Punctuality, Warmup};
 use proptest::prelude::*;
 
 use super::{drive_failing, settings};
@@ -47,7 +47,7 @@ proptest! {
         let driven = drive_failing(&settings, failing, statements, used_up_after);
         let transaction = &driven.transactions[0];
         let begun = transaction.count + transaction.errors.values().sum::<u64>();
-        if let PacingResult::Open { scheduled, skipped, .. } = driven.pacing {
+        if let PacingResult::Open { punctuality: Punctuality { scheduled, skipped, .. }, .. } = driven.pacing {
             prop_assert_eq!(begun + skipped, scheduled);
         }
         if let (End::Operations(all), false, Pacing::Closed) = (end, driven.partial, pacing) {

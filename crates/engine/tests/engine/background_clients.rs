@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use engine::{Arrivals, BackgroundClients, DriveSettings, End, Pacing, PacingResult, Part, Report};
+use engine::{
+    Arrivals, BackgroundClients, DriveSettings, End, Pacing, PacingResult, Part, Punctuality,
+    Report,
+};
 
 use super::server::{Answer, OK, Server, StatementScript};
-use super::{drive_scripts, settings};
+use super::{drive_reporting, drive_scripts, settings};
 
 fn group(test: &str, clients: u32, pacing: Pacing) -> BackgroundClients {
     BackgroundClients {
@@ -28,7 +31,7 @@ fn groups_have_their_rates_and_records() {
     };
     // Connections 0 and 1 are of the drive, the next two of the first group.
     let script = |connection| StatementScript::new(if connection < 2 { 1 } else { 2 });
-    let (driven, reports) = drive_scripts(&settings, &server, 1, &script);
+    let (driven, reports) = drive_reporting(&settings, &server, 1, &script);
     let driven = driven.unwrap();
     assert_eq!(driven.clients, 2);
     let counts = |records: &[engine::Record]| records.iter().map(|each| each.count).sum::<u64>();
@@ -36,7 +39,11 @@ fn groups_have_their_rates_and_records() {
         panic!("{:?}", driven.background_clients)
     };
     assert_eq!((paced.test.as_str(), paced.clients), ("paced", 2));
-    let PacingResult::Open { scheduled, skipped, .. } = paced.pacing else { panic!("{paced:?}") };
+    let PacingResult::Open { punctuality: Punctuality { scheduled, skipped, .. }, .. } =
+        paced.pacing
+    else {
+        panic!("{paced:?}")
+    };
     assert_eq!(scheduled, 100);
     assert_eq!(counts(&paced.transactions), scheduled - skipped);
     assert_eq!(paced.statements.len(), 2);
@@ -60,16 +67,17 @@ fn groups_have_their_rates_and_records() {
 
 #[test]
 fn a_group_that_a_slow_server_holds_up_says_what_it_missed() {
-    let server = Server::new(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(100));
     let paced = Pacing::Open { rate: 100.0, arrivals: Arrivals::Constant, max_lateness: None };
     let settings =
         DriveSettings { background_clients: vec![group("paced", 1, paced)], ..settings(1, 1) };
-    let (driven, _) = drive_scripts(&settings, &server, 1, &|_| StatementScript::new(1));
-    let paced = &driven.unwrap().background_clients[0];
-    let PacingResult::Open { scheduled, skipped, .. } = paced.pacing else { panic!("{paced:?}") };
+    let driven = drive_scripts(&settings, &server, 1, &|_| StatementScript::new(1));
+    let paced = &driven.background_clients[0];
+    let PacingResult::Open { punctuality: Punctuality { scheduled, skipped, .. }, .. } =
+        paced.pacing
+    else {
+        panic!("{paced:?}")
+    };
     assert_eq!(scheduled, 100);
     assert!(skipped > 50, "{skipped}");
 }

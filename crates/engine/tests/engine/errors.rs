@@ -37,8 +37,7 @@ fn an_error_inside_a_transaction_is_rolled_back() {
         6 => Answer::Bytes(error(1213)),
         _ => Answer::Bytes(OK.to_vec()),
     });
-    let (outcome, _) = drive_scripts(&until(200, 3, 1), &server, 3, &|_| StatementScript::new(3));
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&until(200, 3, 1), &server, 3, &|_| StatementScript::new(3));
     let transaction = &driven.transactions[0];
     assert_eq!(transaction.count + transaction.errors[&1205], 200);
     assert!(transaction.tally.retries > 0);

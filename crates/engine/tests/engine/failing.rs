@@ -1,14 +1,14 @@
 //! Whatever the server does, a drive ends, says why, and keeps what it has.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Arrivals, DriveResult, DriveSettings, End, Pacing, Warmup};
 use protocol::ClientError;
 
-use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS, error};
-use super::{drive, settings};
+use super::server::{Answer, OK, Server, TWO_ROWS, error};
+use super::{drive, drive_stoppable, settings, stopped};
 
 /// The hundredth request of client 1 gets this, all others are answered.
 fn fails_with(answer: impl Fn() -> Answer + Send + Sync + 'static) -> (DriveResult, ClientError) {
@@ -88,27 +88,13 @@ fn mute(
         _ => Answer::Nothing,
     });
     let started = Instant::now();
-    let failed = engine::drive(
-        &change(settings(4, 2)),
-        &StatementScript::names(1),
-        |client| Ok((server.connect(client), StatementScript::new(1))),
-        &|_| {},
-        stop,
-    )
-    .unwrap_err();
+    let failed = drive_stoppable(&change(settings(4, 2)), &server, &|_| (), stop).unwrap_err();
     (failed, started.elapsed())
 }
 
 #[test]
 fn a_request_to_stop_ends_it_with_what_there_is() {
-    let stop = AtomicBool::new(false);
-    let (failed, _) = thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            stop.store(true, Ordering::Relaxed);
-        });
-        mute(|drive| drive, &stop)
-    });
+    let (failed, _) = stopped(|stop| mute(|drive| drive, stop));
     assert!(matches!(failed.error, ClientError::Interrupted));
     let driven = failed.driven.unwrap();
     assert_eq!(driven.transactions[0].count, 40);

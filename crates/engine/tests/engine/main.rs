@@ -15,7 +15,7 @@ mod statement_activity;
 mod work;
 
 use std::cell::RefCell;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -30,9 +30,32 @@ fn settings(clients: u32, threads: u32) -> DriveSettings {
     DriveSettings { retry: vec![1213], limit, ..closed }
 }
 
+/// Drive scripts of one statement each until they end or are stopped.
+fn drive_stoppable(
+    settings: &DriveSettings,
+    server: &Server,
+    report: &dyn Fn(&Report),
+    stop: &AtomicBool,
+) -> Result<DriveResult, Failed> {
+    let open = |client| Ok((server.connect(client), StatementScript::new(1)));
+    engine::drive(settings, &StatementScript::names(1), open, None, report, stop)
+}
+
+/// Do what a stop ends, which comes after 0.3 s.
+fn stopped<T>(work: impl FnOnce(&AtomicBool) -> T) -> T {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+        });
+        work(&stop)
+    })
+}
+
 /// Drive scripts of one statement each.
 fn drive(settings: &DriveSettings, server: &Server) -> Result<DriveResult, Failed> {
-    drive_scripts(settings, server, 1, &|_| StatementScript::new(1)).0
+    drive_stoppable(settings, server, &|_| (), &AtomicBool::new(false))
 }
 
 /// Drive scripts of `statements` names, which may end after some transactions, against a server that
@@ -48,11 +71,10 @@ fn drive_failing(
         let code = if asked.number % 2 == 0 { 1213 } else { 1062 };
         Answer::Bytes(if asked.number % failing == 1 { error(code) } else { OK.to_vec() })
     });
-    let (outcome, _) = drive_scripts(settings, &server, statements, &|_| {
+    let driven = drive_scripts(settings, &server, statements, &|_| {
         let asker = StatementScript::new(statements);
         used_up_after.map_or(asker.clone(), |left| asker.with_transactions(left))
     });
-    let driven = outcome.unwrap();
     let requests =
         driven.statements.iter().map(|record| record.count + record.errors.values().sum::<u64>());
     let requests = requests.sum::<u64>();
@@ -64,8 +86,18 @@ fn drive_failing(
     driven
 }
 
-/// Drive scripts of `statements` names, and give the reports too.
+/// Drive scripts of `statements` names to their end.
 fn drive_scripts(
+    settings: &DriveSettings,
+    server: &Server,
+    statements: u16,
+    script: &(dyn Fn(u32) -> StatementScript + Sync),
+) -> DriveResult {
+    drive_reporting(settings, server, statements, script).0.unwrap()
+}
+
+/// Drive scripts of `statements` names, and give the reports too.
+fn drive_reporting(
     settings: &DriveSettings,
     server: &Server,
     statements: u16,
@@ -76,6 +108,7 @@ fn drive_scripts(
         settings,
         &StatementScript::names(statements),
         |client| Ok((server.connect(client), script(client))),
+        None,
         &|report| reports.borrow_mut().push(report.clone()),
         &AtomicBool::new(false),
     );

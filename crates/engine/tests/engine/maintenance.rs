@@ -17,7 +17,7 @@ fn maintained(clients: u32, run: RunStatements<'_>) -> Result<DriveResult, Faile
         maintenance_after: Some(Duration::from_millis(200)),
         ..settings(clients, 1)
     };
-    engine::drive_with_maintenance(
+    engine::drive(
         &settings,
         &StatementScript::names(1),
         |client| Ok((server.connect(client), StatementScript::new(1))),

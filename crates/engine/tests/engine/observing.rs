@@ -36,14 +36,6 @@ impl Script for Reader {
             Err(format!("{answer:?}"))
         }
     }
-
-    fn rollback_needed(&self) -> bool {
-        false
-    }
-
-    fn again(&mut self) {}
-
-    fn abandon(&mut self) {}
 }
 
 fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {
@@ -53,7 +45,7 @@ fn drive(observe: Observe, server: &Server) -> Result<DriveResult, Failed> {
         Ok((server.connect(client), script))
     };
     let drive = DriveSettings { end: End::Operations(20), ..settings(2, 1) };
-    engine::drive(&drive, &names, open, &|_| (), &AtomicBool::new(false))
+    engine::drive(&drive, &names, open, None, &|_| (), &AtomicBool::new(false))
 }
 
 /// Every third answer has no rows.

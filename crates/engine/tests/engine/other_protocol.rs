@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use engine::{DriveSettings, End};
-use protocol::script::{Answer, Names, Request, Row, RowFormat, Script, WhichRow};
+use protocol::script::{Names, Request, Row, RowFormat, Script, WhichRow};
 use protocol::{
     AnswerReader, AnswerSummary, FeedResult, PeerAddress, Protocol, ProtocolError, ServerError,
     Session,
@@ -99,17 +99,9 @@ impl Script for LineScript {
         Some(Request { first: true, last: true, ..Request::default() })
     }
 
-    fn answered(&mut self, _: &Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
-    }
-
     fn rollback_needed(&self) -> bool {
         true
     }
-
-    fn again(&mut self) {}
-
-    fn abandon(&mut self) {}
 }
 
 /// Answer each line; the fifth of each connection is refused. Returns the lines.
@@ -138,7 +130,7 @@ fn the_engine_speaks_the_protocol_of_its_session() {
     let drive = DriveSettings { end: End::Operations(10), ..settings(1, 1) };
     let open = |_| Ok((LineSession(ours.try_clone().unwrap()), LineScript));
     let stop = AtomicBool::new(false);
-    let driven = engine::drive(&drive, &names, open, &|_| (), &stop).unwrap();
+    let driven = engine::drive(&drive, &names, open, None, &|_| (), &stop).unwrap();
     assert_eq!(driven.transactions[0].count, 10);
     assert_eq!((driven.transactions[0].tally.retries, driven.rollbacks), (1, 1));
     assert_eq!(driven.statements[0].tally.rows, 10);

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Arrivals, DriveSettings, End, Pacing, PacingResult};
-use protocol::script::{self, Request, Script};
+use protocol::script::{Request, Script};
 
 use super::server::{Answer, OK, Server, StatementScript};
 use super::{drive, drive_scripts, settings};
@@ -21,7 +21,7 @@ fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSetti
 /// Scheduled, late, skipped.
 fn fate(pacing: &PacingResult) -> (u64, u64, u64) {
     match *pacing {
-        PacingResult::Open { scheduled, late, skipped, .. } => (scheduled, late, skipped),
+        PacingResult::Open { punctuality: all, .. } => (all.scheduled, all.late, all.skipped),
         PacingResult::Closed => panic!("a closed loop has no schedule"),
     }
 }
@@ -98,10 +98,7 @@ fn assert_evenly_spread(asked: &mut [Instant], duration_s: f64) {
 
 /// One connection, 10 ms a request, ten times the arrivals that it can serve.
 fn overloaded(max_lateness: Option<Duration>) -> (DriveSettings, Server) {
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(10));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(10));
     let pacing = Pacing::Open { rate: 1_000.0, arrivals: Arrivals::Constant, max_lateness };
     (DriveSettings { pacing, ..settings(1, 1) }, server)
 }
@@ -167,8 +164,7 @@ fn arrivals_go_on_while_some_scripts_are_used_up_and_end_with_the_last() {
     let server = Server::answering(OK);
     let script =
         |client| StatementScript::new(2).with_transactions(if client == 0 { 0 } else { 20 });
-    let (outcome, _) = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&open(1_000.0, Arrivals::Constant, 3, 1), &server, 2, &script);
     assert_eq!((driven.transactions[0].count, server.seen()), (40, 80));
     assert!(driven.partial_reason.unwrap().contains("used up"));
 }
@@ -198,10 +194,6 @@ impl Script for Patient {
         }
         asked.push(self.client);
         self.asker.next(out)
-    }
-
-    fn answered(&mut self, _: &script::Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
     }
 
     fn rollback_needed(&self) -> bool {
@@ -236,6 +228,7 @@ fn first_answers_do_not_wait_until_all_that_arrived_is_sent() {
             };
             Ok((server.connect(client), script))
         },
+        None,
         &|_| {},
         &AtomicBool::new(false),
     )

@@ -5,9 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use protocol::mysql::channel::Channel;
-use protocol::script::{self, Names, Observe, Request, Script};
+use protocol::script::{Names, Request, Script};
 
 pub const OK: &[u8] = b"\x07\0\0\x01\0\x01\0\x02\0\0\0";
 
@@ -69,6 +70,16 @@ impl Server {
 
     pub fn answering(bytes: &'static [u8]) -> Self {
         Self::new(move |_| Answer::Bytes(bytes.to_vec()))
+    }
+
+    /// Answer after this time.
+    pub fn answering_after(
+        time: impl Fn(&SeenRequest<'_>) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |asked| {
+            thread::sleep(time(asked));
+            Answer::Bytes(OK.to_vec())
+        })
     }
 
     /// A connection of a client; its thread ends with it.
@@ -187,18 +198,8 @@ impl Script for StatementScript {
         let [a, b, c, ..] = self.payload.len().to_le_bytes();
         out.extend_from_slice(&[a, b, c, 0]);
         out.extend_from_slice(&self.payload);
-        Some(Request {
-            statement,
-            transaction: 0,
-            untimed: false,
-            first: statement == 0,
-            last: self.position == 0,
-            observe: Observe::Nothing,
-        })
-    }
-
-    fn answered(&mut self, _: &script::Answer) -> Result<bool, String> {
-        unreachable!("no request observes its answer")
+        let (first, last) = (statement == 0, self.position == 0);
+        Some(Request { statement, first, last, ..Request::default() })
     }
 
     fn rollback_needed(&self) -> bool {

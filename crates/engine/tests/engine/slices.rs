@@ -1,7 +1,7 @@
 //! Servers that take turns: only one is asked at a time, and each gets its share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use protocol::ClientError;
 
 use super::server::{Answer, OK, SeenRequest, Server, StatementScript, error};
-use super::{drive, drive_failing, drive_scripts, settings};
+use super::{drive, drive_failing, drive_scripts, drive_stoppable, settings, stopped};
 
 const AT_LEAST: Duration = Duration::from_millis(2);
 const TRANSACTIONS: u64 = 5;
@@ -28,8 +28,7 @@ fn slices(sides: u32, at_least: Duration, transactions: u64) -> SliceSettings {
     SliceSettings { sides, at_least, at_most: Duration::from_secs(10), transactions }
 }
 
-/// Assert that no slice is short, that slices follow each other, and that groups are an order of all
-/// sides and its mirror image.
+/// Assert that no slice is short, that they do not overlap, and that groups are mirrored orders.
 fn assert_whole_groups(slices: &[Slice], sides: u32, settings: &SliceSettings) {
     assert!(slices.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns));
     for slice in slices {
@@ -123,12 +122,6 @@ fn all_sides_pause_for_as_long_as_the_slowest_one_rests() {
 }
 
 #[test]
-fn without_slices_there_are_no_sides() {
-    let driven = drive(&settings(2, 1), &Server::answering(OK)).unwrap();
-    assert!(driven.sides.is_none() && driven.slices.is_none());
-}
-
-#[test]
 fn a_warm_up_has_slices_that_do_not_count() {
     let warm = DriveSettings {
         warmup: Warmup::Time(Duration::from_millis(200)),
@@ -186,8 +179,7 @@ fn what_fails_on_one_side_is_counted_there_and_ends_slices_too() {
         _ => Answer::Bytes(OK.to_vec()),
     });
     let settings = in_slices(2, 2);
-    let (outcome, _) = drive_scripts(&settings, &server, 3, &|_| StatementScript::new(3));
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&settings, &server, 3, &|_| StatementScript::new(3));
     let [right, wrong] = driven.sides.unwrap().try_into().unwrap();
     assert!(right.transactions[0].count > 0);
     assert!(right.transactions[0].errors.is_empty());
@@ -210,21 +202,19 @@ fn a_client_with_nothing_left_to_ask_ends_the_drive() {
     for short_of in [1, 3] {
         let end = End::Time(Duration::from_secs(20));
         let settings = DriveSettings { end, ..in_slices(2, 2) };
-        let (outcome, _) = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
+        let driven = drive_scripts(&settings, &Server::answering(OK), 1, &|client| {
             let script = StatementScript::new(1);
             if client == short_of { script.with_transactions(50) } else { script }
         });
-        let driven = outcome.unwrap();
         let reason = driven.partial_reason.as_deref();
         assert_eq!(reason, Some("1 of 4 clients used up what they had to ask"));
         assert!(driven.duration_s < 15.0, "{}", driven.duration_s);
         assert_whole_groups(&driven.slices.unwrap(), 2, &settings.slices.unwrap());
     }
     // No side has anything to ask.
-    let (outcome, _) = drive_scripts(&in_slices(1, 2), &Server::answering(OK), 1, &|_| {
+    let driven = drive_scripts(&in_slices(1, 2), &Server::answering(OK), 1, &|_| {
         StatementScript::new(1).with_transactions(0)
     });
-    let driven = outcome.unwrap();
     assert!(driven.partial);
     assert!(driven.slices.unwrap().is_empty());
 }
@@ -282,10 +272,7 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
         slices: Some(long),
         ..in_slices(2, 2)
     };
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(5));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(5));
     let driven = drive(&settings, &server).unwrap();
     assert!(!driven.partial);
     assert_eq!(driven.slices.unwrap().len(), 4);
@@ -294,10 +281,8 @@ fn a_side_that_waits_for_its_turn_is_not_silent() {
 #[test]
 fn a_drive_lasts_until_a_whole_group_is_over() {
     // Of 0.5 s, a group takes 0.6: two transactions of side 1.
-    let server = Server::new(|asked| {
-        thread::sleep(Duration::from_millis(300 * u64::from(asked.client % 2)));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server =
+        Server::answering_after(|asked| Duration::from_millis(300 * u64::from(asked.client % 2)));
     for warmup_ms in [0, 100] {
         let warmup = Warmup::Time(Duration::from_millis(warmup_ms));
         let short = slices(2, AT_LEAST, 1);
@@ -317,10 +302,8 @@ fn a_drive_lasts_until_a_whole_group_is_over() {
 
 #[test]
 fn slow_transactions_of_several_clients_end_a_slice_before_it_has_all() {
-    let server = Server::new(|asked| {
-        thread::sleep(Duration::from_millis(30 * u64::from(asked.client % 2)));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server =
+        Server::answering_after(|asked| Duration::from_millis(30 * u64::from(asked.client % 2)));
     let at_most = Duration::from_millis(20);
     let few = SliceSettings { at_most, ..slices(2, AT_LEAST, 40) };
     let driven = drive(&DriveSettings { slices: Some(few), ..in_slices(2, 2) }, &server).unwrap();
@@ -344,17 +327,9 @@ fn the_limit_and_a_request_to_stop_end_a_slice() {
     assert!(0.0 < driven.unanswered_s && driven.unanswered_s < 0.7, "{}", driven.unanswered_s);
     assert!(driven.sides.unwrap().iter().all(|side| side.before == 0));
 
-    let stop = AtomicBool::new(false);
     let settings = DriveSettings { end: End::Time(Duration::from_secs(20)), ..in_slices(2, 2) };
     let server = Server::answering(OK);
-    let failed = thread::scope(|scope| {
-        scope.spawn(|| {
-            thread::sleep(Duration::from_millis(300));
-            stop.store(true, Ordering::Relaxed);
-        });
-        let open = |client| Ok((server.connect(client), StatementScript::new(1)));
-        engine::drive(&settings, &StatementScript::names(1), open, &|_| (), &stop).unwrap_err()
-    });
+    let failed = stopped(|stop| drive_stoppable(&settings, &server, &|_| (), stop).unwrap_err());
     assert_eq!(failed.error.kind(), "interrupted");
     let driven = failed.driven.unwrap();
     assert!(driven.partial && driven.duration_s < 1.0);

@@ -6,7 +6,7 @@ use engine::statement_activity::StatementActivity;
 use engine::{DriveSettings, End};
 
 use super::server::{Answer, OK, Server, StatementScript, error};
-use super::{drive_scripts, settings};
+use super::{drive, drive_scripts, settings};
 
 #[test]
 fn each_request_is_shown_while_it_is_under_way() {
@@ -31,7 +31,7 @@ fn each_request_is_shown_while_it_is_under_way() {
         ..settings(2, 1)
     };
     let script = |_| StatementScript::new(3).with_transactions(2);
-    drive_scripts(&settings, &server, 3, &script).0.unwrap();
+    drive_scripts(&settings, &server, 3, &script);
     let shown = shown.lock().unwrap();
     let of = |client| {
         let all = shown.iter().filter(move |(who, _)| *who == client);
@@ -49,7 +49,6 @@ fn a_board_that_cannot_be_made_ends_the_drive() {
     let server = Server::answering(OK);
     let settings =
         DriveSettings { statement_activity: Some("/nowhere/activity".into()), ..settings(1, 1) };
-    let failed = drive_scripts(&settings, &server, 1, &|_| StatementScript::new(1)).0;
-    let message = failed.unwrap_err().error.to_string();
+    let message = drive(&settings, &server).unwrap_err().error.to_string();
     assert!(message.contains("cannot create the activity file /nowhere/activity"), "{message}");
 }

@@ -9,7 +9,7 @@ use engine::{DriveSettings, End, Mark, Part, PerClient, Report, Warmup};
 use protocol::ClientError;
 
 use super::server::{Answer, OK, Server, StatementScript, TWO_ROWS, error};
-use super::{drive, drive_scripts, settings};
+use super::{drive, drive_reporting, drive_scripts, drive_stoppable, settings};
 
 pub fn until(transactions: u64, clients: u32, threads: u32) -> DriveSettings {
     DriveSettings { end: End::Operations(transactions), ..settings(clients, threads) }
@@ -40,11 +40,9 @@ fn counts_are_what_the_server_saw() {
 fn equal_work_is_exact_for_any_clients_and_threads() {
     for (transactions, clients, threads) in [(1, 4, 2), (1_000, 1, 1), (10_007, 7, 3), (3, 2, 2)] {
         let server = Server::answering(OK);
-        let (outcome, _) =
-            drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| {
-                StatementScript::new(3)
-            });
-        let driven = outcome.unwrap();
+        let driven = drive_scripts(&until(transactions, clients, threads), &server, 3, &|_| {
+            StatementScript::new(3)
+        });
         assert_eq!(driven.transactions[0].count, transactions);
         assert_eq!(driven.transactions[0].tally.affected_rows, 3 * transactions);
         assert_eq!(server.seen(), 3 * transactions);
@@ -56,10 +54,7 @@ fn equal_work_is_exact_for_any_clients_and_threads() {
 #[test]
 fn a_closed_loop_lasts_until_a_transaction_is_over() {
     for (clients, warmup_ms) in [(1, 50), (1, 0), (3, 50)] {
-        let server = Server::new(|_| {
-            thread::sleep(Duration::from_millis(400));
-            Answer::Bytes(OK.to_vec())
-        });
+        let server = Server::answering_after(|_| Duration::from_millis(400));
         let short = DriveSettings {
             warmup: Warmup::Time(Duration::from_millis(warmup_ms)),
             end: End::Time(Duration::from_millis(100)),
@@ -81,10 +76,7 @@ fn a_closed_loop_lasts_until_a_transaction_is_over() {
 #[test]
 fn few_transactions_of_a_closed_loop_have_their_own_pace() {
     // Of 1 s, 0.3 s each: 3 or 4 begin, which is 11 % to either side of the pace.
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(300));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(300));
     let warmup = Warmup::Time(Duration::from_millis(100));
     let driven = drive(&DriveSettings { warmup, ..settings(2, 2) }, &server).unwrap();
     let record = &driven.transactions[0];
@@ -105,10 +97,7 @@ fn a_closed_loop_of_errors_alone_ends_in_time() {
 #[test]
 fn in_a_closed_loop_clients_are_throughput_times_latency_and_gap() {
     for (clients, threads) in [(1, 1), (8, 1), (8, 2), (64, 2)] {
-        let server = Server::new(|_| {
-            thread::sleep(Duration::from_micros(300));
-            Answer::Bytes(OK.to_vec())
-        });
+        let server = Server::answering_after(|_| Duration::from_micros(300));
         let warm = DriveSettings {
             warmup: Warmup::Time(Duration::from_millis(300)),
             ..settings(clients, threads)
@@ -138,8 +127,8 @@ fn the_warm_up_is_not_measured_and_the_marks_are_in_order() {
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(3, 1)
     };
-    let (outcome, reports) = drive_scripts(&warm, &server, 1, &|_| StatementScript::new(1));
-    let driven = outcome.unwrap();
+    let (driven, reports) = drive_reporting(&warm, &server, 1, &|_| StatementScript::new(1));
+    let driven = driven.unwrap();
     assert!((driven.warmup_s - 1.5).abs() < 1e-6 && (driven.duration_s - 1.2).abs() < 1e-6);
     let mut marks = Vec::new();
     let mut parts = Vec::new();
@@ -190,14 +179,13 @@ fn clients_linger_until_they_are_stopped() {
                 assert!(server.seen() <= asked + 4); // those that were under way
                 stop.store(true, Ordering::Relaxed);
             });
-            let open = |client| Ok((server.connect(client), StatementScript::new(1)));
             let report = |report: &Report| {
                 let mark = Mark::MeasureEnded;
                 if matches!(report, Report::Mark { mark: found, .. } if *found == mark) {
                     ended.send(()).unwrap();
                 }
             };
-            engine::drive(&lingering, &StatementScript::names(1), open, &report, stop)
+            drive_stoppable(&lingering, server, &report, stop)
         });
         assert!(!driven.unwrap().partial);
         while server.quits() < 4 {
@@ -225,17 +213,14 @@ fn clients_linger_no_longer_than_the_limit_or_after_an_error() {
 
 #[test]
 fn a_steady_server_ends_the_warm_up() {
-    let server = Server::new(|_| {
-        thread::sleep(Duration::from_millis(5));
-        Answer::Bytes(OK.to_vec())
-    });
+    let server = Server::answering_after(|_| Duration::from_millis(5));
     let steady = DriveSettings {
         warmup: Warmup::Steady { limit: Duration::from_secs(20) },
         end: End::Time(Duration::from_millis(1_200)),
         ..settings(2, 1)
     };
-    let (outcome, reports) = drive_scripts(&steady, &server, 1, &|_| StatementScript::new(1));
-    let driven = outcome.unwrap();
+    let (driven, reports) = drive_reporting(&steady, &server, 1, &|_| StatementScript::new(1));
+    let driven = driven.unwrap();
     assert!(driven.warmup_s >= 6.0);
     assert!(driven.warmup_steady.is_some());
     assert!(driven.transactions[0].count >= 100);
@@ -258,10 +243,9 @@ fn a_steady_server_ends_the_warm_up() {
 #[test]
 fn scripts_that_are_used_up_end_the_drive_early() {
     let server = Server::answering(OK);
-    let (outcome, _) = drive_scripts(&settings(4, 2), &server, 2, &|client| {
+    let driven = drive_scripts(&settings(4, 2), &server, 2, &|client| {
         StatementScript::new(2).with_transactions(u64::from(client) * 10)
     });
-    let driven = outcome.unwrap();
     assert_eq!(driven.transactions[0].count, 60);
     let per_client = PerClient { least: 0, most: 30 };
     assert_eq!(driven.transactions_per_client, per_client);
@@ -278,12 +262,11 @@ fn a_time_in_which_some_scripts_were_used_up_is_not_whole() {
         0 => StatementScript::new(1).with_transactions(2),
         _ => StatementScript::new(1),
     };
-    let (outcome, _) = drive_scripts(&short, &server, 1, &script);
-    let reason = outcome.unwrap().partial_reason.unwrap();
+    let driven = drive_scripts(&short, &server, 1, &script);
+    let reason = driven.partial_reason.unwrap();
     assert!(reason.starts_with("1 of 3 clients used up"), "{reason}");
     // What one leaves, others do.
-    let (outcome, _) = drive_scripts(&until(500, 3, 1), &server, 1, &script);
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&until(500, 3, 1), &server, 1, &script);
     assert_eq!((driven.transactions[0].count, driven.partial), (500, false));
 }
 
@@ -306,8 +289,7 @@ fn whichever_comes_first_ends_a_drive_by_time_and_work() {
 fn work_that_uses_the_scripts_up_exactly_is_whole() {
     let server = Server::answering(OK);
     let script = |_| StatementScript::new(1).with_transactions(25);
-    let (outcome, _) = drive_scripts(&until(100, 4, 1), &server, 1, &script);
-    let driven = outcome.unwrap();
+    let driven = drive_scripts(&until(100, 4, 1), &server, 1, &script);
     assert_eq!((driven.transactions[0].count, driven.partial), (100, false));
 }
 
@@ -318,8 +300,8 @@ fn requests_larger_than_the_socket_takes_arrive_whole() {
         Answer::Bytes(OK.to_vec())
     });
     let script = |_| StatementScript::new(1).with_length(3_000_000);
-    let (outcome, _) = drive_scripts(&until(20, 3, 1), &server, 1, &script);
-    assert_eq!(outcome.unwrap().transactions[0].count, 20);
+    let driven = drive_scripts(&until(20, 3, 1), &server, 1, &script);
+    assert_eq!(driven.transactions[0].count, 20);
     assert_eq!(server.seen(), 20);
 }
 
@@ -378,6 +360,7 @@ fn a_connection_that_cannot_be_opened_ends_it_before_anything_is_asked() {
             17 => Err(ClientError::Authentication("no".to_owned())),
             _ => Ok((server.connect(client), StatementScript::new(1))),
         },
+        None,
         &|_| panic!("nothing is to be reported"),
         &AtomicBool::new(false),
     )

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{Cell, bytes, count, milliseconds, per_second, percentile_name, table};
-use super::{ScreenOptions, histogram_lines};
+use super::ScreenOptions;
+use super::figures::{
+    Cell, bytes, count, histogram_lines, milliseconds, per_second, percentile_name, table,
+};
 use crate::tables::LoadedTable;
-use engine::{DriveResult, Latencies, PacingResult, PerClient, Record};
+use engine::{DriveResult, Latencies, PacingResult, PerClient, Punctuality, Record};
 use protocol::shown::shown_line;
 
 /// Percentiles that every report has.
@@ -88,16 +90,18 @@ fn missing(unanswered: u64) -> String {
 
 /// Write how well the schedule was kept; None in a closed loop.
 fn schedule(driven: &DriveResult) -> Option<String> {
-    let PacingResult::Open { rate, arrivals, scheduled, late, skipped, .. } = &driven.pacing else {
+    let PacingResult::Open { rate, arrivals, punctuality, .. } = &driven.pacing else {
         return None;
     };
+    let Punctuality { scheduled, late, skipped } = *punctuality;
+    let kind = format!("{arrivals:?}").to_lowercase();
     Some(format!(
-        "  Schedule: {} {arrivals} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
-        count(*scheduled),
-        count(*late),
-        percent(*late, *scheduled),
-        count(*skipped),
-        percent(*skipped, *scheduled),
+        "  Schedule: {} {kind} arrivals at {rate} a second; {} began late ({}), {} skipped ({})\n",
+        count(scheduled),
+        count(late),
+        percent(late, scheduled),
+        count(skipped),
+        percent(skipped, scheduled),
     ))
 }
 
@@ -175,20 +179,20 @@ fn histograms(driven: &DriveResult) -> impl Iterator<Item = String> {
 }
 
 fn generator(driven: &DriveResult) -> String {
-    let cost = &driven.client;
+    let usage = &driven.client.usage;
     let statements: u64 = driven.statements.iter().map(|record| record.count).sum();
-    let cpu_s = cost.user_s + cost.system_s;
     format!(
-        "  Load generator: {} {}, {cpu_s:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
+        "  Load generator: {} {}, {:.2} s CPU ({:.2} user, {:.2} system), {} a statement, \
          {:.1} % of the host; {} voluntary and {} involuntary switches; {:.2} s to connect\n",
         driven.threads,
         if driven.threads == 1 { "thread" } else { "threads" },
-        cost.user_s,
-        cost.system_s,
-        microseconds_each(cpu_s, statements),
-        100.0 * cost.host_share,
-        cost.voluntary_switches,
-        cost.involuntary_switches,
+        usage.cpu_s(),
+        usage.user_s(),
+        usage.system_s(),
+        microseconds_each(usage.cpu_s(), statements),
+        100.0 * driven.client.host_share,
+        usage.voluntary_switches,
+        usage.involuntary_switches,
         driven.connect_s,
     )
 }
@@ -201,8 +205,7 @@ fn notes(driven: &DriveResult) -> impl Iterator<Item = String> {
         .map(|reason| format!("the result is partial: {}", shown_line(reason)));
     let unsteady = (driven.warmup_steady == Some(false))
         .then(|| "the throughput had not become steady when the warm-up ended".to_owned());
-    let busy = (driven.client.user_s + driven.client.system_s)
-        / (driven.duration_s * f64::from(driven.threads));
+    let busy = driven.client.usage.cpu_s() / (driven.duration_s * f64::from(driven.threads));
     // Spinning threads are always busy.
     let is_limit = !driven.busy_poll && busy > BUSY;
     let limit = is_limit.then(|| {
@@ -233,13 +236,9 @@ fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
     words.chain(numbers.iter().map(|number| Cell::number(*number))).collect()
 }
 
-fn percent(part: u64, whole: u64) -> String {
-    format!("{:.2} %", 100.0 * share(part, whole))
-}
-
 #[allow(clippy::cast_precision_loss)] // counts below 2^53
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
 #[allow(clippy::cast_precision_loss)] // counts below 2^53

@@ -2,9 +2,8 @@
 
 mod options;
 mod parse;
-mod server;
-mod values;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,16 +11,17 @@ use clap::{Args, ValueEnum};
 
 use super::{CliError, failed, output_problem, stopped_by_signals, user_mistake};
 use crate::bench::{self, BenchError, Command, ScreenOptions, Settings};
-use crate::builtin;
+use crate::builtin::{self, Builtin};
 use crate::spec::{Drive, RETRY, Workload};
-use engine::{self, Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+use engine::{Arrivals, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+use protocol::mysql::{Address, Login, Tls, TlsMode};
+use workload::definition::Value;
+use workload::program::Protocol;
 
 pub use options::with_parameters;
 pub use parse::percentile;
 
-use parse::{CpuList, positive_seconds, rate, seconds, warmup};
-use server::ServerOptions;
-use values::{GeneratorOptions, WorkloadOptions, with_implied};
+use parse::{CpuList, assignment, cpu_list, positive_seconds, rate, seconds, warmup};
 
 /// The default length of a measurement, as in sysbench.
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -106,6 +106,120 @@ pub struct BenchArgs {
     generator: GeneratorOptions,
     #[command(flatten)]
     server: ServerOptions,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Workload")]
+struct WorkloadOptions {
+    /// Tables.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tables: Option<u32>,
+    /// Rows of each table.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    table_size: Option<u64>,
+    /// Seed of data and statements: the same seed, the same statements.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    rand_seed: u64,
+    /// Distribution of ids.
+    #[arg(long, value_enum, value_name = "KIND")]
+    rand_type: Option<RandType>,
+    /// The storage engine of the tables.
+    #[arg(long, value_name = "ENGINE")]
+    mysql_storage_engine: Option<String>,
+    /// auto: prepared statements; disable: statements as text [default: auto, but text for
+    /// workloads whose model prepares nothing].
+    #[arg(long, value_enum, value_name = "MODE")]
+    db_ps_mode: Option<PsMode>,
+    /// Another value for a parameter of the workload; can be given several times.
+    ///
+    /// sysbench's own options for them do the same: `--range-size=10` is `--set range_size=10`.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    set: Vec<(String, String)>,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Load generator")]
+struct GeneratorOptions {
+    /// Threads of the load generator; 0 for one a processor, with --rate for one.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    engine_threads: u32,
+    /// Processors it may use, such as 0,2-3 [default: all].
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+    /// Ask for answers over and over instead of sleeping until they come.
+    #[arg(long)]
+    busy_poll: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PsMode {
+    Auto,
+    Disable,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RandType {
+    Uniform,
+    #[value(alias = "gaussian")]
+    Normal,
+    Special,
+    Pareto,
+    #[value(alias = "zipfian")]
+    Zipf,
+    ZipfScrambled,
+    Latest,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Server")]
+struct ServerOptions {
+    #[arg(long, visible_alias = "mysql-host", value_name = "HOST", default_value = "127.0.0.1")]
+    host: String,
+    #[arg(long, visible_alias = "mysql-port", value_name = "PORT", default_value_t = 3306)]
+    port: u16,
+    /// The server's socket file, instead of host and port.
+    #[arg(long, visible_alias = "mysql-socket", value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    socket: Option<PathBuf>,
+    #[arg(long, visible_alias = "mysql-user", value_name = "NAME", default_value = "sbtest")]
+    user: String,
+    /// Others can read a command line: the environment is the better place.
+    #[arg(
+        long,
+        visible_alias = "mysql-password",
+        value_name = "TEXT",
+        env = "MYSQL_PWD",
+        hide_env_values = true,
+        default_value = ""
+    )]
+    password: String,
+    #[arg(long, visible_alias = "mysql-db", value_name = "NAME", default_value = "sbtest")]
+    database: String,
+    /// Encrypt: disabled, required, verify-ca or verify-identity [default: verify-identity for a
+    /// host other than this one, else disabled]
+    #[arg(long, visible_alias = "mysql-ssl", value_enum, value_name = "MODE",
+          num_args = 0..=1, default_missing_value = "required",
+          require_equals = true, ignore_case = true)]
+    tls: Option<TlsChoice>,
+    /// PEM file with the authorities that the server's certificate is verified against; verify-ca
+    /// needs it [default: those that this host trusts]
+    #[arg(long, visible_alias = "mysql-ssl-ca", value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Give the password to a server that nothing verifies: by the key that it sends, or inside TLS
+    /// with any certificate.
+    #[arg(long)]
+    allow_unverified: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TlsChoice {
+    #[value(alias = "off")]
+    Disabled,
+    #[value(alias = "on")]
+    Required,
+    #[value(alias = "verify_ca")]
+    VerifyCa,
+    #[value(alias = "verify_identity")]
+    VerifyIdentity,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -236,6 +350,125 @@ fn idle_timeout(end: End) -> Duration {
     match end {
         End::Time(time) | End::Either(time, _) => time.max(IDLE_TIMEOUT),
         End::Operations(_) => UNTIMED_IDLE_TIMEOUT,
+    }
+}
+
+impl WorkloadOptions {
+    fn protocol(&self, builtin: &Builtin) -> Protocol {
+        let by_default = match builtin.defaults.get("protocol") {
+            Some(Value::Text(name)) if name == "text" => Protocol::Text,
+            _ => Protocol::Prepared,
+        };
+        match self.db_ps_mode {
+            Some(PsMode::Auto) => Protocol::Prepared,
+            Some(PsMode::Disable) => Protocol::Text,
+            None => by_default,
+        }
+    }
+
+    fn values(&self, builtin: &Builtin) -> Result<BTreeMap<String, Value>, CliError> {
+        let mut values = BTreeMap::new();
+        let options = [
+            ("tables", "--tables", self.tables.map(|n| n.to_string())),
+            ("table_size", "--table-size", self.table_size.map(|n| n.to_string())),
+            (
+                "distribution",
+                "--rand-type",
+                self.rand_type
+                    .and_then(|kind| Some(kind.to_possible_value()?.get_name().to_owned())),
+            ),
+            ("engine", "--mysql-storage-engine", self.mysql_storage_engine.clone()),
+        ];
+        for (name, option, text) in options {
+            if let Some(text) = text {
+                values.insert(name.to_owned(), value(builtin, name, option, &text)?);
+            }
+        }
+        for (name, text) in &self.set {
+            if let Some((_, option)) = OPTIONS.iter().find(|(known, _)| known == name) {
+                let message = format!("--set {name}={text}: that is what {option} is for");
+                return Err(user_mistake(message));
+            }
+            let value = value(builtin, name, "--set", text)?;
+            if values.insert(name.clone(), value).is_some() {
+                return Err(user_mistake(format!("{name} has been set twice")));
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Some workloads have a table for each client; tables have the server's own format.
+fn with_implied(mut defaults: BTreeMap<String, Value>, clients: u32) -> BTreeMap<String, Value> {
+    defaults.insert("clients".to_owned(), Value::Integer(clients.into()));
+    defaults.insert("table_options".to_owned(), Value::Text(String::new()));
+    defaults
+}
+
+/// Read a value as what the workload's own default is, and check that it is offered.
+fn value(builtin: &Builtin, name: &str, option: &str, text: &str) -> Result<Value, CliError> {
+    let (Some(default), Some(variable)) = (builtin.defaults.get(name), builtin.variables.get(name))
+    else {
+        let known: Vec<&str> = builtin.defaults.keys().map(String::as_str).collect();
+        return Err(user_mistake(format!(
+            "{option}: {} has no parameter {name}; it has {}",
+            builtin.name,
+            known.join(", ")
+        )));
+    };
+    let (read, kind) = match default {
+        Value::Boolean(_) => (switch(text).map(Value::Boolean), "on or off"),
+        Value::Integer(_) => (text.parse().ok().map(Value::Integer), "an integer"),
+        Value::Float(_) => (text.parse().ok().map(Value::Float), "a number"),
+        Value::Text(_) => (Some(Value::Text(text.to_owned())), "a text"),
+    };
+    let value =
+        read.ok_or_else(|| user_mistake(format!("{option}: {name} is {kind}, not {text:?}")))?;
+    let typed = match option {
+        "--set" => format!("--set {name}"),
+        option => option.to_owned(),
+    };
+    variable.check(&value, &typed).map_err(|mistake| user_mistake(mistake.to_string()))?;
+    Ok(value)
+}
+
+/// Write a switch as sysbench does, or as workloads do.
+fn switch(text: &str) -> Option<bool> {
+    match text {
+        "on" | "true" => Some(true),
+        "off" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+impl ServerOptions {
+    fn login(&self) -> Result<Login, CliError> {
+        let address = match &self.socket {
+            Some(path) => Address::Socket(path.clone()),
+            None => Address::Tcp { host: self.host.clone(), port: self.port },
+        };
+        let mode = match self.tls {
+            None => TlsMode::default_for(&address),
+            Some(TlsChoice::Disabled) => TlsMode::Disabled,
+            Some(TlsChoice::Required) => TlsMode::Required,
+            Some(TlsChoice::VerifyCa) => TlsMode::VerifyCa,
+            Some(TlsChoice::VerifyIdentity) => TlsMode::VerifyIdentity,
+        };
+        if matches!(mode, TlsMode::Disabled | TlsMode::Required) && self.tls_ca.is_some() {
+            return Err(user_mistake(
+                "--tls-ca verifies with --tls=verify-ca or --tls=verify-identity only".to_owned(),
+            ));
+        }
+        let tls = Tls::new(mode, self.tls_ca.as_deref())
+            .map_err(|error| user_mistake(format!("--tls-ca: {error}")))?;
+        Ok(Login {
+            address,
+            user: self.user.clone(),
+            password: self.password.clone(),
+            database: Some(self.database.clone()),
+            tls,
+            allow_unverified: self.allow_unverified,
+        })
     }
 }
 

@@ -87,7 +87,7 @@ fn read(path: &Path) -> Result<Vec<(Key, Latencies)>, String> {
         let value = value.map_err(|error| format!("this is not JSON: {error}"))?;
         if value["type"] == "phase" && value["kind"] == "drive" {
             let driven = serde_json::from_value(value)
-                .map_err(|error| format!("this is no result of this program: {error}"))?;
+                .map_err(|error| format!("this is not a result of this program: {error}"))?;
             found.extend(histograms(driven));
         }
     }

@@ -17,23 +17,24 @@ use workload::script::Script;
 pub fn drive(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
-    drive: &PlannedDrive,
+    planned: &PlannedDrive,
 ) -> Result<(), Failure> {
+    let PlannedDrive { drive, program, .. } = planned;
     if phase.is_last {
         // Clients may need every connection that the server has.
         context.session.close();
     }
-    let names = names_of(&drive.program);
+    let names = names_of(program);
     let session = &*context.session;
     let deadline = Deadline::start(context.stop, phase.limit);
     let sides = drive.settings.sides();
     let open = |connection| {
         let deadline = deadline.within(OPENING_LIMIT);
-        if let Some((program, client)) = background_client(drive, connection) {
+        if let Some((program, client)) = background_client(planned, connection) {
             return open_client(session, (program, drive.pings), client, 0, &deadline);
         }
         let (client, side) = (connection / sides, connection % sides);
-        let opened = open_client(session, (&drive.program, drive.pings), client, side, &deadline);
+        let opened = open_client(session, (program, drive.pings), client, side, &deadline);
         opened.map_err(|error| session.of_side(side, error))
     };
     let report = |report: &Report| {
@@ -46,13 +47,12 @@ pub fn drive(
             }
         });
     };
-    let maintenance = open_maintenance(session, drive, &deadline)?;
-    let (driven, outcome) = match engine::drive_with_maintenance(
-        &drive.settings, &names, open, maintenance, &report, context.stop,
-    ) {
-        Ok(driven) => (Some(Box::new(driven)), Ok(())),
-        Err(Failed { driven, error }) => (driven, Err(error)),
-    };
+    let maintenance = open_maintenance(session, &drive.maintenance, &deadline)?;
+    let (driven, outcome) =
+        match engine::drive(&drive.settings, &names, open, maintenance, &report, context.stop) {
+            Ok(driven) => (Some(Box::new(driven)), Ok(())),
+            Err(Failed { driven, error }) => (driven, Err(error)),
+        };
     if let Some(driven) = driven {
         let result = PhaseResult::Drive {
             test: &drive.test,
@@ -66,10 +66,10 @@ pub fn drive(
 }
 
 /// Return what a connection of a background group asks, and its client's number there.
-fn background_client(drive: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
-    let mut number = connection.checked_sub(drive.settings.connections())?;
-    for (group, program) in drive.settings.background_clients.iter().zip(&drive.background_clients)
-    {
+fn background_client(planned: &PlannedDrive, connection: u32) -> Option<(&Program, u32)> {
+    let settings = &planned.drive.settings;
+    let mut number = connection.checked_sub(settings.connections())?;
+    for (group, program) in settings.background_clients.iter().zip(&planned.background_clients) {
         match number.checked_sub(group.clients) {
             None => return Some((program, number)),
             Some(rest) => number = rest,
@@ -81,10 +81,10 @@ fn background_client(drive: &PlannedDrive, connection: u32) -> Option<(&Program,
 /// Open the session of the statements of maintenance, if there are any.
 fn open_maintenance<'a>(
     session: &Session,
-    drive: &'a PlannedDrive,
+    statements: &'a [String],
     deadline: &'a Deadline,
 ) -> Result<Option<RunStatements<'a>>, ClientError> {
-    if drive.maintenance.is_empty() {
+    if statements.is_empty() {
         return Ok(None);
     }
     let mut connection = session.open_on(0, &deadline.within(OPENING_LIMIT))?;
@@ -94,12 +94,11 @@ fn open_maintenance<'a>(
             let outcome = connection.query(sql, deadline);
             outcome.map(|_| started.elapsed()).map_err(|error| error.in_statement(sql))
         };
-        drive.maintenance.iter().map(timed).collect()
+        statements.iter().map(timed).collect()
     })))
 }
 
-/// Log a client in and prepares what it will ask, after pings: the same as that client of any other
-/// side.
+/// Log a client in and prepare its requests, after pings: the same on every side.
 fn open_client(
     session: &Session,
     (program, pings): (&Program, u32),

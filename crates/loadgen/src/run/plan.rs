@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::session::Session;
+use crate::spec::read::refused;
 use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
-use engine::{Arrivals, BackgroundClients, DriveSettings, End, Pacing};
-use protocol::mysql::Login;
-use protocol::script::Names;
+use engine::{Arrivals, BackgroundClients, End, Pacing};
+use protocol::mysql::binary::query_text;
+use protocol::script::{Names, Script as _};
 use workload::background_clients;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
@@ -19,12 +21,12 @@ use workload::values::Values;
 /// statements of the first: this odd number apart (the golden ratio of 2^64).
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// A statement that many transactions do not come to is too rare to wait for.
+const REQUESTS: usize = 10_000;
+
 /// A run that can begin.
 pub struct Plan {
-    pub(super) login: Login,
-    pub(super) against: Vec<Login>,
-    pub(super) session: Vec<String>,
-    pub(super) idle_timeout: Option<Duration>,
+    pub(super) session: Session,
     pub(super) phases: Vec<PlannedPhase>,
 }
 
@@ -48,15 +50,10 @@ pub(super) enum Work {
 
 /// Clients and what they ask.
 pub(super) struct PlannedDrive {
-    pub test: String,
-    pub protocol: Protocol,
-    pub settings: DriveSettings,
+    pub drive: Drive,
     pub program: Program,
     /// The programs of the background groups, in their order.
     pub background_clients: Vec<Program>,
-    pub maintenance: Vec<String>,
-    pub pings: u32,
-    pub primary: bool,
 }
 
 impl Plan {
@@ -78,12 +75,40 @@ impl Plan {
             })
             .collect::<Result<_, ValidationError>>()?;
         Ok(Self {
-            login: spec.connection,
-            against: spec.against,
-            session: spec.session,
-            idle_timeout: spec.idle_timeout,
+            session: Session::new(spec.connection, spec.against, spec.session, spec.idle_timeout),
             phases,
         })
+    }
+
+    /// Return the first statement of each name that the first client of a drive phase in text sends.
+    pub fn statements(&self) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for phase in &self.phases {
+            let Work::Drive(drive) = &phase.work else {
+                continue;
+            };
+            if drive.drive.protocol != Protocol::Text {
+                continue;
+            }
+            let names = drive.program.statement_names();
+            let mut script = drive.program.client(0, Vec::new());
+            let mut packet = Vec::new();
+            for _ in 0..REQUESTS {
+                packet.clear();
+                let Some(request) = script.next(&mut packet) else {
+                    break;
+                };
+                let name = &names[usize::from(request.statement)];
+                if !found.contains_key(name) {
+                    let text = String::from_utf8_lossy(query_text(&packet));
+                    found.insert(name.clone(), text.into_owned());
+                }
+                if found.len() == names.len() {
+                    break;
+                }
+            }
+        }
+        found
     }
 }
 
@@ -119,7 +144,7 @@ impl Compiler {
         Ok(Arc::clone(self.tables.insert(tables)))
     }
 
-    fn drive(&mut self, drive: Drive, key: &str) -> Result<PlannedDrive, ValidationError> {
+    fn drive(&mut self, mut drive: Drive, key: &str) -> Result<PlannedDrive, ValidationError> {
         let workload = self.workload()?;
         if !workload.definition.tests.contains_key(&drive.test) {
             let known = workload.definition.tests.keys().map(String::as_str);
@@ -140,12 +165,12 @@ impl Compiler {
         let groups =
             background_clients::groups(definition, defaults, values, &drive.test, clients)?;
         refuse_background_clients(&groups, &drive, key)?;
-        let mut settings = DriveSettings { seed, ..drive.settings };
+        drive.settings.seed = seed;
         let mut programs = Vec::new();
         for (number, group) in (1..).zip(groups) {
             let seed = seed.wrapping_add(number);
             let program = compile(&group.test, group.clients, seed)?;
-            settings.background_clients.push(BackgroundClients {
+            drive.settings.background_clients.push(BackgroundClients {
                 test: group.test,
                 clients: group.clients,
                 pacing: group.rate.map_or(Pacing::Closed, |rate| Pacing::Open {
@@ -159,21 +184,11 @@ impl Compiler {
             programs.push(program);
         }
         self.drives += 1;
-        Ok(PlannedDrive {
-            test: drive.test,
-            protocol: drive.protocol,
-            settings,
-            program,
-            background_clients: programs,
-            maintenance: drive.maintenance,
-            pings: drive.pings,
-            primary: drive.primary,
-        })
+        Ok(PlannedDrive { drive, program, background_clients: programs })
     }
 }
 
-/// Return the mistakes in a workload's tables and in what phases need of it; each phase comes with
-/// its key.
+/// Return the mistakes in a workload's tables, and in what phases, each with its key, need of it.
 pub fn mistakes(workload: Workload, phases: Vec<(String, spec::Phase)>) -> Vec<ValidationError> {
     let mut compiler = Compiler { workload: Some(workload), tables: None, drives: 0 };
     let tables = compiler.tables().err();
@@ -200,12 +215,10 @@ fn refuse_background_clients(
     };
     let message = |why| format!("{} has background clients of {}, {why}", drive.test, first.test);
     if drive.settings.slices.is_some() {
-        let message = message("who take no turns");
-        return Err(ValidationError::new(format!("{key}.slices"), message));
+        return refused(key, "slices", message("which take no turns"));
     }
     if !matches!(drive.settings.end, End::Time(_)) {
-        let message = message("whom only a time ends");
-        return Err(ValidationError::new(format!("{key}.end.kind"), message));
+        return refused(key, "end.kind", message("which only a time ends"));
     }
     Ok(())
 }

@@ -1,27 +1,24 @@
-//! Phases that run statements, one after the other, and the one that loads a data set.
+//! Phases that run statements, one after the other, and the one that loads a data set, into one
+//! server or into several that take turns.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::load_slices::SlicedLoad;
 use super::plan::PlannedPhase;
 use super::ticker::Ticker;
 use super::{Context, Failure};
-use crate::events::{PhaseResult, StatementResult};
+use crate::events::{PhaseResult, StatementRecord, StatementResult};
 use crate::spec::{LoadData, Source};
-use crate::statement::StatementRecord;
-use crate::tables;
-use crate::tables::{LocalRows, SentCounts};
-use datagen::Nodes;
-use engine::Slice;
+use crate::tables::{self, LocalRows, SentCounts};
+use datagen::{Nodes, Rows};
+use engine::{Groups, Slice, nanoseconds};
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, Outcome};
 
 /// The file's name in the statement; the rows are generated.
-pub(super) const LOCAL_FILE: &str = "nodes";
+const LOCAL_FILE: &str = "nodes";
 
-/// Run the statements on one server after the other; the last one's outcome counts, and the last
-/// result set.
+/// Run the statements on one server after the other; the last outcome and result set count.
 pub fn run(
     context: &mut Context<'_>,
     phase: &PlannedPhase,
@@ -72,11 +69,12 @@ pub fn load_data(
         Source::Nodes { .. } => format!("LOCAL INFILE '{LOCAL_FILE}'"),
         Source::ServerFile(path) => format!("INFILE '{path}'"),
     };
-    let sql = tables::load_data(&from, &load.table, load.columns.iter().map(String::as_str));
+    let columns = load.columns.iter().map(String::as_str);
+    let sql = tables::load_data(&from, &load.table, tables::TEXTS, columns);
     // Rows are made ahead before the clock starts.
     let mut rows = match load.source {
         Source::Nodes { rows, seed } if load.slice_rows.is_none() => {
-            Some(LocalRows::start(&Arc::new(Nodes::new(rows, seed)), &sent))
+            Some(LocalRows::start(&Arc::new(Nodes::new(rows, seed)), &(0..rows), &sent))
         }
         _ => None,
     };
@@ -111,11 +109,11 @@ pub fn load_data(
 }
 
 /// The statements of a phase on one server.
-pub(super) struct Ended {
-    pub duration: Duration,
-    pub outcome: Outcome,
+struct Ended {
+    duration: Duration,
+    outcome: Outcome,
     /// Of several servers that took turns.
-    pub slices: Option<Vec<Slice>>,
+    slices: Option<Vec<Slice>>,
 }
 
 /// Return the results of a phase, which took so long on all servers, by their sides.
@@ -151,7 +149,7 @@ fn timed<T>(
 }
 
 /// Count the error of a server.
-pub(super) fn counted<T>(
+fn counted<T>(
     record: &mut StatementRecord,
     outcome: Result<T, ClientError>,
 ) -> Result<T, ClientError> {
@@ -159,4 +157,144 @@ pub(super) fn counted<T>(
         record.failed(error.code);
     }
     outcome
+}
+
+/// A load of the same rows into all servers, one at a time.
+///
+/// A *slice* feeds one server a part of the rows, and ends when it has read them; all servers get the
+/// same parts. Each part is made before the slices that send it.
+struct SlicedLoad<'a, R> {
+    sql: &'a str,
+    rows: &'a R,
+    /// The rows of a slice, at most.
+    slice_rows: u64,
+    /// Of the order of sides.
+    seed: u64,
+    /// The counts of what each server has been sent.
+    sent: &'a SentCounts,
+}
+
+/// The rows of a slice, as text.
+struct Part {
+    rows: u64,
+    text: Vec<u8>,
+}
+
+/// The work of one server so far.
+#[derive(Default)]
+struct Turns {
+    took: Duration,
+    slices: Vec<Slice>,
+}
+
+impl<R: Rows> SlicedLoad<'_, R> {
+    /// Load, and return the ends of the statements by their sides.
+    fn run(
+        &self,
+        context: &mut Context<'_>,
+        record: &mut StatementRecord,
+        deadline: &Deadline,
+    ) -> Result<Vec<Ended>, ClientError> {
+        let sides = context.session.sides();
+        let origin = Instant::now();
+        let mut turns: Vec<Turns> = Vec::new();
+        let mut on_side =
+            |side, work: &mut dyn FnMut(&mut Connection) -> Result<(), ClientError>| {
+                let started = Instant::now();
+                context.on_side(side, |connection| counted(record, work(connection)))?;
+                Ok::<_, ClientError>((started - origin, started.elapsed()))
+            };
+        for side in 0..sides {
+            let (_, took) = on_side(side, &mut |connection| {
+                connection.begin_local(self.sql, LOCAL_FILE, deadline)
+            })?;
+            turns.push(Turns { took, slices: Vec::new() });
+        }
+        let mut groups = Groups::new(sides, self.seed);
+        for parts in self.parts() {
+            let order = groups.next_group();
+            for (half, part) in order.chunks(sides as usize).zip(&parts) {
+                for &side in half {
+                    let (from, took) = on_side(side, &mut |connection| {
+                        connection.send_local_part(&part.text, deadline)
+                    })?;
+                    turns[side as usize].add(side, from, took, part.rows);
+                }
+                self.sent.add(part.rows, part.text.len());
+            }
+        }
+        let mut ended = Vec::new();
+        for (side, Turns { took: before, slices }) in (0..sides).zip(turns) {
+            let mut outcome = Outcome::default();
+            let (_, took) = on_side(side, &mut |connection| {
+                outcome = connection.end_local(deadline)?;
+                Ok(())
+            })?;
+            ended.push(Ended { duration: before + took, outcome, slices: Some(slices) });
+        }
+        for each in &ended {
+            record.succeeded(each.duration);
+        }
+        Ok(ended)
+    }
+
+    /// Yield the rows of each group: two parts, about equally long, the second of at least one row.
+    fn parts(&self) -> impl Iterator<Item = [Part; 2]> {
+        let rows = self.rows.count();
+        let groups = rows.div_ceil(2 * self.slice_rows);
+        let begin = move |part: u64| {
+            let (each, more) = (rows / (2 * groups), rows % (2 * groups));
+            part * each + part.min(more)
+        };
+        (0..groups).map(move |group| {
+            [2 * group, 2 * group + 1].map(|part| self.part(begin(part), begin(part + 1)))
+        })
+    }
+
+    fn part(&self, from: u64, to: u64) -> Part {
+        let rows = to - from;
+        let room = self.rows.room_for(usize::try_from(rows).expect("a slice is checked"));
+        let mut text = vec![0; room];
+        let length = self.rows.write(from, to, &mut text);
+        text.truncate(length);
+        Part { rows, text }
+    }
+}
+
+impl Turns {
+    fn add(&mut self, side: u32, from: Duration, took: Duration, rows: u64) {
+        self.took += took;
+        self.slices.push(Slice {
+            side,
+            from_ns: nanoseconds(from),
+            until_ns: nanoseconds(from + took),
+            transactions: rows,
+            rested_ns: 0,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn parts_are_all_rows_in_their_order(rows in 0_u64..3_000, slice_rows in 1_u64..700) {
+            let nodes = Nodes::new(rows, 7);
+            let sent = SentCounts::default();
+            let load = SlicedLoad { sql: "", rows: &nodes, slice_rows, seed: 1, sent: &sent };
+            let parts: Vec<Part> = load.parts().flatten().collect();
+            prop_assert_eq!(parts.iter().map(|part| part.rows).sum::<u64>(), rows);
+            let most = parts.iter().map(|part| part.rows).max().unwrap_or(0);
+            prop_assert!(most <= slice_rows);
+            prop_assert!(parts.iter().all(|part| most - part.rows <= 1));
+            let text: Vec<u8> = parts.into_iter().flat_map(|part| part.text).collect();
+            let whole = load.part(0, rows).text;
+            prop_assert_eq!(text, whole);
+        }
+    }
 }

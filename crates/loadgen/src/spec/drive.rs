@@ -4,18 +4,20 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::phase::{RawSql, phase_of_kind};
-use super::read;
-use super::slices::{self, RawSlices};
-use engine::{Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, Warmup};
+use super::read::{self, RawSql, refused, rest_of_kind};
+use engine::{
+    Arrivals, CPU_NUMBERS, DriveSettings, End, IDLE_TIMEOUT, Pacing, SliceSettings, Warmup,
+};
 use workload::program::Protocol;
 use workload::validation::ValidationError;
 
 /// More connections than any server takes, and than one process has file descriptors for.
-pub const MAX_CLIENTS: u32 = 100_000;
+const MAX_CLIENTS: u32 = 100_000;
+
+/// The most slices that the measured part may have: all are kept until its end, 40 bytes each.
+pub const MAX_SLICES: u32 = 500_000;
 
 /// A transaction is begun again after these, unless the specification says otherwise: a deadlock,
 /// a lock wait that took too long, a row that another transaction changed (sysbench's default).
@@ -35,30 +37,55 @@ pub struct Drive {
     pub primary: bool,
 }
 
-phase_of_kind!(pub RawDrive {
-    test: String,
-    clients: u32,
+rest_of_kind!([name kind limit_s]
+    RawDrive {
+        test: String,
+        clients: u32,
+        #[serde(default)]
+        threads: u32,
+        #[serde(default)]
+        protocol: Protocol,
+        pacing: Option<Box<RawValue>>,
+        warmup: Option<Box<RawValue>>,
+        end: Box<RawValue>,
+        retry: Option<Vec<String>>,
+        #[serde(default)]
+        busy_poll: bool,
+        cpus: Option<Vec<usize>>,
+        #[serde(default)]
+        pings: u32,
+        #[serde(default)]
+        primary: bool,
+        #[serde(default)]
+        linger_s: f64,
+        statement_activity: Option<PathBuf>,
+        slices: Option<RawSlices>,
+        maintenance: Option<RawMaintenance>,
+    }
+);
+
+rest_of_kind!([kind]
+    RawClosed {}
+    RawOpen {
+        rate: f64,
+        #[serde(default)]
+        arrivals: Arrivals,
+        max_lateness_s: Option<f64>,
+    }
+    RawTime { seconds: f64 }
+    RawSteady { limit_s: f64 }
+    RawOperations { transactions: u64 }
+);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSlices {
+    at_least_s: f64,
+    at_most_s: f64,
+    transactions: u64,
     #[serde(default)]
-    threads: u32,
-    #[serde(default)]
-    protocol: Protocol,
-    pacing: Option<Box<RawValue>>,
-    warmup: Option<Box<RawValue>>,
-    end: Box<RawValue>,
-    retry: Option<Vec<u16>>,
-    #[serde(default)]
-    busy_poll: bool,
-    cpus: Option<Vec<usize>>,
-    #[serde(default)]
-    pings: u32,
-    #[serde(default)]
-    primary: bool,
-    #[serde(default)]
-    linger_s: f64,
-    statement_activity: Option<PathBuf>,
-    slices: Option<RawSlices>,
-    maintenance: Option<RawMaintenance>,
-});
+    slowdowns: Vec<f64>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,32 +107,6 @@ enum PacingKind {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawClosed {
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOpen {
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-    rate: f64,
-    #[serde(default)]
-    arrivals: RawArrivals,
-    max_lateness_s: Option<f64>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum RawArrivals {
-    #[default]
-    Poisson,
-    Constant,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum WarmupKind {
     Time,
@@ -113,34 +114,10 @@ enum WarmupKind {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTime {
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-    seconds: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSteady {
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-    limit_s: f64,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum EndKind {
     Time,
     Operations,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawOperations {
-    #[serde(rename = "kind")]
-    _kind: IgnoredAny,
-    transactions: u64,
 }
 
 impl RawDrive {
@@ -155,32 +132,29 @@ impl RawDrive {
     ) -> Result<Drive, ValidationError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             let message = format!("{} is not from 1 to {MAX_CLIENTS}", self.clients);
-            return Err(ValidationError::new(format!("{key}.clients"), message));
+            return refused(key, "clients", message);
         }
         if self.cpus.as_ref().is_some_and(Vec::is_empty) {
-            let message = "is empty; null stands for all";
-            return Err(ValidationError::new(format!("{key}.cpus"), message));
+            return refused(key, "cpus", "is empty; null stands for all");
         }
         let mut numbers = self.cpus.iter().flatten().enumerate();
         if let Some((position, cpu)) = numbers.find(|(_, cpu)| **cpu >= CPU_NUMBERS) {
-            let message =
-                format!("{cpu} is no CPU; they are numbered from 0 to {}", CPU_NUMBERS - 1);
-            return Err(ValidationError::new(format!("{key}.cpus[{position}]"), message));
+            let most = CPU_NUMBERS - 1;
+            let message = format!("{cpu} is not the number of a CPU, which is from 0 to {most}");
+            return refused(key, &format!("cpus[{position}]"), message);
         }
-        let pacing = self.pacing.as_deref();
-        let warmup = self.warmup.as_deref();
-        let maintenance_after = self.maintenance.as_ref().map(|raw| raw.after(key)).transpose()?;
-        let slices = slices::check(self.slices.as_ref(), &format!("{key}.slices"), against)?;
+        let after = |raw: &RawMaintenance| {
+            read::zero_or_more(raw.after_s, &format!("{key}.maintenance.after_s"))
+        };
+        let maintenance_after = self.maintenance.as_ref().map(after).transpose()?;
+        let slices = check_slices(self.slices.as_ref(), &format!("{key}.slices"), against)?;
         let settings = DriveSettings {
             clients: self.clients,
             threads: self.threads,
-            pacing: pacing
-                .map_or(Ok(Pacing::Closed), |json| check_pacing(json, &format!("{key}.pacing")))?,
-            warmup: warmup.map_or(Ok(Warmup::Time(Duration::ZERO)), |json| {
-                check_warmup(json, &format!("{key}.warmup"))
-            })?,
+            pacing: check_pacing(self.pacing.as_deref(), &format!("{key}.pacing"))?,
+            warmup: check_warmup(self.warmup.as_deref(), &format!("{key}.warmup"))?,
             end: check_end(&self.end, &format!("{key}.end"))?,
-            retry: self.retry.unwrap_or_else(|| RETRY.to_vec()),
+            retry: check_retry(self.retry, &format!("{key}.retry"))?,
             busy_poll: self.busy_poll,
             cpus: self.cpus.unwrap_or_default(),
             limit,
@@ -190,11 +164,11 @@ impl RawDrive {
             statement_activity: self.statement_activity,
             slices,
             maintenance_after,
-            slowdowns: slices::slowdowns(self.slices.as_ref()),
+            slowdowns: self.slices.map(|slices| slices.slowdowns).unwrap_or_default(),
             background_clients: Vec::new(), // the test says who they are
             seed,
         };
-        slices::check_drive(&settings, key)?;
+        check_turns(&settings, key)?;
         check_maintenance(&settings, &format!("{key}.maintenance"))?;
         Ok(Drive {
             test: self.test,
@@ -204,12 +178,6 @@ impl RawDrive {
             pings: self.pings,
             primary: self.primary,
         })
-    }
-}
-
-impl RawMaintenance {
-    fn after(&self, key: &str) -> Result<Duration, ValidationError> {
-        read::zero_or_more(self.after_s, &format!("{key}.maintenance.after_s"))
     }
 }
 
@@ -226,8 +194,7 @@ fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), Validati
         End::Time(time) if after <= time => Ok(()),
         End::Time(time) => {
             let (after, time) = (after.as_secs_f64(), time.as_secs_f64());
-            let message = format!("{after} is after the end at {time}");
-            Err(ValidationError::new(format!("{key}.after_s"), message))
+            refused(key, "after_s", format!("{after} is after the end at {time}"))
         }
         End::Operations(_) | End::Either(..) => {
             Err(ValidationError::new(key, "needs an end by time, which it moves"))
@@ -235,7 +202,24 @@ fn check_maintenance(settings: &DriveSettings, key: &str) -> Result<(), Validati
     }
 }
 
-fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
+/// Return the numbers of MySQL's error codes, which are texts, as those of any database.
+fn check_retry(codes: Option<Vec<String>>, key: &str) -> Result<Vec<u16>, ValidationError> {
+    let Some(codes) = codes else {
+        return Ok(RETRY.to_vec());
+    };
+    let number = |(position, code): (usize, &String)| {
+        code.parse().map_err(|_| {
+            let message = format!("{code:?} is not an error code");
+            ValidationError::new(format!("{key}[{position}]"), message)
+        })
+    };
+    codes.iter().enumerate().map(number).collect()
+}
+
+fn check_pacing(json: Option<&RawValue>, key: &str) -> Result<Pacing, ValidationError> {
+    let Some(json) = json else {
+        return Ok(Pacing::Closed);
+    };
     match read::part::<Tagged<PacingKind>>(json, key)?.kind {
         PacingKind::Closed => {
             let RawClosed { .. } = read::part(json, key)?;
@@ -244,27 +228,22 @@ fn check_pacing(json: &RawValue, key: &str) -> Result<Pacing, ValidationError> {
         PacingKind::Open => {
             let raw: RawOpen = read::part(json, key)?;
             if !(raw.rate.is_finite() && raw.rate > 0.0) {
-                let expected = "expected transactions a second above 0";
-                let message = format!("{} is no rate, {expected}", raw.rate);
-                return Err(ValidationError::new(format!("{key}.rate"), message));
+                let message = format!("{} is not a rate; expected more than 0 a second", raw.rate);
+                return refused(key, "rate", message);
             }
             let max_lateness = raw
                 .max_lateness_s
                 .map(|seconds| read::above_zero(seconds, &format!("{key}.max_lateness_s")))
                 .transpose()?;
-            Ok(Pacing::Open {
-                rate: raw.rate,
-                arrivals: match raw.arrivals {
-                    RawArrivals::Poisson => Arrivals::Poisson,
-                    RawArrivals::Constant => Arrivals::Constant,
-                },
-                max_lateness,
-            })
+            Ok(Pacing::Open { rate: raw.rate, arrivals: raw.arrivals, max_lateness })
         }
     }
 }
 
-fn check_warmup(json: &RawValue, key: &str) -> Result<Warmup, ValidationError> {
+fn check_warmup(json: Option<&RawValue>, key: &str) -> Result<Warmup, ValidationError> {
+    let Some(json) = json else {
+        return Ok(Warmup::Time(Duration::ZERO));
+    };
     match read::part::<Tagged<WarmupKind>>(json, key)?.kind {
         WarmupKind::Time => {
             let RawTime { seconds, .. } = read::part(json, key)?;
@@ -287,10 +266,83 @@ fn check_end(json: &RawValue, key: &str) -> Result<End, ValidationError> {
         EndKind::Operations => {
             let raw: RawOperations = read::part(json, key)?;
             if raw.transactions == 0 {
-                let message = "0 is no work, expected 1 or more";
-                return Err(ValidationError::new(format!("{key}.transactions"), message));
+                return refused(key, "transactions", "0 is too few, expected 1 or more");
             }
             Ok(End::Operations(raw.transactions))
         }
     }
+}
+
+/// Check slices at `key`: a phase with servers `against` needs them, a single one has no turns.
+fn check_slices(
+    raw: Option<&RawSlices>,
+    key: &str,
+    against: usize,
+) -> Result<Option<SliceSettings>, ValidationError> {
+    let sides = u32::try_from(against).expect("there are few of them") + 1;
+    match raw {
+        None if sides == 1 => Ok(None),
+        None => Err(ValidationError::new(key, "is missing; a run with against needs it")),
+        Some(_) if sides == 1 => {
+            Err(ValidationError::new(key, "has no meaning without against, the other servers"))
+        }
+        Some(RawSlices { transactions: 0, .. }) => {
+            refused(key, "transactions", "0 is too few, expected 1 or more")
+        }
+        Some(&RawSlices { at_least_s, at_most_s, transactions, ref slowdowns }) => {
+            let at_least = read::above_zero(at_least_s, &format!("{key}.at_least_s"))?;
+            let at_most = read::above_zero(at_most_s, &format!("{key}.at_most_s"))?;
+            if at_most < at_least {
+                let message = format!("{at_most_s} is less than at_least_s, {at_least_s}");
+                return refused(key, "at_most_s", message);
+            }
+            check_slowdowns(slowdowns, &format!("{key}.slowdowns"), sides)?;
+            Ok(Some(SliceSettings { sides, at_least, at_most, transactions }))
+        }
+    }
+}
+
+fn check_slowdowns(slowdowns: &[f64], key: &str, sides: u32) -> Result<(), ValidationError> {
+    if slowdowns.is_empty() {
+        return Ok(());
+    }
+    if slowdowns.len() != sides as usize {
+        let message = format!("has {}, expected one for each of {sides} sides", slowdowns.len());
+        return Err(ValidationError::new(key, message));
+    }
+    match slowdowns.iter().position(|share| !(0.0..=1.0).contains(share)) {
+        None => Ok(()),
+        Some(side) => {
+            let message = format!("{} is not from 0 to 1", slowdowns[side]);
+            Err(ValidationError::new(format!("{key}[{side}]"), message))
+        }
+    }
+}
+
+/// Check that the phase at `key` can be driven in slices, where it is to be.
+fn check_turns(settings: &DriveSettings, key: &str) -> Result<(), ValidationError> {
+    let Some(slices) = settings.slices else {
+        return Ok(());
+    };
+    if settings.is_open_loop() {
+        return refused(key, "pacing.kind", "slices need a closed loop: arrivals do not wait");
+    }
+    if settings.threads > 1 {
+        let threads = settings.threads;
+        return refused(key, "threads", format!("{threads} is too many; slices use one thread"));
+    }
+    if settings.connections() > MAX_CLIENTS {
+        let (clients, sides) = (settings.clients, slices.sides);
+        let message = format!("{clients} on each of {sides} servers are more than {MAX_CLIENTS}");
+        return refused(key, "clients", message);
+    }
+    let End::Time(time) = settings.end else {
+        return refused(key, "end.kind", "slices need an end by time: sides do unequal work");
+    };
+    if time > slices.at_least.saturating_mul(MAX_SLICES) {
+        let hint = "expected longer slices or a shorter time";
+        let message = format!("{} are more than {MAX_SLICES} slices; {hint}", time.as_secs_f64());
+        return refused(key, "end.seconds", message);
+    }
+    Ok(())
 }

@@ -1,15 +1,18 @@
 //! The phases of a specification: each kind has keys of its own.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::drive::RawDrive;
-use super::slices::{self, RawLoadSlices};
+use super::drive::{MAX_SLICES, RawDrive};
+use super::read::{RawSql, refused, rest_of_kind};
 use super::{LoadData, Phase, Source, Work, read};
 use crate::tables::{LoadOptions, Method};
 use datagen::MAX_ROWS;
+use protocol::mysql::{Address, Login};
 use workload::validation::ValidationError;
+
+/// The most rows of a slice of a load: two slices are kept as text.
+const MAX_SLICE_ROWS: u64 = 1_000_000;
 
 /// The keys of all phases; read first, because the kind determines the others.
 #[derive(Deserialize)]
@@ -30,63 +33,37 @@ enum Kind {
     Drive,
 }
 
-/// The common keys again, so that each kind can refuse every key that it does not know.
-macro_rules! phase_of_kind {
-    ($visible:vis $name:ident { $($(#[$attribute:meta])* $key:ident: $type:ty),* $(,)? }) => {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        $visible struct $name {
-            #[serde(rename = "name")]
-            _name: IgnoredAny,
-            #[serde(rename = "kind")]
-            _kind: IgnoredAny,
-            #[serde(rename = "limit_s", default)]
-            _limit_s: IgnoredAny,
-            $($(#[$attribute])* $key: $type,)*
-        }
-    };
-}
-pub(super) use phase_of_kind;
-
-phase_of_kind!(RawStatement { sql: RawSql });
-phase_of_kind!(RawLoadData {
-    table: String,
-    columns: Vec<String>,
-    source: RawSource,
-    slices: Option<RawLoadSlices>,
-});
-phase_of_kind!(RawLoadTables {
-    #[serde(default)]
-    threads: usize,
-    #[serde(default)]
-    method: Method,
-    #[serde(default)]
-    chunk_rows: u64,
-    #[serde(default)]
-    lock_tables: bool,
-    #[serde(default)]
-    linger_s: f64,
-});
-phase_of_kind!(RawVerifyTables {});
-phase_of_kind!(RawWarmTables {
-    #[serde(default)]
-    threads: usize,
-});
+rest_of_kind!([name kind limit_s]
+    RawStatement { sql: RawSql }
+    RawLoadData {
+        table: String,
+        columns: Vec<String>,
+        source: RawSource,
+        slices: Option<RawLoadSlices>,
+    }
+    RawLoadTables {
+        #[serde(default)]
+        threads: usize,
+        #[serde(default)]
+        method: Method,
+        #[serde(default)]
+        chunk_rows: u64,
+        #[serde(default)]
+        lock_tables: bool,
+        #[serde(default)]
+        linger_s: f64,
+    }
+    RawVerifyTables {}
+    RawWarmTables {
+        #[serde(default)]
+        threads: usize,
+    }
+);
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a statement or a list of statements")]
-pub enum RawSql {
-    One(String),
-    Several(Vec<String>),
-}
-
-impl From<RawSql> for Vec<String> {
-    fn from(sql: RawSql) -> Self {
-        match sql {
-            RawSql::One(sql) => vec![sql],
-            RawSql::Several(list) => list,
-        }
-    }
+#[serde(deny_unknown_fields)]
+struct RawLoadSlices {
+    rows: u64,
 }
 
 #[derive(Deserialize)]
@@ -111,8 +88,7 @@ enum RawSet {
     Nodes,
 }
 
-/// Read the phase that lies at `key`; `seed` is that of the whole specification, which has servers
-/// `against`.
+/// Read the phase at `key` of a specification with this seed and number of servers `against`.
 pub fn check(
     json: &RawValue,
     key: &str,
@@ -123,7 +99,7 @@ pub fn check(
     if against > 0 && !matches!(common.kind, Kind::Drive | Kind::LoadData | Kind::Statement) {
         let message = "works on one server; a run with against has the kinds drive, load_data and \
                        statement only";
-        return Err(ValidationError::new(format!("{key}.kind"), message));
+        return refused(key, "kind", message);
     }
     let limit = common
         .limit_s
@@ -137,22 +113,18 @@ pub fn check(
         Kind::LoadData => {
             let raw: RawLoadData = read::part(json, key)?;
             let source = raw.source.check(key)?;
-            let slice_rows = slices::check_load(raw.slices, key, &source, against)?;
+            let slice_rows = check_load(raw.slices, key, &source, against)?;
             Work::LoadData(LoadData { table: raw.table, columns: raw.columns, source, slice_rows })
         }
         Kind::LoadTables => {
             let raw: RawLoadTables = read::part(json, key)?;
             if raw.lock_tables && raw.method == Method::Local {
-                return Err(ValidationError::new(
-                    format!("{key}.lock_tables"),
-                    "has no meaning with the method local: LOAD DATA is one statement",
-                ));
+                let message = "has no meaning with the method local: LOAD DATA is one statement";
+                return refused(key, "lock_tables", message);
             }
             if raw.lock_tables && raw.chunk_rows > 0 {
-                return Err(ValidationError::new(
-                    format!("{key}.lock_tables"),
-                    "has no meaning with chunk_rows: others fill the table too",
-                ));
+                let message = "has no meaning with chunk_rows: others fill the table too";
+                return refused(key, "lock_tables", message);
             }
             Work::LoadTables(LoadOptions {
                 threads: raw.threads,
@@ -182,20 +154,64 @@ impl RawSource {
     fn check(self, key: &str) -> Result<Source, ValidationError> {
         match self {
             Self::Generate(RawGenerate { rows, .. }) if rows > MAX_ROWS => {
-                Err(ValidationError::new(
-                    format!("{key}.source.generate.rows"),
-                    format!("{rows} is more than {MAX_ROWS}"),
-                ))
+                let message = format!("{rows} is more than {MAX_ROWS}");
+                refused(key, "source.generate.rows", message)
             }
             Self::Generate(RawGenerate { rows, seed, .. }) => Ok(Source::Nodes { rows, seed }),
             // How a quote is written in SQL depends on the server's sql_mode.
             Self::ServerFile(path) if path.contains(['\'', '\\', '\0']) => {
-                Err(ValidationError::new(
-                    format!("{key}.source.server_file"),
-                    format!("{path:?} has a quote or a backslash; name the file without"),
-                ))
+                let message = format!("{path:?} has a quote or a backslash; name the file without");
+                refused(key, "source.server_file", message)
             }
             Self::ServerFile(path) => Ok(Source::ServerFile(path)),
         }
+    }
+}
+
+/// Check the slices of a load at `key`, and return their rows.
+fn check_load(
+    raw: Option<RawLoadSlices>,
+    key: &str,
+    source: &Source,
+    against: usize,
+) -> Result<Option<u64>, ValidationError> {
+    let rows = match (raw, against) {
+        (None, 0) => return Ok(None),
+        (None, _) => return refused(key, "slices", "is missing; a run with against needs it"),
+        (Some(_), 0) => {
+            return refused(key, "slices", "has no meaning without against, the other servers");
+        }
+        (Some(RawLoadSlices { rows }), _) => rows,
+    };
+    if !(1..=MAX_SLICE_ROWS).contains(&rows) {
+        let message = format!("{rows} is not from 1 to {MAX_SLICE_ROWS}");
+        return refused(key, "slices.rows", message);
+    }
+    match source {
+        Source::ServerFile(_) => {
+            refused(key, "source.server_file", "a server that reads a file itself takes no turns")
+        }
+        Source::Nodes { rows: all, .. } if all / rows > u64::from(MAX_SLICES) => {
+            let message = format!("{all} rows are more than {MAX_SLICES} slices of {rows}");
+            refused(key, "slices.rows", message)
+        }
+        Source::Nodes { .. } => Ok(Some(rows)),
+    }
+}
+
+/// Check that servers that load in turns are connected by sockets.
+pub fn check_sockets<'a>(
+    phases: &[Phase],
+    mut logins: impl Iterator<Item = &'a Login>,
+) -> Result<(), ValidationError> {
+    let loads = phases.iter().position(|phase| {
+        matches!(phase.work, Work::LoadData(LoadData { slice_rows: Some(_), .. }))
+    });
+    match loads {
+        Some(index) if logins.any(|login| !matches!(login.address, Address::Socket(_))) => {
+            let message = "need connections by socket: no other shows what a server has read";
+            Err(ValidationError::new(format!("phases[{index}].slices"), message))
+        }
+        _ => Ok(()),
     }
 }

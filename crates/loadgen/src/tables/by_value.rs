@@ -87,7 +87,7 @@ impl Form {
     }
 }
 
-/// A decimal number with `scale` digits after the point; None where it has more, or is no number.
+/// Return a decimal number with `scale` digits after the point; None where it has more digits.
 fn decimal(text: &str, scale: usize) -> Option<String> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -131,7 +131,7 @@ fn date(text: &str) -> Option<String> {
     Some(format!("{}-{month:0>2}-{day:0>2}", year(of_year)?))
 }
 
-/// Four digits of a year, of which two may be left out from 1970 to 2069.
+/// Return the four digits of a year; two are enough from 1970 to 2069.
 fn year(text: &str) -> Option<String> {
     match (text.len(), text.parse::<u16>().ok()?) {
         (4, _) => Some(text.to_owned()),
@@ -189,7 +189,7 @@ fn split_fraction(text: &str) -> (&str, &str) {
     text.split_once('.').unwrap_or((text, ""))
 }
 
-/// The point and `digits` digits of a second; None where more were sent.
+/// Return the point and `digits` digits of a second; None where more were sent.
 fn second_digits(fraction: &str, digits: usize) -> Option<String> {
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > digits || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -37,12 +37,10 @@ impl Statement {
         Self { head: text.len(), text, forms: forms.collect() }
     }
 
-    /// Return the statement as it is now.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Return true where it has no row yet.
     pub fn is_empty(&self) -> bool {
         self.text.len() == self.head
     }
@@ -82,7 +80,6 @@ impl Statement {
         self.text.push(')');
     }
 
-    /// Begin the next statement.
     pub fn clear(&mut self) {
         self.text.truncate(self.head);
     }

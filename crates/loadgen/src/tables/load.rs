@@ -1,5 +1,6 @@
 //! Makes and fills tables.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,9 +8,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::insert::Statement;
-use super::load_chunks;
 use super::local::{LocalRows, SentCounts};
-use super::pool::{Done, Sessions, TableError, each};
+use super::pool::{Done, JobError, Sessions, TableError, each};
 use super::sql;
 use datagen::{Checksum, ChecksummedRows, Rows, TableRows};
 use protocol::ClientError;
@@ -47,7 +47,6 @@ pub enum Method {
     SingleRow,
 }
 
-/// The options of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOptions {
     /// Connections, and so tables or chunks at a time; 0: as many as there are processors.
@@ -62,7 +61,7 @@ pub struct LoadOptions {
     pub linger: Duration,
 }
 
-/// The result of a load.
+#[derive(Default)]
 pub struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// The method that was used; never `Auto`.
@@ -76,7 +75,6 @@ pub struct Loaded {
     pub connections: Vec<Connection>,
 }
 
-/// A table that has been loaded.
 #[derive(Debug, Serialize)]
 pub struct LoadedTable {
     pub name: String,
@@ -91,8 +89,7 @@ pub struct LoadedTable {
     pub after_load_s: f64,
 }
 
-/// Create the tables, fill them and run what follows, several tables at a time; in stages where
-/// tables have foreign keys.
+/// Create and fill tables, several at a time, and run what follows; in stages if any needs another.
 pub fn load(
     sessions: &Sessions<'_>,
     tables: &[Table],
@@ -100,12 +97,11 @@ pub fn load(
     sent: &Arc<SentCounts>,
 ) -> Result<Loaded, TableError> {
     if options.chunk_rows > 0 || sql::refer_to_others(tables) {
-        return load_chunks::load(sessions, tables, options, sent);
+        return load_in_stages(sessions, tables, options, sent);
     }
     let Done { results, connections } =
         each(sessions, tables, options.threads, |connection, table, deadline| {
             load_table(connection, table, options, sent, deadline)
-                .map_err(|source| TableError::client(table, source))
         })?;
     let mut loaded = Loaded::nothing(options.method, connections);
     for (table, filled) in results {
@@ -115,23 +111,88 @@ pub fn load(
     Ok(loaded)
 }
 
+struct Chunk<'a> {
+    table: &'a Table,
+    index: usize,
+    rows: Range<u64>,
+}
+
+impl Borrow<Table> for Chunk<'_> {
+    fn borrow(&self) -> &Table {
+        self.table
+    }
+}
+
+/// Return chunks of all tables, in an order that fills them evenly; 0 rows: all of a table.
+fn chunks(tables: &[Table], chunk_rows: u64) -> Vec<Chunk<'_>> {
+    let mut chunks = Vec::new();
+    for (index, table) in tables.iter().enumerate() {
+        let count = table.rows.count();
+        let most = if chunk_rows == 0 { u64::MAX } else { chunk_rows };
+        for from in (0..count).step_by(usize::try_from(most).unwrap_or(usize::MAX)) {
+            let rows = from..count.min(from.saturating_add(most));
+            chunks.push((u128::from(from) << 64, count, Chunk { table, index, rows }));
+        }
+    }
+    chunks.sort_by_key(|(from, count, _)| from / u128::from(*count));
+    chunks.into_iter().map(|(.., chunk)| chunk).collect()
+}
+
+/// Load in stages: create all tables, fill them chunk by chunk, several connections maybe the same
+/// table, and run what follows.
+///
+/// Tables with a FOREIGN KEY need the stages: a server locks the other table too while it creates or
+/// changes one of them. They are created and finished one at a time, in the order of the workload,
+/// and rows are not checked for their parents: a load is to make the same rows in any order.
+fn load_in_stages(
+    sessions: &Sessions<'_>,
+    tables: &[Table],
+    options: &LoadOptions,
+    sent: &Arc<SentCounts>,
+) -> Result<Loaded, TableError> {
+    let refer = sql::refer_to_others(tables);
+    let open = |deadline: &Deadline| {
+        let mut connection = (sessions.open)(deadline)?;
+        if refer {
+            connection.query("SET foreign_key_checks = 0", deadline)?;
+        }
+        Ok(connection)
+    };
+    let sessions = &Sessions { open: &open, ..*sessions };
+    let stage_threads = if refer { 1 } else { options.threads };
+    each(sessions, tables, stage_threads, create)?;
+    let chunks = chunks(tables, options.chunk_rows);
+    let started = Instant::now();
+    let filled = each(sessions, &chunks, options.threads, |connection, chunk, deadline| {
+        let filled = fill(connection, chunk.table, &chunk.rows, options, sent, deadline)?;
+        Ok((filled, started.elapsed()))
+    })?;
+    let after = each(sessions, tables, stage_threads, after_load)?;
+    let mut totals = vec![(Checksum::default(), Duration::ZERO); tables.len()];
+    let mut loaded = Loaded::nothing(options.method, filled.connections);
+    for (chunk, (filled, ended)) in chunks.iter().zip(filled.results) {
+        let (rows, last) = &mut totals[chunk.index];
+        *rows = rows.plus(filled.rows);
+        *last = ended.max(*last);
+        loaded.add(filled);
+    }
+    for ((table, (rows, load)), after) in tables.iter().zip(totals).zip(after.results) {
+        loaded.tables.push(LoadedTable::new(table, rows, load, after));
+    }
+    Ok(loaded)
+}
+
 impl Loaded {
     /// Return the result of a load by `method` that has filled nothing yet.
-    pub(super) fn nothing(method: Method, connections: Vec<Connection>) -> Self {
+    fn nothing(method: Method, connections: Vec<Connection>) -> Self {
         Self {
-            tables: Vec::new(),
-            method: match method {
-                Method::Auto => Method::Local,
-                other => other,
-            },
-            method_reason: None,
-            warnings: 0,
-            generator_wait: Duration::ZERO,
+            method: if method == Method::Auto { Method::Local } else { method },
             connections,
+            ..Self::default()
         }
     }
 
-    pub(super) fn add(&mut self, filled: FilledTable) {
+    fn add(&mut self, filled: FilledTable) {
         self.warnings += filled.warnings;
         self.generator_wait += filled.generator_wait;
         if filled.fell_back.is_some() {
@@ -143,7 +204,7 @@ impl Loaded {
 
 /// The result of filling a table, or a part of it.
 #[derive(Default)]
-pub(super) struct FilledTable {
+struct FilledTable {
     pub rows: Checksum,
     warnings: u64,
     generator_wait: Duration,
@@ -157,7 +218,7 @@ fn load_table(
     options: &LoadOptions,
     sent: &Arc<SentCounts>,
     deadline: &Deadline,
-) -> Result<(LoadedTable, FilledTable), ClientError> {
+) -> Result<(LoadedTable, FilledTable), JobError> {
     create(connection, table, deadline)?;
     let started = Instant::now();
     let all = 0..table.rows.count();
@@ -167,21 +228,18 @@ fn load_table(
     Ok((LoadedTable::new(table, filled.rows, load, after_load), filled))
 }
 
-pub(super) fn create(
-    connection: &mut Connection,
-    table: &Table,
-    deadline: &Deadline,
-) -> Result<(), ClientError> {
+fn create(connection: &mut Connection, table: &Table, deadline: &Deadline) -> Result<(), JobError> {
     let created = connection.query(&table.create, deadline);
-    created.map(drop).map_err(|error| error.in_statement(&table.create))
+    created.map_err(|error| error.in_statement(&table.create))?;
+    Ok(())
 }
 
 /// Run what follows once a table is filled, and return its time.
-pub(super) fn after_load(
+fn after_load(
     connection: &mut Connection,
     table: &Table,
     deadline: &Deadline,
-) -> Result<Duration, ClientError> {
+) -> Result<Duration, JobError> {
     let started = Instant::now();
     for sql in &table.after_load {
         connection.query(sql, deadline).map_err(|error| error.in_statement(sql))?;
@@ -190,7 +248,7 @@ pub(super) fn after_load(
 }
 
 impl LoadedTable {
-    pub(super) fn new(table: &Table, rows: Checksum, load: Duration, after_load: Duration) -> Self {
+    fn new(table: &Table, rows: Checksum, load: Duration, after_load: Duration) -> Self {
         Self {
             name: table.name.clone(),
             rows: rows.rows,
@@ -203,7 +261,7 @@ impl LoadedTable {
 }
 
 /// Fill a slice of a table's rows.
-pub(super) fn fill(
+fn fill(
     connection: &mut Connection,
     table: &Table,
     slice: &Range<u64>,
@@ -224,7 +282,6 @@ pub(super) fn fill(
     Ok(FilledTable { rows, ..outcome })
 }
 
-/// Fills a slice of one table.
 struct TableFiller<'a> {
     connection: &'a mut Connection,
     table: &'a Table,
@@ -240,7 +297,7 @@ impl TableFiller<'_> {
     }
 
     fn local_rows(&self) -> LocalRows {
-        LocalRows::slice(&self.rows, self.slice, self.sent)
+        LocalRows::start(&self.rows, self.slice, self.sent)
     }
 
     fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
@@ -278,11 +335,9 @@ impl TableFiller<'_> {
         let from = format!("LOCAL INFILE '{LOCAL_FILE}'");
         let columns = self.table.columns.iter().map(|column| column.name.as_str());
         let name = &self.table.name;
-        let sql = if self.table.rows.bytes().contains(&true) {
-            sql::load_bytes(&from, name, columns)
-        } else {
-            sql::load_data(&from, name, columns)
-        };
+        let has_bytes = self.table.rows.bytes().contains(&true);
+        let format = if has_bytes { sql::BYTES } else { sql::TEXTS };
+        let sql = sql::load_data(&from, name, format, columns);
         let mut rows = self.local_rows();
         let outcome = self.connection.load_local(&sql, LOCAL_FILE, &mut rows, self.deadline)?;
         Ok(filled(&rows, outcome.warnings.into()))
@@ -355,4 +410,43 @@ impl TableFiller<'_> {
 
 fn filled(rows: &LocalRows, warnings: u64) -> FilledTable {
     FilledTable { warnings, generator_wait: rows.waited(), ..FilledTable::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datagen::TableRows;
+    use datagen::column::Value;
+
+    fn table(name: &str, rows: u64) -> Table {
+        let value = Value::Constant { text: b"x".to_vec(), is_number: false };
+        Table {
+            name: name.to_owned(),
+            create: String::new(),
+            after_load: Vec::new(),
+            warm: Vec::new(),
+            columns: Vec::new(),
+            rows: Arc::new(TableRows::new(rows, vec![value])),
+        }
+    }
+
+    #[test]
+    fn chunks_are_whole_tables_without_a_limit() {
+        let tables = [table("a", 1000), table("b", 0), table("c", 250)];
+        let rows: Vec<_> = chunks(&tables, 0).into_iter().map(|chunk| chunk.rows).collect();
+        assert_eq!(rows, [0..1000, 0..250]);
+    }
+
+    #[test]
+    fn tables_fill_evenly_and_each_row_comes_once() {
+        let tables = [table("a", 1000), table("b", 0), table("c", 250)];
+        let chunks = chunks(&tables, 100);
+        let order: String = chunks.iter().map(|chunk| chunk.table.name.as_str()).collect();
+        assert_eq!(order, "acaaaacaaaaca");
+        for (index, table) in tables.iter().enumerate() {
+            let own = chunks.iter().filter(|chunk| chunk.index == index);
+            let rows: Vec<u64> = own.flat_map(|chunk| chunk.rows.clone()).collect();
+            assert_eq!(rows, (0..table.rows.count()).collect::<Vec<_>>());
+        }
+    }
 }

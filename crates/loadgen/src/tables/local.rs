@@ -41,7 +41,7 @@ impl SentCounts {
 const FEWEST_ROWS: usize = 64;
 
 /// Return the number of rows that surely fit into `bytes`, or [`FEWEST_ROWS`].
-pub fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
+fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
     const MANY: usize = 1024; // padding is negligible for this many rows
     (bytes * MANY / rows.room_for(MANY)).max(FEWEST_ROWS)
 }
@@ -55,13 +55,8 @@ pub struct LocalRows {
 }
 
 impl LocalRows {
-    /// Start making all of `rows` and wait for the first.
-    pub fn start<R: Rows + 'static>(rows: &Arc<R>, sent: &Arc<SentCounts>) -> Self {
-        Self::slice(rows, &(0..rows.count()), sent)
-    }
-
     /// Start making a slice of `rows` and wait for the first.
-    pub fn slice<R: Rows + 'static>(
+    pub fn start<R: Rows + 'static>(
         rows: &Arc<R>,
         slice: &Range<u64>,
         sent: &Arc<SentCounts>,

@@ -1,13 +1,8 @@
-//! The tables of a workload: loaded, verified and read into memory.
-//!
-//! [`load()`], [`verify()`] and [`warm()`] work on several tables at a time, each on a connection of
-//! its own.
+//! The tables of a workload: loaded, verified and read into memory, several at a time.
 
 mod by_value;
-mod compare;
 mod insert;
 mod load;
-mod load_chunks;
 mod loaded;
 mod local;
 mod pool;
@@ -15,6 +10,6 @@ mod sql;
 
 pub use load::{LoadOptions, Loaded, LoadedTable, Method, load};
 pub use loaded::{verify, warm};
-pub use local::{LocalRows, SentCounts, rows_in};
+pub use local::{LocalRows, SentCounts};
 pub use pool::{Sessions, TableError};
-pub use sql::{load_data, quoted};
+pub use sql::{TEXTS, load_data, quoted};

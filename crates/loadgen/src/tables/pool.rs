@@ -1,5 +1,6 @@
 //! A job for every table, some tables at a time.
 
+use std::borrow::Borrow;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -37,10 +38,25 @@ pub enum TableError {
     Mismatch { table: String, difference: String },
 }
 
-impl TableError {
-    pub fn client(table: &Table, source: ClientError) -> Self {
+/// Why a job ended, of whichever table.
+pub enum JobError {
+    Client(ClientError),
+    Mismatch(String),
+}
+
+impl From<ClientError> for JobError {
+    fn from(error: ClientError) -> Self {
+        Self::Client(error)
+    }
+}
+
+impl JobError {
+    fn of(self, table: &Table) -> TableError {
         let table = table.name.clone();
-        Self::Client { table, source }
+        match self {
+            Self::Client(source) => TableError::Client { table, source },
+            Self::Mismatch(difference) => TableError::Mismatch { table, difference },
+        }
     }
 }
 
@@ -50,25 +66,14 @@ pub struct Done<T> {
     pub connections: Vec<Connection>,
 }
 
-/// Work on one table.
-pub trait OfTable: Sync {
-    fn table(&self) -> &Table;
-}
-
-impl OfTable for Table {
-    fn table(&self) -> &Table {
-        self
-    }
-}
-
 /// Do `job` for every table, or part of one, on `threads` connections (0: as many as there are processors).
 ///
 /// The first error ends the jobs that go on.
-pub fn each<I: OfTable, T: Send>(
+pub fn each<I: Borrow<Table> + Sync, T: Send>(
     sessions: &Sessions<'_>,
     items: &[I],
     threads: usize,
-    job: impl Fn(&mut Connection, &I, &Deadline) -> Result<T, TableError> + Sync,
+    job: impl Fn(&mut Connection, &I, &Deadline) -> Result<T, JobError> + Sync,
 ) -> Result<Done<T>, TableError> {
     let halt = Arc::new(AtomicBool::new(false));
     let deadline = Deadline::start(&halt, sessions.limit);
@@ -81,9 +86,14 @@ pub fn each<I: OfTable, T: Send>(
             let (next, deadline, job, used) = (&next, &deadline, &job, &used);
             scope.spawn(move || {
                 let mut connection = None;
-                while let Some((index, item)) = take(next, items) {
-                    let result = connected(&mut connection, sessions, item.table(), deadline)
-                        .and_then(|connection| job(connection, item, deadline));
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(index) else {
+                        break;
+                    };
+                    let result = connected(&mut connection, sessions, deadline)
+                        .and_then(|connection| job(connection, item, deadline))
+                        .map_err(|error| error.of(item.borrow()));
                     let failed = result.is_err();
                     if done.send((index, result)).is_err() || failed {
                         return;
@@ -107,23 +117,15 @@ fn connections(threads: usize) -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-fn take<'a, I>(next: &AtomicUsize, items: &'a [I]) -> Option<(usize, &'a I)> {
-    let index = next.fetch_add(1, Ordering::Relaxed);
-    items.get(index).map(|item| (index, item))
-}
-
 /// Return the worker's connection, opened for its first table.
 fn connected<'a>(
     connection: &'a mut Option<Connection>,
     sessions: &Sessions<'_>,
-    table: &Table,
     deadline: &Deadline,
-) -> Result<&'a mut Connection, TableError> {
+) -> Result<&'a mut Connection, JobError> {
     match connection {
         Some(connection) => Ok(connection),
-        None => (sessions.open)(deadline)
-            .map(|opened| connection.insert(opened))
-            .map_err(|source| TableError::client(table, source)),
+        None => Ok(connection.insert((sessions.open)(deadline)?)),
     }
 }
 

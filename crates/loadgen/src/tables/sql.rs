@@ -2,38 +2,26 @@
 
 use workload::tables::{ColumnName, Table};
 
+/// The format of texts: bytes are taken as they are, so it names no character set.
+pub const TEXTS: &str = "";
+
+/// The format of values of any bytes from 32 on, none of which begins an escape.
+pub const BYTES: &str = " CHARACTER SET binary FIELDS ESCAPED BY ''";
+
 /// Return an identifier in backticks.
 pub fn quoted(identifier: &str) -> String {
     format!("`{}`", identifier.replace('`', "``"))
 }
 
-/// Return whether a definition names another table by a foreign key, perhaps in a comment only.
+/// Return whether a definition names another table by a FOREIGN KEY, perhaps in a comment only.
 pub fn refer_to_others(tables: &[Table]) -> bool {
     let texts = tables.iter().flat_map(|table| table.after_load.iter().chain([&table.create]));
     texts.into_iter().any(|text| text.to_ascii_uppercase().contains("REFERENCES"))
 }
 
-/// Load a table from what `from` says (`INFILE '/tmp/x'`); no columns stand for all of them.
-///
-/// Bytes are taken as they are, so it names no character set.
+/// Return the statement that loads a table `from` a source (`INFILE '/tmp/x'`) with a `format`; no
+/// columns stand for all of them.
 pub fn load_data<'a>(
-    from: &str,
-    table: &str,
-    columns: impl IntoIterator<Item = &'a str>,
-) -> String {
-    load(from, table, "", columns)
-}
-
-/// The same with values of any bytes from 32 on, none of which is an escape.
-pub fn load_bytes<'a>(
-    from: &str,
-    table: &str,
-    columns: impl IntoIterator<Item = &'a str>,
-) -> String {
-    load(from, table, " CHARACTER SET binary FIELDS ESCAPED BY ''", columns)
-}
-
-fn load<'a>(
     from: &str,
     table: &str,
     format: &str,
@@ -86,11 +74,11 @@ mod tests {
     #[test]
     fn load_statements() {
         assert_eq!(
-            load_data("LOCAL INFILE 'nodes'", "nodes", ["id", "a`b"]),
+            load_data("LOCAL INFILE 'nodes'", "nodes", TEXTS, ["id", "a`b"]),
             "LOAD DATA LOCAL INFILE 'nodes' INTO TABLE `nodes` (`id`, `a``b`)"
         );
         assert_eq!(
-            load_data("INFILE '/tmp/x'", "nodes", []),
+            load_data("INFILE '/tmp/x'", "nodes", TEXTS, []),
             "LOAD DATA INFILE '/tmp/x' INTO TABLE `nodes`"
         );
     }

@@ -13,8 +13,8 @@ const SLICE_ROWS: u64 = 1_000;
 /// An OK message with warnings.
 const WARNED: &[u8] = b"\0\0\0\x02\0\x07\0";
 
-/// Load into servers that follow these scripts; the exit status, the events, what was said.
-fn load_into<S>(scripts: Vec<S>, limit_s: f64) -> (i32, Vec<Value>, String)
+/// Load into servers that follow these scripts.
+fn load_into<S>(scripts: Vec<S>, limit_s: f64) -> Ended
 where
     S: FnOnce(Peer) + Send + 'static,
 {
@@ -43,11 +43,9 @@ where
     result
 }
 
-/// Take a file, with a pause after each packet, until `packets` have come; return its text and the
-/// number of the next packet.
-fn take(peer: &mut Peer, pause: Duration, packets: usize) -> (Vec<u8>, u8) {
-    peer.accept_login();
-    peer.receive();
+/// Take `packets` of a file, with a pause after each; return the text and the next packet's number.
+pub fn take(peer: &mut Peer, pause: Duration, packets: usize) -> (Vec<u8>, u8) {
+    peer.first_request();
     peer.say(1, b"\xfbnodes");
     let mut text = Vec::new();
     let mut next: u8 = 2;
@@ -90,13 +88,9 @@ fn each_server_gets_the_whole_file_in_its_turns() {
         .collect();
     let (status, events, said) = load_into(scripts, 20.0);
     assert_eq!((status, said.as_str()), (0, ""));
-    let direct = Command::cargo_bin("millrace-load")
-        .unwrap()
-        .args(["data", "nodes", "--rows", &ROWS.to_string(), "--seed", "1"])
-        .output()
-        .unwrap();
+    let direct = data::nodes(&["--rows", &ROWS.to_string(), "--seed", "1"]);
     for _ in 0..3 {
-        assert!(receiver.recv().unwrap() == direct.stdout);
+        assert!(receiver.recv().unwrap() == direct);
     }
     assert_eq!(types(&events), ["start", "phase", "phase", "phase", "summary"]);
     assert_eq!(events[4]["statements"][0]["count"], 3);
@@ -104,7 +98,7 @@ fn each_server_gets_the_whole_file_in_its_turns() {
     for (side, phase) in events[1..4].iter().enumerate() {
         assert_eq!((&phase["side"], &phase["warnings"]), (&json!(side), &json!(7)));
         assert_eq!(phase["rows_sent"], ROWS);
-        assert_eq!(phase["bytes_sent"], direct.stdout.len());
+        assert_eq!(phase["bytes_sent"], direct.len());
         assert!(phase["round_s"].as_f64() > phase["duration_s"].as_f64());
         let slices = slices_of(phase);
         assert_eq!(slices.iter().map(|slice| slice.3).sum::<u64>(), ROWS);
@@ -133,7 +127,9 @@ fn a_slice_lasts_until_its_rows_are_read_and_a_load_until_its_answer() {
         let all = slices.iter().map(|slice| Duration::from_nanos(slice.2 - slice.1));
         all.sum::<Duration>().as_secs_f64()
     };
-    let (fast, slow) = (&events[1], &events[2]);
+    // A busy host may report an interval before.
+    let phases: Vec<&Value> = events.iter().filter(|event| event["type"] == "phase").collect();
+    let [fast, slow] = phases[..] else { panic!("{events:?}") };
     // The server rests after a packet that it has read: all but the last rest of a slice is waited for.
     assert!(took(slow) > 22.0 * 0.005, "{}", took(slow));
     assert!(took(fast) < took(slow) / 2.0, "{} {}", took(fast), took(slow));
@@ -163,7 +159,7 @@ fn the_side_that_fails_is_named() {
         },
         20.0,
     );
-    assert_eq!((status, &error["code"]), (1, &json!(1021)));
+    assert_eq!((status, &error["code"]), (1, &json!("1021")));
     let (_, error) = with_trouble(|mut peer| _ = take(&mut peer, Duration::ZERO, 5), 20.0);
     assert_eq!(error["kind"], "connection");
     let (_, error) = with_trouble(
@@ -182,16 +178,15 @@ fn the_side_that_fails_is_named() {
         },
         20.0,
     );
-    assert_eq!(error["code"], 1062);
+    assert_eq!(error["code"], "1062");
     let (_, error) = with_trouble(
         |mut peer| {
-            peer.accept_login();
-            peer.receive();
+            peer.first_request();
             peer.say(1, b"\xff\x24\x05#42000not allowed");
         },
         20.0,
     );
-    assert_eq!(error["code"], 1316);
+    assert_eq!(error["code"], "1316");
 }
 
 #[test]
@@ -214,13 +209,8 @@ fn statements_run_on_each_server() {
     let sockets = [directory.path().join("a"), directory.path().join("b")];
     let servers = [("1", &sockets[0]), ("2", &sockets[1])].map(|(rows, socket)| {
         server(socket, move |mut peer| {
-            peer.accept_login();
-            peer.receive();
-            peer.say(1, b"\x01");
-            peer.say(2, COLUMN);
-            peer.say(3, b"\xfe\0\0\x02\0");
-            peer.say(4, format!("\x01{rows}").as_bytes());
-            peer.say(5, b"\xfe\0\0\x02\0");
+            peer.first_request();
+            peer.say_rows(1, &[format!("\x01{rows}").as_bytes()]);
         })
     });
     let (status, events, _) = run_spec(&json!({

@@ -1,18 +1,9 @@
 //! The marks of phases, and their times.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixListener;
-use std::process::{self, Stdio};
-use std::thread;
-
-use assert_cmd::cargo::cargo_bin;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use super::peer::{OK, Peer, server};
-use super::{run_marked, types};
+use super::*;
 
 #[test]
 fn every_phase_is_marked_when_it_starts() {
@@ -56,7 +47,7 @@ fn agree(listener: UnixListener) {
 #[test]
 fn the_end_of_the_measured_part_is_told_before_clients_linger() {
     let directory = tempfile::tempdir().unwrap();
-    let (socket, file) = (directory.path().join("s"), directory.path().join("spec"));
+    let socket = directory.path().join("s");
     agree(UnixListener::bind(&socket).unwrap());
     let spec = json!({
         "version": 2,
@@ -70,17 +61,11 @@ fn the_end_of_the_measured_part_is_told_before_clients_linger() {
                     "protocol": "text", "linger_s": 3600,
                     "end": {"kind": "operations", "transactions": 20}}],
     });
-    fs::write(&file, spec.to_string()).unwrap();
-    let mut child = process::Command::new(cargo_bin("millrace-load"))
-        .args(["--die-with-parent", "run"])
-        .arg(&file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = spawn(directory.path(), &spec);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut read = || lines.next().map(|line| line.unwrap().parse::<Value>().unwrap());
     while read().unwrap()["mark"] != "measure_ended" {}
-    // What was measured is whole, so that this is no failure.
+    // What was measured is whole, so this does not count as a failure.
     kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
     let rest: Vec<Value> = std::iter::from_fn(read).collect();
     assert_eq!(child.wait().unwrap().code(), Some(0));

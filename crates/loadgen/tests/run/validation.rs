@@ -1,41 +1,54 @@
-//! Specifications that are refused.
+//! Specifications that are refused: which file, which line, which key.
 
 use super::*;
 
-#[test]
-fn a_bad_specification_ends_with_status_2() {
-    let assert = Command::cargo_bin("millrace-load")
-        .unwrap()
-        .args(["run", "-"])
-        .write_stdin(r#"{"version": 2, "conection": {}}"#)
-        .assert()
-        .code(2);
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains("unknown field `conection`, expected one of"), "{said}");
+/// Run a specification that has to be refused, and return the reason.
+fn refused(spec: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("spec.json");
+    fs::write(&file, spec).unwrap();
+    let mut command = Command::cargo_bin("millrace-load").unwrap();
+    let assert = command.arg("run").arg(&file).assert().code(2);
     assert!(assert.get_output().stdout.is_empty());
-}
-
-#[test]
-fn a_specification_that_is_nested_too_deeply_has_a_place() {
-    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let spec = format!(
-        "{{\"version\": 2,\n \"connection\": {{\"socket\": \"/nowhere/s\", \"user\": \"u\"}},\n \
-         \"phases\": [{{\"name\": \"ask\", \"kind\": \"statement\", \"sql\": {deep}}}]}}"
-    );
-    let assert = Command::cargo_bin("millrace-load")
-        .unwrap()
-        .args(["run", "-"])
-        .write_stdin(spec)
-        .assert()
-        .code(2);
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert!(said.contains("line 3, phases[0].sql"), "{said}");
-    assert!(said.contains("recursion limit exceeded"), "{said}");
+    let reason = said.strip_prefix(&format!("millrace-load: {}: ", file.display()));
+    reason.unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
 #[test]
-fn what_cannot_be_compiled_ends_with_status_2() {
-    let spec = json!({
+fn a_mistake_names_its_line_and_its_key() {
+    let head =
+        "{\n  \"version\": 2,\n  \"connection\": {\"socket\": \"/s\", \"user\": \"root\"},\n";
+    let phase = "{\"kind\": \"driv\", \"name\": \"x\"}";
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!("{{\"name\": \"ask\", \"kind\": \"statement\", \"sql\": {deep}}}");
+    for (spec, expected) in [
+        ("{\n  \"version\": 1\n}".to_owned(), "line 2, version: 1 is not known, expected 2"),
+        (
+            format!("{head}  \"phases\": [\n    {phase}\n  ]\n}}"),
+            "line 5, phases[0].kind: unknown variant `driv`",
+        ),
+        (format!("{head}  \"phases\": 7\n}}"), "line 4, phases: invalid type"),
+        (
+            "{\n  \"version\": 2,\n  oops\n}".to_owned(),
+            "the specification: key must be a string at line 3",
+        ),
+        (
+            r#"{"version": 2, "conection": {}}"#.to_owned(),
+            "line 1, conection: unknown field `conection`, expected one of",
+        ),
+    ] {
+        let reason = refused(&spec);
+        assert!(reason.starts_with(expected), "{reason}");
+    }
+    let reason = refused(&format!("{head}  \"phases\": [{deep}]}}"));
+    assert!(reason.starts_with("line 4, phases[0].sql"), "{reason}");
+    assert!(reason.contains("recursion limit exceeded"), "{reason}");
+}
+
+#[test]
+fn what_cannot_be_compiled_names_its_key() {
+    let mut spec = json!({
         "version": 2,
         "connection": {"socket": "/nowhere/s", "user": "u"},
         "workload": {"tests": {"a": {"title": "t", "steps": [{"statements": ["missing"]}]}}},
@@ -43,17 +56,9 @@ fn what_cannot_be_compiled_ends_with_status_2() {
         "phases": [{"name": "measure", "kind": "drive", "test": "a", "clients": 1,
                     "end": {"kind": "time", "seconds": 1}}],
     });
-    let said = |spec: &Value| {
-        let assert = Command::cargo_bin("millrace-load")
-            .unwrap()
-            .args(["run", "-"])
-            .write_stdin(spec.to_string())
-            .assert()
-            .code(2);
-        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
-    };
-    assert!(said(&spec).contains("tests.a.steps[0].statements"), "{}", said(&spec));
-    let mut unknown = spec;
-    unknown["phases"][0]["test"] = json!("b");
-    assert!(said(&unknown).contains("phases[0].test: there is no test \"b\""));
+    let reason = refused(&spec.to_string());
+    assert!(reason.contains("tests.a.steps[0].statements"), "{reason}");
+    spec["phases"][0]["test"] = json!("b");
+    let reason = refused(&spec.to_string());
+    assert!(reason.contains("phases[0].test: ") && reason.contains("test \"b\""), "{reason}");
 }

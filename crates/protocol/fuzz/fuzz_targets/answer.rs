@@ -7,7 +7,7 @@ use protocol::mysql::MysqlAnswerReader;
 use protocol::{AnswerReader, AnswerSummary};
 
 fn follow(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut ends = Vec::new();
     for piece in bytes.chunks(cut) {
         let mut rest = piece;

@@ -53,7 +53,7 @@ fuzz_target!(|bytes: &[u8]| {
     if done.more_results {
         return;
     }
-    let Ok(fed) = MysqlAnswerReader::new().feed(bytes) else {
+    let Ok(fed) = MysqlAnswerReader::default().feed(bytes) else {
         // Empty rows are refused by whoever only follows: no server sends them.
         return;
     };

@@ -1,12 +1,30 @@
 //! An account at a server, and when its password may go there.
+//!
+//! The password itself goes over a Unix socket only where the server listens at it, and no other user in
+//! its place: where nobody but root, the user of this process and the users whom these two let own the
+//! socket's directory can have put it there. The rules and the words are those of
+//! `millrace/host/listener.py`; a test compares both.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::geteuid;
 
 use super::address::Address;
-use super::listener;
 use super::tls::Tls;
 
-/// The address and the credentials of a login.
+const ROOT: u32 = 0;
+/// Symbolic links in one path, as many as the kernel follows.
+const MOST_LINKS: usize = 40;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub address: Address,
@@ -14,20 +32,18 @@ pub struct Login {
     pub password: String,
     pub database: Option<String>,
     pub tls: Tls,
-    /// Gives the password to a server that nothing verifies: with the key that it sends, or inside
-    /// TLS with whatever certificate it has.
+    /// Send the password to an unverified server: with its key, or over TLS with any certificate.
     pub allow_unverified: bool,
 }
 
 impl Login {
-    /// Return why whoever is at the other end of `socket` must not get the password itself, and
-    /// what to do about it; None for the right server, and where the user allows it.
+    /// Return why the other end must not get the password itself, with a hint; None where it may.
     pub(super) fn reason_to_distrust(&self, socket: BorrowedFd<'_>) -> Option<String> {
         if self.tls.verifies() || self.allow_unverified {
             return None;
         }
         match &self.address {
-            Address::Socket(path) => listener::reason_to_distrust(path, socket).map(|reason| {
+            Address::Socket(path) => reason_to_distrust(path, socket).map(|reason| {
                 format!(
                     "another server may have taken its socket ({reason}): let it listen in a \
                      directory that only its user can write, or allow it (allow_unverified, \
@@ -48,4 +64,66 @@ impl std::fmt::Debug for Login {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}@{}", self.user, self.address) // never the password
     }
+}
+
+/// Return why another server may listen at `socket`, which is connected to `path`; None where none can.
+fn reason_to_distrust(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
+    judge(path, socket).unwrap_or_else(|error| {
+        Some(format!("{} cannot be looked at: {}", path.display(), error.kind()))
+    })
+}
+
+fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
+    let listener = socket_peercred(socket)?.uid.as_raw();
+    let mut trusted = HashSet::from([ROOT, geteuid().as_raw()]);
+    let mut place = PathBuf::from("/");
+    let mut left = parts(&std::path::absolute(path)?);
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&name);
+        let status = fs::symlink_metadata(&next)?;
+        let mode = fs::symlink_metadata(&place)?.mode();
+        if mode & WRITABLE_BY_OTHERS == 0 {
+            // Whoever owns an entry there was let in by somebody who is trusted.
+            if !status.is_symlink() {
+                trusted.insert(status.uid());
+            }
+        } else if mode & STICKY == 0 || !trusted.contains(&status.uid()) {
+            return Ok(Some(format!(
+                "other users can write {}, and {} belongs to the user {}",
+                place.display(),
+                next.display(),
+                status.uid()
+            )));
+        }
+        if status.is_symlink() {
+            links += 1;
+            if links > MOST_LINKS {
+                return Ok(Some(format!("{} leads through too many links", path.display())));
+            }
+            let target = fs::read_link(&next)?;
+            if target.is_absolute() {
+                place = PathBuf::from("/");
+            }
+            left.extend(parts(&target));
+        } else {
+            place = next;
+        }
+    }
+    Ok((!trusted.contains(&listener)).then(|| {
+        format!("the user {listener} listens there, who owns neither the socket nor a directory above it")
+    }))
+}
+
+/// Return the names on the way of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components()
+        .rev()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
+        .map(|part| part.as_os_str().to_owned())
+        .collect()
 }

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Socket(PathBuf),

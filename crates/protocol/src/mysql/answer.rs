@@ -4,11 +4,12 @@
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
-use super::kept_row::KeptRow;
-use super::packet::{HEADER, MAX_PAYLOAD};
-use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK};
+use super::packet::{Decoder, HEADER, MAX_PAYLOAD};
+use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK, Reply};
+use super::values::{Column, Value, parse_binary_row};
+use crate::error::refused;
 use crate::script::{Row, RowFormat, WhichRow};
-use crate::{AnswerReader, AnswerSummary, FeedResult, ProtocolError};
+use crate::{AnswerReader, AnswerSummary, FeedResult, Protocol, ProtocolError};
 
 /// The part of a payload that is examined: an OK message up to its number of warnings.
 const PREFIX: usize = 1 + 9 + 9 + 2 + 2;
@@ -19,8 +20,24 @@ const MAX_MESSAGE: usize = 1 << 30;
 /// Far above the longest error message of any server.
 const MAX_ERROR: usize = 64 << 10;
 
+/// The longest beginning of an answer that is kept (column definitions, short values), and the longest row.
+const MAX_KEPT: usize = 64 << 10;
+
 /// The number of the packet that follows a command of one packet.
 const FIRST_SEQUENCE: u8 = 1;
+
+#[derive(Debug)]
+pub struct Mysql;
+
+impl Protocol for Mysql {
+    type Answers = MysqlAnswerReader;
+
+    /// `COM_QUERY` with the text `ROLLBACK`.
+    const ROLLBACK: &'static [u8] = b"\x09\0\0\0\x03ROLLBACK";
+
+    /// `COM_QUIT`.
+    const QUIT: &'static [u8] = b"\x01\0\0\0\x01";
+}
 
 /// The part of an answer that the next packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +53,7 @@ enum Stage {
     Failed,
 }
 
-/// A reader that follows the answers of one connection. It understands classic framing
-/// (`CLIENT_DEPRECATE_EOF` not agreed on), text and binary rows alike.
+/// A reader of the answers of one connection: text and binary rows, without `CLIENT_DEPRECATE_EOF`.
 #[derive(Debug)]
 pub struct MysqlAnswerReader {
     stage: Stage,
@@ -61,7 +77,18 @@ pub struct MysqlAnswerReader {
 
 impl Default for MysqlAnswerReader {
     fn default() -> Self {
-        Self::new()
+        Self {
+            stage: Stage::Result,
+            sequence: FIRST_SEQUENCE,
+            continued: false,
+            skip: 0,
+            message_bytes: 0,
+            held: [0; HEADER + PREFIX],
+            held_bytes: 0,
+            error: Vec::new(),
+            answer: AnswerSummary::default(),
+            kept_row: None,
+        }
     }
 }
 
@@ -115,22 +142,7 @@ impl AnswerReader for MysqlAnswerReader {
 }
 
 impl MysqlAnswerReader {
-    pub fn new() -> Self {
-        Self {
-            stage: Stage::Result,
-            sequence: FIRST_SEQUENCE,
-            continued: false,
-            skip: 0,
-            message_bytes: 0,
-            held: [0; HEADER + PREFIX],
-            held_bytes: 0,
-            error: Vec::new(),
-            answer: AnswerSummary::default(),
-            kept_row: None,
-        }
-    }
-
-    /// Give the answer, and is ready for the next one.
+    /// Return the answer, and be ready for the next one.
     #[inline]
     fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
         let next = AnswerSummary {
@@ -166,8 +178,7 @@ impl MysqlAnswerReader {
     }
 
     /// The hot path: counts ordinary rows that lie whole in `bytes`, and gives the rest. Whatever
-    /// is special (an end, an error, a cut or a continued packet, a wrong number) is left to
-    /// `begin_packet`.
+    /// is special (an end, an error, a cut or continued packet, a wrong number) is for `begin_packet`.
     #[inline]
     fn whole_rows<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let mut rest = bytes;
@@ -195,8 +206,7 @@ impl MysqlAnswerReader {
         rest
     }
 
-    /// Take the header and the first bytes of a packet; what is too short to be understood is held
-    /// until more comes.
+    /// Take the header and the first bytes of a packet; hold them while they are too few to understand it.
     #[inline]
     fn begin_packet<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
         if self.held_bytes == 0
@@ -232,10 +242,7 @@ impl MysqlAnswerReader {
     /// Return the number of bytes of a payload that are needed to understand the packet.
     #[inline]
     fn wanted(&self, header: [u8; HEADER]) -> usize {
-        if self.continued {
-            return 0;
-        }
-        parse_header(header).0.min(PREFIX)
+        if self.continued { 0 } else { parse_header(header).0.min(PREFIX) }
     }
 
     /// Understand a packet by its header and the first bytes of its payload.
@@ -280,21 +287,15 @@ impl MysqlAnswerReader {
         }
         match (self.stage, reply::is_eof_packet(first, length)) {
             (Stage::Result, _) if length == MAX_PAYLOAD => {
-                return Err(ProtocolError::Unexpected(
-                    "the first message of an answer has 16 MB".to_owned(),
-                ));
+                return refused("the first message of an answer has 16 MB");
             }
             (Stage::Result, _) => self.begin_result(first, prefix)?,
             (Stage::Columns(0), true) => self.stage = Stage::Rows,
             (Stage::Columns(0), false) => {
-                return Err(ProtocolError::Unexpected(
-                    "more column definitions came than were announced".to_owned(),
-                ));
+                return refused("more column definitions came than were announced");
             }
             (Stage::Columns(left), true) => {
-                return Err(ProtocolError::Unexpected(format!(
-                    "the column definitions ended {left} too early"
-                )));
+                return refused(format!("the column definitions ended {left} too early"));
             }
             (Stage::Columns(left), false) => self.stage = Stage::Columns(left - 1),
             (Stage::Rows, true) => self.end_result(reply::parse_eof(prefix)?),
@@ -314,9 +315,7 @@ impl MysqlAnswerReader {
         match first {
             OK => self.end_result(reply::parse_done(prefix)?),
             LOCAL_FILE => {
-                return Err(ProtocolError::Unexpected(
-                    "a request for a local file came, where none is ever sent".to_owned(),
-                ));
+                return refused("a request for a local file came, where none is ever sent");
             }
             _ => self.stage = Stage::Columns(reply::parse_column_count(prefix)?.get()),
         }
@@ -336,8 +335,7 @@ impl MysqlAnswerReader {
     }
 }
 
-/// Return the payload of packet `count` of `bytes`, which has as many whole ones or more. To look for
-/// it again costs those few who keep rows less than to remember it would cost everybody.
+/// Return the payload of packet `count` of `bytes`; finding it again is cheaper than remembering it for all.
 fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
     let mut rest = bytes;
     for _ in 1..count {
@@ -357,6 +355,123 @@ fn split_payload(bytes: &[u8]) -> (&[u8], &[u8]) {
 fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
     let [a, b, c, number] = header;
     (u32::from_le_bytes([a, b, c, 0]) as usize, number)
+}
+
+/// The beginning of an answer, and its last row where that is to be kept.
+#[derive(Debug)]
+struct KeptRow {
+    format: RowFormat,
+    bytes: Vec<u8>,
+    last: Option<Vec<u8>>,
+}
+
+impl KeptRow {
+    fn new(which: WhichRow, format: RowFormat) -> Self {
+        let last = (which == WhichRow::Last).then(Vec::new);
+        Self { format, bytes: Vec::new(), last }
+    }
+
+    /// Begin a row that may be the last one with its first bytes.
+    #[inline]
+    fn begin_last(&mut self, bytes: &[u8]) {
+        if let Some(last) = &mut self.last {
+            last.clear();
+        }
+        self.continue_last(bytes);
+    }
+
+    /// Add bytes to the row that was begun last. One byte too many is kept of one that is too long.
+    #[inline]
+    fn continue_last(&mut self, bytes: &[u8]) {
+        if let Some(last) = &mut self.last {
+            let room = MAX_KEPT + 1 - last.len();
+            last.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
+    }
+
+    /// Keep bytes of the answer as far as they may belong to its first row.
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_KEPT - self.bytes.len();
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    /// Read the row of a whole answer; None where its first result has no row.
+    fn parse(mut self) -> Result<Option<Row>, ProtocolError> {
+        let Some(last) = self.last.take() else {
+            return Ok(self.parse_first(1)?.pop());
+        };
+        let mut messages = Messages::new(&self.bytes);
+        let Some(columns) = messages.columns()? else {
+            return Ok(None);
+        };
+        match last.len() {
+            0 => Ok(None),
+            length if length > MAX_KEPT => Err(too_much("last row")),
+            _ => self.row(&last, &columns),
+        }
+    }
+
+    /// Read the first rows of a whole answer, `most` at most.
+    fn parse_first(&self, most: usize) -> Result<Vec<Row>, ProtocolError> {
+        let mut messages = Messages::new(&self.bytes);
+        let mut rows = Vec::new();
+        if let Some(columns) = messages.columns()? {
+            while rows.len() < most {
+                match self.row(&messages.next()?, &columns)? {
+                    Some(row) => rows.push(row),
+                    None => break,
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Read a message as a row; None where it is the end of the rows.
+    fn row(&self, message: &[u8], columns: &[Column]) -> Result<Option<Row>, ProtocolError> {
+        if !matches!(reply::parse_end(message)?, Ok(None)) {
+            return Ok(None);
+        }
+        Ok(Some(match self.format {
+            RowFormat::Text => reply::parse_text_row(message, columns.len())?,
+            RowFormat::Binary => {
+                let values = parse_binary_row(message, columns)?;
+                values.iter().map(Value::text).collect()
+            }
+        }))
+    }
+}
+
+/// The messages of the beginning of an answer.
+struct Messages(Decoder);
+
+impl Messages {
+    fn new(bytes: &[u8]) -> Self {
+        let mut decoder = Decoder::default();
+        decoder.expect_results();
+        decoder.expect(FIRST_SEQUENCE);
+        decoder.feed(bytes);
+        Self(decoder)
+    }
+
+    /// Return the columns of the first result; None where it has no rows.
+    fn columns(&mut self) -> Result<Option<Vec<Column>>, ProtocolError> {
+        let Ok(Reply::Columns(count)) = reply::parse_reply(&self.next()?)? else {
+            return Ok(None);
+        };
+        let columns = (0..count.get()).map(|_| Column::parse(&self.next()?));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        self.next()?; // the end of the definitions
+        Ok(Some(columns))
+    }
+
+    /// Return the next message. Only an answer that is longer than what is kept has none.
+    fn next(&mut self) -> Result<Vec<u8>, ProtocolError> {
+        self.0.next_message()?.ok_or_else(|| too_much("column definitions and observed rows"))
+    }
+}
+
+fn too_much(what: &'static str) -> ProtocolError {
+    ProtocolError::TooMuch { what, limit: MAX_KEPT as u64 }
 }
 
 #[cfg(test)]

@@ -34,8 +34,7 @@ impl Plugin {
     }
 
     /// Return the bytes of a nonce of this plugin. Others may follow it: `MySQL` and `MariaDB` end
-    /// the nonces of the older two with a zero, and that of Ed25519, of which any byte may be zero,
-    /// with nothing.
+    /// the nonces of the older two with a zero; that of Ed25519 may contain zeros, and nothing follows it.
     pub fn nonce_bytes(self) -> usize {
         match self {
             Self::Native | Self::CachingSha2 => 20,
@@ -43,8 +42,7 @@ impl Plugin {
         }
     }
 
-    /// Return the answer to the server's nonce; nothing for an empty password, except that
-    /// `MariaDB`'s Ed25519 signs with that too.
+    /// Return the answer to the server's nonce; nothing for an empty password, except with Ed25519.
     pub fn proof(self, password: &[u8], nonce: &[u8]) -> Vec<u8> {
         match self {
             Self::Ed25519 => signature(password, nonce).to_vec(),
@@ -68,8 +66,7 @@ impl Plugin {
 }
 
 /// Return the Ed25519 signature of the nonce, with SHA-512 of the password as the expanded secret
-/// key (RFC 8032, 5.1.6, but for the seed: `MariaDB` takes the password itself, of any length, for
-/// it).
+/// key (RFC 8032, 5.1.6, except the seed: `MariaDB` takes the password itself, of any length).
 fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     let expanded: [u8; 64] = Sha512::digest(password).into();
     let (lower, prefix) = expanded.split_at(32);
@@ -89,8 +86,7 @@ fn signature(password: &[u8], nonce: &[u8]) -> [u8; 64] {
     signature
 }
 
-/// The password, hidden with the nonce and encrypted with the server's own public key (PEM):
-/// what `caching_sha2_password` wants over a connection that others may read.
+/// Return the password, masked by the nonce and encrypted with the server's own public key (PEM).
 pub fn encrypted_password(
     password: &[u8],
     nonce: &[u8],
@@ -124,33 +120,23 @@ mod tests {
     const NONCE: &[u8] = b"abcdefghijklmnopqrst";
 
     fn hex(digits: &str) -> Vec<u8> {
-        (0..digits.len())
-            .step_by(2)
-            .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn an_empty_password_needs_no_proof() {
-        assert!(Plugin::Native.proof(b"", NONCE).is_empty());
-        assert!(Plugin::CachingSha2.proof(b"", NONCE).is_empty());
+        let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        (0..digits.len()).step_by(2).map(byte).collect()
     }
 
     #[test]
     fn proofs_are_those_another_client_sends() {
         // Made with PyMySQL 1.2.4 (pymysql._auth) for the same nonce.
-        assert_eq!(
-            Plugin::Native.proof(b"secret", NONCE),
-            hex("8817c50fa779daef010ee7577825b0847df9842e")
-        );
-        assert_eq!(
-            Plugin::CachingSha2.proof(b"secret", NONCE),
-            hex("c76e2898612a4cf042c77fa8c4702c4c64c0c2c557c53c4d75595aaa6abae809")
-        );
-    }
-
-    #[test]
-    fn mariadb_signs_for_an_empty_password_too() {
+        for (plugin, digits) in [
+            (Plugin::Native, "8817c50fa779daef010ee7577825b0847df9842e"),
+            (
+                Plugin::CachingSha2,
+                "c76e2898612a4cf042c77fa8c4702c4c64c0c2c557c53c4d75595aaa6abae809",
+            ),
+        ] {
+            assert_eq!(plugin.proof(b"secret", NONCE), hex(digits));
+            assert!(plugin.proof(b"", NONCE).is_empty());
+        }
         assert_eq!(Plugin::Ed25519.proof(b"", &[7; 32]).len(), 64);
     }
 

@@ -6,8 +6,7 @@ use super::wire::put_string;
 pub const COM_QUERY: u8 = 3;
 const COM_STMT_EXECUTE: u8 = 23;
 
-/// The type a parameter is declared with. The server keeps it, so that only the first execution of
-/// a statement has to declare types.
+/// The type of a parameter. The server keeps it: only the first execution of a statement declares types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -140,17 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn types_are_declared_once() {
+    fn types_are_declared_once_and_not_without_parameters() {
         let mut out = Vec::new();
         let mut execute = Execute::begin(&mut out, 1, 1, &[]);
         execute.integer(5);
         execute.end();
         assert_eq!(out[HEADER + 10..], [0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-    }
-
-    #[test]
-    fn a_statement_without_parameters() {
-        let mut out = Vec::new();
+        out.clear();
         Execute::begin(&mut out, 7, 0, &[]).end();
         assert_eq!(out, [10, 0, 0, 0, 23, 7, 0, 0, 0, 0, 1, 0, 0, 0]);
     }

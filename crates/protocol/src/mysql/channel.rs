@@ -2,17 +2,16 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use nix::sys::stat::fstat;
 use rustls::client::ClientConnection;
 
-use super::Mysql;
+use super::answer::Mysql;
 use crate::{PeerAddress, Session};
 
-/// A session with a server, over a plain socket or TLS. A plain socket gets exactly one system call for
-/// each read and each write.
+/// A session over a plain socket, with exactly one system call for each read and each write, or over TLS.
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
@@ -38,10 +37,6 @@ impl Channel {
         Ok(Self { socket: Socket::Tcp(stream), tls: None })
     }
 
-    pub fn fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-
     /// True where nobody else can read what is sent.
     pub fn is_private(&self) -> bool {
         self.tls.is_some() || matches!(self.socket, Socket::Unix(_))
@@ -60,8 +55,7 @@ impl Channel {
         self.tls = Some(Box::new(session));
     }
 
-    /// Take the handshake as far as it goes without waiting; true when it is over. An inner error
-    /// is that of TLS itself.
+    /// Continue the handshake without waiting; true when it is over. The inner error is that of TLS.
     pub(super) fn handshake(&mut self) -> io::Result<Result<bool, rustls::Error>> {
         let Some(session) = &mut self.tls else {
             return Ok(Ok(true));
@@ -230,14 +224,10 @@ impl AsFd for Channel {
 mod tests {
     use super::*;
 
-    fn pair() -> (Channel, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        (Channel::over_unix(ours).unwrap(), theirs)
-    }
-
     #[test]
-    fn nothing_waits() {
-        let (mut channel, mut other) = pair();
+    fn nothing_waits_and_the_end_of_the_stream_has_no_bytes() {
+        let (ours, mut other) = UnixStream::pair().unwrap();
+        let mut channel = Channel::over_unix(ours).unwrap();
         let mut buffer = [0; 8];
         let error = channel.read(&mut buffer).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
@@ -246,11 +236,7 @@ mod tests {
         assert!(!channel.wants_write());
         other.write_all(b"answer").unwrap();
         assert_eq!(channel.read(&mut buffer).unwrap(), 6);
-    }
-
-    #[test]
-    fn the_end_of_the_stream_is_no_bytes() {
-        let (mut channel, _) = pair();
-        assert_eq!(channel.read(&mut [0; 8]).unwrap(), 0);
+        let (ours, _) = UnixStream::pair().unwrap();
+        assert_eq!(Channel::over_unix(ours).unwrap().read(&mut buffer).unwrap(), 0);
     }
 }

@@ -1,23 +1,20 @@
 //! One connection: log in, ask, send a local file.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use super::Mysql;
 use super::address::Address;
+use super::answer::Mysql;
 use super::binary::COM_QUERY;
 use super::channel::Channel;
 use super::deadline::Deadline;
 use super::packet::{self, Decoder};
+use super::reply::{self, Done, ERROR, Reply};
 use super::tls::Tls;
 use super::transport::{Transport, lost};
-use crate::{ClientError, Protocol as _, ProtocolError, Session as _};
-
-mod local_file;
-mod results;
-
-pub use local_file::LocalData;
+use super::values::{self, Column, Value};
+use crate::script::Row;
+use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
 
 const COM_PING: u8 = 14;
 
@@ -35,30 +32,39 @@ struct Limits {
     answer: u64,
 }
 
-/// Far above what a server of good will sends: 4096 columns of some hundred bytes, two of the longest
-/// rows.
+/// Far above what an honest server sends: 4096 columns of some hundred bytes, two of the longest rows.
 const LIMITS: Limits = Limits { definitions: 16 << 20, kept_rows: 128 << 20, answer: 16 << 30 };
 
 /// Bytes asked of the socket at once.
 const RECEIVE_BYTES: usize = 64 << 10;
 
+/// The payload of a packet of a local file: servers take up to 1 MB; 16 kB to 256 kB are equally fast.
+const FILE_PACKET: usize = 64 << 10;
+
+/// The last packet of a part to wait for: servers read it before they work on its rows, invisibly.
+const LAST_PACKET: usize = 1 << 10;
+
 /// Handing a connection over consumes it.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
 
-/// The format of rows.
 #[derive(Clone, Copy)]
 pub(super) enum Rows {
     Text,
     Binary,
 }
 
-/// The result of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub affected_rows: u64,
     pub warnings: u16,
     /// The first rows of its last result set, None where it gave no rows.
-    pub rows: Option<Vec<Vec<Option<String>>>>,
+    pub rows: Option<Vec<Row>>,
+}
+
+/// A file that exists only while it is sent.
+pub trait LocalData {
+    /// Return the next bytes, none at the end. They are sent before the next call.
+    fn next_bytes(&mut self) -> Option<&[u8]>;
 }
 
 /// A session with a server, which gets a QUIT when it ends.
@@ -106,12 +112,12 @@ impl Connection {
             return Err(unexpected("bytes that belong to no answer follow the last one"));
         }
         let transport = self.transport.take();
-        Ok(transport.expect(HANDED_OVER).into_channel())
+        Ok(transport.expect(HANDED_OVER).channel)
     }
 
     /// Give the server up when it is silent for so long; None for never.
     pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
-        self.transport_mut().set_idle_timeout(idle_timeout);
+        self.transport_mut().idle_timeout = idle_timeout;
     }
 
     pub fn server_version(&self) -> &str {
@@ -119,14 +125,13 @@ impl Connection {
     }
 
     pub fn bytes_sent(&self) -> u64 {
-        self.transport().bytes_sent()
+        self.transport().bytes_sent
     }
 
     pub fn bytes_received(&self) -> u64 {
-        self.transport().bytes_received()
+        self.transport().bytes_received
     }
 
-    /// Run a statement.
     pub fn query(&mut self, sql: &str, deadline: &Deadline) -> Result<Outcome, ClientError> {
         self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
         self.results(Rows::Text, deadline)
@@ -173,13 +178,8 @@ impl Connection {
         self.transport_mut().start_tls(tls, address, deadline)
     }
 
-    /// True where nobody else can read what is sent.
-    pub(super) fn is_private(&self) -> bool {
-        self.transport().is_private()
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.transport().as_fd()
+    pub(super) fn channel(&self) -> &Channel {
+        &self.transport().channel
     }
 
     pub(super) fn send(&mut self, message: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
@@ -228,26 +228,199 @@ impl Connection {
             let transport = self.transport.as_mut().expect(HANDED_OVER);
             let count = transport.receive(&mut self.received, deadline)?;
             if count == 0 {
-                let when = if self.decoder.is_incomplete() {
-                    "it closed it in the middle of a packet"
-                } else {
-                    "it closed it"
-                };
+                let cut = self.decoder.is_incomplete();
+                let when =
+                    if cut { "it closed it in the middle of a packet" } else { "it closed it" };
                 return Err(lost(io::Error::new(ErrorKind::UnexpectedEof, when)));
             }
             self.decoder.feed(&self.received[..count]);
         }
     }
+
+    /// Read everything a statement gives; the last result counts.
+    pub(super) fn results(
+        &mut self,
+        rows: Rows,
+        deadline: &Deadline,
+    ) -> Result<Outcome, ClientError> {
+        let mut outcome = Outcome::default();
+        self.answer_end = self.bytes_received() + self.limits.answer;
+        loop {
+            let done = match reply::parse_reply(&self.receive_of_answer(deadline)?)?? {
+                Reply::Done(done) => done,
+                Reply::Columns(columns) => {
+                    let definitions = self.columns(columns.get(), deadline)?;
+                    let (rows, done) = self.rows(&definitions, rows, deadline)?;
+                    outcome.rows = Some(rows);
+                    done
+                }
+                Reply::LocalFile(name) => {
+                    // No file is ever read from this host: say that it is empty, and fail.
+                    self.send(&[], deadline)?;
+                    let name = String::from_utf8_lossy(&name).into_owned();
+                    return Err(unexpected(&format!("a request for the local file {name:?}")));
+                }
+            };
+            outcome.affected_rows = done.affected_rows;
+            outcome.warnings = done.warnings;
+            if !done.more_results {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Receive column definitions and their end.
+    pub(super) fn columns(
+        &mut self,
+        count: u16,
+        deadline: &Deadline,
+    ) -> Result<Vec<Vec<u8>>, ClientError> {
+        let mut columns = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..count {
+            let message = self.receive(deadline)?;
+            if reply::parse_end(&message)??.is_some() {
+                let got = columns.len();
+                return Err(unexpected(&format!("{got} columns where {count} were due")));
+            }
+            bytes += message.len() + size_of::<Vec<u8>>();
+            within(self.limits.definitions, bytes, "column definitions")?;
+            columns.push(message);
+        }
+        reply::parse_end(&self.receive(deadline)?)??
+            .ok_or_else(|| unexpected(&format!("a column after the {count} that were due")))?;
+        Ok(columns)
+    }
+
+    fn rows(
+        &mut self,
+        definitions: &[Vec<u8>],
+        rows: Rows,
+        deadline: &Deadline,
+    ) -> Result<(Vec<Row>, Done), ClientError> {
+        let columns: Vec<Column> = match rows {
+            Rows::Text => Vec::new(), // text needs no types
+            Rows::Binary => {
+                definitions.iter().map(|each| Column::parse(each)).collect::<Result<_, _>>()?
+            }
+        };
+        let mut kept = Vec::new();
+        let mut bytes = 0;
+        let row_bytes = definitions.len() * size_of::<Option<String>>();
+        loop {
+            let message = self.receive_of_answer(deadline)?;
+            if let Some(done) = reply::parse_end(&message)?? {
+                return Ok((kept, done));
+            }
+            if kept.len() < KEPT_ROWS {
+                bytes += message.len() + row_bytes;
+                within(self.limits.kept_rows, bytes, "rows to keep")?;
+                kept.push(match rows {
+                    Rows::Text => reply::parse_text_row(&message, definitions.len())?,
+                    Rows::Binary => values::parse_binary_row(&message, &columns)?
+                        .iter()
+                        .map(Value::text)
+                        .collect(),
+                });
+            }
+        }
+    }
+
+    /// Run `LOAD DATA LOCAL INFILE 'name' ...` and send `data` when the server asks for `name`.
+    pub fn load_local(
+        &mut self,
+        sql: &str,
+        name: &str,
+        data: &mut dyn LocalData,
+        deadline: &Deadline,
+    ) -> Result<Outcome, ClientError> {
+        self.begin_local(sql, name, deadline)?;
+        while let Some(bytes) = data.next_bytes() {
+            self.send_packets(bytes, deadline)?;
+        }
+        self.end_local(deadline)
+    }
+
+    /// Run `LOAD DATA LOCAL INFILE 'name' ...` up to where the server asks for `name`.
+    pub fn begin_local(
+        &mut self,
+        sql: &str,
+        name: &str,
+        deadline: &Deadline,
+    ) -> Result<(), ClientError> {
+        self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
+        match reply::parse_reply(&self.receive(deadline)?)?? {
+            Reply::LocalFile(asked) if asked == name.as_bytes() => Ok(()),
+            other => {
+                self.takes_commands = false; // it may wait for another file
+                Err(unexpected(&format!("{other:?} where the file {name:?} was to be asked for")))
+            }
+        }
+    }
+
+    /// Send a part of the file, and wait until the server has read nearly all of it, over a Unix socket.
+    pub fn send_local_part(
+        &mut self,
+        bytes: &[u8],
+        deadline: &Deadline,
+    ) -> Result<(), ClientError> {
+        let (begin, end) = bytes.split_at(bytes.len().saturating_sub(LAST_PACKET));
+        self.send_packets(begin, deadline)?;
+        self.send_packets(end, deadline)?;
+        if self.transport_mut().wait_until_read(deadline)? {
+            return Ok(());
+        }
+        self.takes_commands = false;
+        let message = self.receive(deadline)?;
+        Err(match reply::parse_error(&message) {
+            Ok(error) if message.first() == Some(&ERROR) => error.into(),
+            _ => unexpected("an answer before the local file was over"),
+        })
+    }
+
+    /// End the file and return the outcome of the statement.
+    pub fn end_local(&mut self, deadline: &Deadline) -> Result<Outcome, ClientError> {
+        self.send(&[], deadline)?; // an empty packet ends the file
+        self.results(Rows::Text, deadline)
+    }
+
+    /// Send bytes as packets of a local file without copying them.
+    fn send_packets(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), ClientError> {
+        let mut sequence = self.decoder.sequence();
+        let parts = bytes.chunks(FILE_PACKET);
+        let header = |part: &[u8]| {
+            let header = packet::header(part.len(), sequence);
+            sequence = sequence.wrapping_add(1);
+            header
+        };
+        let headers: Vec<[u8; packet::HEADER]> = parts.clone().map(header).collect();
+        let pieces = headers.iter().zip(parts);
+        let pieces = pieces.flat_map(|(header, part)| [IoSlice::new(header), IoSlice::new(part)]);
+        let mut pieces: Vec<IoSlice<'_>> = pieces.collect();
+        self.decoder.expect(sequence);
+        match self.transmit(&mut pieces, deadline) {
+            Err(error @ ClientError::Connection { .. }) => {
+                Err(self.error_before_close(deadline).unwrap_or(error))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Return the error that a server sent before it closed the connection while we were sending.
+    fn error_before_close(&mut self, deadline: &Deadline) -> Option<ClientError> {
+        let message = self.receive(deadline).ok()?;
+        let error: ServerError = reply::parse_error(&message).ok()?;
+        (message.first() == Some(&ERROR)).then(|| error.into())
+    }
 }
 
 impl Drop for Connection {
-    /// Say goodbye, else the server would count an aborted connection. It is not waited for: a
-    /// server that does not listen need not hear it.
+    /// Say goodbye, else the server would count an aborted connection. Do not wait for it.
     fn drop(&mut self) {
-        if let Some(transport) = self.transport.take()
+        if let Some(mut transport) = self.transport.take()
             && self.takes_commands
         {
-            let _ = transport.into_channel().write(Mysql::QUIT);
+            let _ = transport.channel.write(Mysql::QUIT);
         }
     }
 }
@@ -257,11 +430,10 @@ fn within(limit: usize, bytes: usize, what: &'static str) -> Result<(), Protocol
     if bytes <= limit {
         return Ok(());
     }
-    let limit = limit as u64;
-    Err(ProtocolError::TooMuch { what, limit })
+    Err(ProtocolError::TooMuch { what, limit: limit as u64 })
 }
 
-fn unexpected(what: &str) -> ClientError {
+pub(super) fn unexpected(what: &str) -> ClientError {
     ProtocolError::unexpected(what).into()
 }
 

@@ -3,6 +3,7 @@
 use super::account::Login;
 use super::wire::{Reader, put_string, put_string_and_zero};
 use crate::ProtocolError;
+use crate::error::refused;
 
 /// Things a client and a server can agree on, by the names of the protocol's documentation.
 pub mod capability {
@@ -40,8 +41,7 @@ const MAX_PACKET: u32 = 1 << 30;
 /// The first message of a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// As the server's own `VERSION()`, without the `5.5.5-` that MariaDB puts in front for
-    /// ancient replicas.
+    /// The server's own `VERSION()`, without MariaDB's prefix `5.5.5-` for old replicas.
     pub server_version: String,
     pub capabilities: u32,
     /// Random bytes that a password is mixed with, 20 of them.
@@ -55,9 +55,9 @@ impl Greeting {
         let mut reader = Reader::new(message);
         let protocol = reader.byte("protocol version")?;
         if protocol != 10 {
-            return Err(ProtocolError::Unexpected(format!(
-                "protocol version {protocol} was greeted with, 10 is understood"
-            )));
+            return refused(format!(
+                "the server greeted with protocol version {protocol} instead of 10"
+            ));
         }
         let version = String::from_utf8_lossy(reader.string_to_zero()).into_owned();
         reader.bytes(4, "connection id")?;
@@ -67,9 +67,9 @@ impl Greeting {
         reader.bytes(3, "character set and status")?;
         let capabilities = low | u32::from(reader.short("capabilities")?) << 16;
         if capabilities & NEEDED != NEEDED {
-            return Err(ProtocolError::Unexpected(format!(
-                "the server {version} is too old: MySQL 5.5 or MariaDB 10 is needed"
-            )));
+            let message =
+                format!("the server {version} is too old: MySQL 5.5 or MariaDB 10 is needed");
+            return refused(message);
         }
         let nonce_length = usize::from(reader.byte("length of the nonce")?);
         reader.bytes(10, "reserved bytes")?;
@@ -84,8 +84,7 @@ impl Greeting {
         self.capabilities & c::TLS != 0
     }
 
-    /// The request to go on with TLS: the beginning of the answer that follows. MariaDB holds us to
-    /// what we say here, and not to what the answer says.
+    /// Return the request for TLS: the beginning of the answer that follows. MariaDB takes only this one.
     pub fn tls_request(&self, login: &Login) -> Vec<u8> {
         self.abilities(login)
     }
@@ -140,24 +139,20 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_of_mysql_5_6() {
-        let parsed = Greeting::parse(&greeting(b"5.6.24-log", b"\0")).unwrap();
-        assert_eq!(parsed.server_version, "5.6.24-log");
-        assert_eq!(parsed.capabilities, 0x800f_f7ff);
-        assert_eq!(parsed.nonce, b"abcdefghijklmnopqrst");
-        assert_eq!(parsed.plugin, "mysql_native_password");
-    }
-
-    #[test]
-    fn mysql_5_5_9_forgets_the_last_zero() {
-        let parsed = Greeting::parse(&greeting(b"5.5.9", b"")).unwrap();
-        assert_eq!(parsed.plugin, "mysql_native_password");
-    }
-
-    #[test]
-    fn mariadb_hides_its_version() {
-        let parsed = Greeting::parse(&greeting(b"5.5.5-10.2.11-MariaDB", b"\0")).unwrap();
-        assert_eq!(parsed.server_version, "10.2.11-MariaDB");
+    fn greetings_of_servers() {
+        for (version, end, expected) in [
+            (&b"5.6.24-log"[..], &b"\0"[..], "5.6.24-log"),
+            (b"5.5.9", b"", "5.5.9"), // which forgets the last zero
+            (b"5.5.5-10.2.11-MariaDB", b"\0", "10.2.11-MariaDB"),
+        ] {
+            let parsed = Greeting::parse(&greeting(version, end)).unwrap();
+            assert_eq!(
+                (parsed.server_version.as_str(), parsed.capabilities),
+                (expected, 0x800f_f7ff)
+            );
+            assert_eq!(parsed.nonce, b"abcdefghijklmnopqrst");
+            assert_eq!(parsed.plugin, "mysql_native_password");
+        }
     }
 
     #[test]
@@ -189,18 +184,16 @@ mod tests {
             tls: Tls::default(),
             allow_unverified: false,
         };
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
+        let answer = |login: &Login| parsed.answer(login, "mysql_native_password", &[1, 2, 3]);
         let mut expected = vec![0x8d, 0xa2, 0x0a, 0x00, 0, 0, 0, 0x40, 45];
         expected.extend_from_slice(&[0; 23]);
         expected.extend_from_slice(b"me\0\x03\x01\x02\x03test\0mysql_native_password\0");
-        assert_eq!(answer, expected);
+        assert_eq!(answer(&login), expected);
         login.tls = Tls::new(TlsMode::Required, None).unwrap();
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
         expected[1] |= 0x08;
-        assert_eq!(answer, expected);
-        assert_eq!(parsed.tls_request(&login), answer[..32]);
+        assert_eq!(answer(&login), expected);
+        assert_eq!(parsed.tls_request(&login), expected[..32]);
         login.database = None;
-        let answer = parsed.answer(&login, "mysql_native_password", &[1, 2, 3]);
-        assert_eq!(parsed.tls_request(&login), answer[..32]);
+        assert_eq!(parsed.tls_request(&login), answer(&login)[..32]);
     }
 }

@@ -1,28 +1,28 @@
 //! Logging in: greeting, TLS, and proving the password by the account's plugin.
 
+use std::os::fd::AsFd;
+
 use super::account::Login;
 use super::auth::{self, Plugin};
 use super::channel::Channel;
-use super::connection::Connection;
+use super::connection::{Connection, unexpected};
 use super::deadline::Deadline;
 use super::handshake::Greeting;
 use super::reply::{self, ERROR, OK};
 use super::transport::Transport;
 use super::wire::Reader;
-use crate::{ClientError, ProtocolError};
+use crate::ClientError;
 
 /// A server's first byte while a login goes on.
 const AUTH_MORE_DATA: u8 = 0x01;
 const AUTH_SWITCH: u8 = 0xfe;
 
-/// `caching_sha2_password`: the proof was enough, the password itself is wanted, and our request
-/// for the key to encrypt it with.
+/// `caching_sha2_password`: the proof was enough; the password itself is needed; our request for the key.
 const PROOF_ACCEPTED: &[u8] = &[3];
 const PASSWORD_WANTED: &[u8] = &[4];
 const REQUEST_PUBLIC_KEY: &[u8] = &[2];
 
 impl Connection {
-    /// Connect and log in.
     pub fn open(login: &Login, deadline: &Deadline) -> Result<Self, ClientError> {
         Self::logged_in(Transport::connect(&login.address, deadline)?, login, deadline)
     }
@@ -58,7 +58,7 @@ fn log_in(
     if login.tls.is_on() {
         if !greeting.offers_tls() {
             return Err(ClientError::Tls(format!(
-                "the server ({}) offers none: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
+                "the server ({}) does not support it: turn TLS off, or give the server a certificate (ssl_cert, ssl_key)",
                 greeting.server_version
             )));
         }
@@ -110,12 +110,12 @@ fn send_password(
     nonce: &[u8],
     deadline: &Deadline,
 ) -> Result<(), ClientError> {
-    if let Some(reason) = login.reason_to_distrust(connection.as_fd()) {
+    if let Some(reason) = login.reason_to_distrust(connection.channel().as_fd()) {
         let message = format!("the server wants the password itself, and {reason}");
         return Err(ClientError::Authentication(message));
     }
     let password = login.password.as_bytes();
-    if connection.is_private() {
+    if connection.channel().is_private() {
         return connection.send(&auth::with_zero(password), deadline);
     }
     connection.send(REQUEST_PUBLIC_KEY, deadline)?;
@@ -154,10 +154,6 @@ fn parse_auth_switch(data: &[u8]) -> Result<(Plugin, Vec<u8>), ClientError> {
     Ok((plugin, nonce.to_vec()))
 }
 
-fn unexpected(what: &str) -> ClientError {
-    ProtocolError::unexpected(what).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,7 +164,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
-    fn the_password_goes_to_nobody_whom_nothing_verifies() {
+    fn the_password_is_sent_to_verified_servers_alone() {
         let tcp = Address::Tcp { host: "127.0.0.1".to_owned(), port: 3306 };
         let login = |address: &Address, mode, allow_unverified| Login {
             address: address.clone(),
@@ -195,34 +191,26 @@ mod tests {
 
     #[test]
     fn a_switch_names_plugin_and_nonce() {
-        let (plugin, nonce) =
-            parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
-        assert_eq!(plugin, Plugin::Native);
-        assert_eq!(nonce, b"abcdefghijklmnopqrst");
-    }
-
-    #[test]
-    fn a_nonce_of_ed25519_may_end_with_zeros() {
-        let nonce = [[7; 30].as_slice(), &[0, 0]].concat();
+        let native = parse_auth_switch(b"mysql_native_password\0abcdefghijklmnopqrst\0").unwrap();
+        assert_eq!(native, (Plugin::Native, b"abcdefghijklmnopqrst".to_vec()));
+        let nonce = [[7; 30].as_slice(), &[0, 0]].concat(); // one of Ed25519 may end with zeros
         let message = [b"client_ed25519\0", nonce.as_slice()].concat();
         assert_eq!(parse_auth_switch(&message).unwrap(), (Plugin::Ed25519, nonce));
     }
 
     #[test]
-    fn a_nonce_that_is_too_short_is_refused() {
-        let error = parse_auth_switch(b"client_ed25519\0abc").unwrap_err().to_string();
-        assert!(
-            error.contains("a nonce of 3 bytes for client_ed25519, where 32 are due"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_switch_to_an_unknown_plugin_says_which_and_what_to_do() {
-        let error = parse_auth_switch(b"auth_gssapi_client\0abc").unwrap_err().to_string();
-        assert!(error.contains("uses auth_gssapi_client"), "{error}");
-        assert!(error.contains("mysql_native_password, caching_"), "{error}");
-        let error = parse_auth_switch(b"").unwrap_err().to_string();
-        assert!(error.contains("mysql_old_password"), "{error}");
+    fn a_wrong_switch_is_refused_with_a_hint() {
+        for (message, expected) in [
+            (
+                &b"client_ed25519\0abc"[..],
+                "a nonce of 3 bytes for client_ed25519, where 32 are due",
+            ),
+            (b"auth_gssapi_client\0abc", "uses auth_gssapi_client"),
+            (b"auth_gssapi_client\0abc", "mysql_native_password, caching_"),
+            (b"", "mysql_old_password"),
+        ] {
+            let error = parse_auth_switch(message).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -2,8 +2,8 @@
 //! files, TLS.
 //!
 //! `packet`, `wire`, `handshake`, `auth`, `reply` and `answer` know bytes and no sockets; `channel`,
-//! `connect`, `listener` and `transport` know sockets and no protocol; `connection` joins them for
-//! callers that can wait. To drive many connections, make channels of them
+//! `account` and `transport` know sockets and no protocol; `connection` joins them for callers that can
+//! wait. To drive many connections, make channels of them
 //! ([`Connection::into_channel`]) and follow their answers with [`MysqlAnswerReader`].
 
 mod account;
@@ -12,12 +12,9 @@ mod answer;
 mod auth;
 pub mod binary;
 pub mod channel;
-mod connect;
 mod connection;
 mod deadline;
 pub mod handshake;
-mod kept_row;
-mod listener;
 mod login;
 pub mod packet;
 mod prepared;
@@ -29,24 +26,8 @@ mod wire;
 
 pub use account::Login;
 pub use address::Address;
-pub use answer::MysqlAnswerReader;
+pub use answer::{Mysql, MysqlAnswerReader};
 pub use connection::{Connection, LocalData, Outcome};
 pub use deadline::Deadline;
 pub use prepared::{Parameter, Prepared};
 pub use tls::{Tls, TlsConfigError, TlsMode};
-
-use crate::Protocol;
-
-/// The protocol of MySQL and MariaDB.
-#[derive(Debug)]
-pub struct Mysql;
-
-impl Protocol for Mysql {
-    type Answers = MysqlAnswerReader;
-
-    /// `COM_QUERY` with the text `ROLLBACK`.
-    const ROLLBACK: &'static [u8] = b"\x09\0\0\0\x03ROLLBACK";
-
-    /// `COM_QUIT`.
-    const QUIT: &'static [u8] = b"\x01\0\0\0\x01";
-}

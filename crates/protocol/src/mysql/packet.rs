@@ -12,11 +12,10 @@ pub const HEADER: usize = 4;
 /// The longest message accepted; results here are small, so more is not a server's answer.
 const MAX_MESSAGE: usize = 64 << 20;
 
-/// The longest message accepted before a login has succeeded: what greets with more is no server.
+/// The longest message accepted before a login has succeeded: no server greets with more.
 const MAX_GREETING: usize = 64 << 10;
 
-/// The first byte of an error message, which is taken at any sequence number: a server that gives
-/// up in the middle of what we send may count otherwise.
+/// The first byte of an error, at any sequence number: a server that gives up early may count otherwise.
 const ERROR: u8 = 0xff;
 
 /// Return the header of a packet; `length` is at most [`MAX_PAYLOAD`].
@@ -41,34 +40,22 @@ pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
     }
 }
 
-/// Takes bytes as they arrive and gives messages.
+/// Takes bytes as they arrive and gives messages: small ones only, until it is to expect results.
+#[derive(Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
     consumed: usize,
     message: Vec<u8>,
     /// The number the next packet must have.
     sequence: u8,
-    /// The longest message to be accepted.
-    limit: usize,
-}
-
-impl Default for Decoder {
-    /// One for a new connection: it accepts small messages only, until `expect_results`.
-    fn default() -> Self {
-        Self {
-            buffer: Vec::new(),
-            consumed: 0,
-            message: Vec::new(),
-            sequence: 0,
-            limit: MAX_GREETING,
-        }
-    }
+    /// Messages may be as large as results can be.
+    has_results: bool,
 }
 
 impl Decoder {
     /// Accept messages as large as results can be.
     pub fn expect_results(&mut self) {
-        self.limit = MAX_MESSAGE;
+        self.has_results = true;
     }
 
     /// Return the number of the next packet in either direction.
@@ -81,7 +68,6 @@ impl Decoder {
         self.sequence = sequence;
     }
 
-    /// Take bytes that arrived.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.consumed);
         self.consumed = 0;
@@ -95,6 +81,7 @@ impl Decoder {
 
     /// Return the next whole message, or None until more bytes are fed.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, ProtocolError> {
+        let limit = if self.has_results { MAX_MESSAGE } else { MAX_GREETING };
         loop {
             let rest = &self.buffer[self.consumed..];
             let Some((head, rest)) = rest.split_at_checked(HEADER) else {
@@ -102,8 +89,8 @@ impl Decoder {
             };
             let length =
                 usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
-            if self.message.len() + length > self.limit {
-                return Err(ProtocolError::TooLarge { limit: self.limit });
+            if self.message.len() + length > limit {
+                return Err(ProtocolError::TooLarge { limit });
             }
             if length > 0 && rest.is_empty() {
                 return Ok(None); // the first byte says whether the number matters
@@ -184,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_greets_with_much_is_no_server() {
+    fn a_long_greeting_is_refused() {
         let mut decoder = Decoder::default();
         decoder.feed(b"SSH-2.0");
         let limit = MAX_GREETING;
@@ -192,20 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_number_is_noticed_before_its_packet_is_there() {
+    fn a_cut_packet_is_incomplete_and_a_wrong_number_noticed() {
+        let mut decoder = ready();
+        decoder.feed(&[5, 0, 0, 0, 1, 2]);
+        assert_eq!(decoder.next_message(), Ok(None));
+        assert!(decoder.is_incomplete());
         let mut decoder = ready();
         decoder.feed(&[9, 0, 0, 5]);
         assert_eq!(decoder.next_message(), Ok(None));
         decoder.feed(&[0]);
         assert!(decoder.next_message().is_err());
-    }
-
-    #[test]
-    fn a_cut_packet_is_incomplete() {
-        let mut decoder = ready();
-        decoder.feed(&[5, 0, 0, 0, 1, 2]);
-        assert_eq!(decoder.next_message(), Ok(None));
-        assert!(decoder.is_incomplete());
     }
 
     proptest! {

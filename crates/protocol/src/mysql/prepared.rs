@@ -5,6 +5,7 @@ use super::connection::{Connection, Outcome, Rows};
 use super::deadline::Deadline;
 use super::reply::{self, ERROR, OK};
 use super::wire::Reader;
+use crate::error::refused;
 use crate::{ClientError, ProtocolError, ServerError};
 
 const COM_STMT_PREPARE: u8 = 22;
@@ -18,7 +19,6 @@ pub struct Prepared {
     pub columns: u16,
 }
 
-/// A parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter<'a> {
     Null,
@@ -28,22 +28,20 @@ pub enum Parameter<'a> {
 }
 
 impl Prepared {
-    /// Read the first message of the answer. The outer error is the protocol's, the inner the
-    /// server's.
+    /// Read the first message of the answer. The outer error is the protocol's, the inner one the server's.
     pub fn parse(message: &[u8]) -> Result<Result<Self, ServerError>, ProtocolError> {
         let mut reader = Reader::new(message);
         match reader.byte("answer")? {
             OK => {}
             ERROR => return Ok(Err(reply::parse_error(message)?)),
             first => {
-                return Err(ProtocolError::Unexpected(format!(
+                return refused(format!(
                     "the answer to a statement to prepare starts with {first}"
-                )));
+                ));
             }
         }
-        let [a, b, c, d, ..] = reader.number(4, "statement's id")?.to_le_bytes();
         Ok(Ok(Self {
-            id: u32::from_le_bytes([a, b, c, d]),
+            id: reader.long("statement's id")?,
             columns: reader.short("number of columns")?,
             parameters: reader.short("number of parameters")?,
         }))
@@ -51,7 +49,6 @@ impl Prepared {
 }
 
 impl Parameter<'_> {
-    /// Return the type to declare it with.
     pub fn kind(self) -> Kind {
         match self {
             Self::Integer(_) => Kind::Integer,
@@ -72,7 +69,6 @@ impl Parameter<'_> {
 }
 
 impl Connection {
-    /// Prepare a statement on the server.
     pub fn prepare(&mut self, sql: &str, deadline: &Deadline) -> Result<Prepared, ClientError> {
         self.send_command(COM_STMT_PREPARE, sql.as_bytes(), deadline)?;
         let prepared = Prepared::parse(&self.receive(deadline)?)??;

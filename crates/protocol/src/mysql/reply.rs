@@ -3,6 +3,8 @@
 use std::num::NonZeroU16;
 
 use super::wire::Reader;
+use crate::error::refused;
+use crate::script::Row;
 use crate::shown::excerpt;
 use crate::{ProtocolError, ServerError};
 
@@ -30,6 +32,15 @@ pub struct Done {
     pub in_transaction: bool,
 }
 
+impl Done {
+    #[inline]
+    fn of(status: u16, warnings: u16) -> Self {
+        let [more_results, in_transaction] =
+            [MORE_RESULTS, IN_TRANSACTION].map(|bit| status & bit != 0);
+        Self { warnings, more_results, in_transaction, ..Self::default() }
+    }
+}
+
 /// The first message of an answer to a statement.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -55,16 +66,13 @@ pub fn parse_reply(message: &[u8]) -> Result<Result<Reply, ServerError>, Protoco
 #[inline]
 pub fn parse_column_count(message: &[u8]) -> Result<NonZeroU16, ProtocolError> {
     let columns = Reader::new(message).length("number of columns")?;
-    let fitting = u16::try_from(columns).ok().and_then(NonZeroU16::new);
-    fitting.ok_or_else(|| {
-        ProtocolError::Unexpected(format!(
-            "{columns} columns were announced; a result has 1 to 65535"
-        ))
-    })
+    match u16::try_from(columns).ok().and_then(NonZeroU16::new) {
+        Some(fitting) => Ok(fitting),
+        None => refused(format!("{columns} columns were announced; a result has 1 to 65535")),
+    }
 }
 
-/// Read what ends column definitions or rows; None for one of those. The outer error is the
-/// protocol's, the inner the server's.
+/// Read the end of column definitions or rows; None for one of them. The inner error is the server's.
 pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, ProtocolError> {
     Ok(match message.first() {
         Some(&ERROR) => Err(parse_error(message)?),
@@ -74,17 +82,13 @@ pub fn parse_end(message: &[u8]) -> Result<Result<Option<Done>, ServerError>, Pr
 }
 
 /// Read a row of the text protocol: the text of each column, None for NULL.
-pub fn parse_text_row(
-    message: &[u8],
-    columns: usize,
-) -> Result<Vec<Option<String>>, ProtocolError> {
+pub fn parse_text_row(message: &[u8], columns: usize) -> Result<Row, ProtocolError> {
     let mut reader = Reader::new(message);
-    (0..columns)
-        .map(|_| {
-            let value = reader.string_or_null("column of a row")?;
-            Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
-        })
-        .collect()
+    let values = (0..columns).map(|_| {
+        let value = reader.string_or_null("column of a row")?;
+        Ok(value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+    });
+    values.collect()
 }
 
 /// True for the message that ends column definitions or rows, by its first byte and its length.
@@ -93,7 +97,6 @@ pub fn is_eof_packet(first: u8, length: usize) -> bool {
     first == EOF && length < EOF_LIMIT
 }
 
-/// Read an OK message.
 #[inline]
 pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
@@ -102,29 +105,16 @@ pub fn parse_done(message: &[u8]) -> Result<Done, ProtocolError> {
     let last_insert_id = reader.length("last inserted id")?;
     let status = reader.short("status")?;
     let warnings = reader.short("number of warnings")?;
-    Ok(Done {
-        affected_rows,
-        last_insert_id,
-        warnings,
-        more_results: status & MORE_RESULTS != 0,
-        in_transaction: status & IN_TRANSACTION != 0,
-    })
+    Ok(Done { affected_rows, last_insert_id, ..Done::of(status, warnings) })
 }
 
-/// Read the message that ends rows.
 #[inline]
 pub fn parse_eof(message: &[u8]) -> Result<Done, ProtocolError> {
     let mut reader = Reader::new(message);
     reader.byte("EOF message")?;
     let warnings = reader.short("number of warnings")?;
     let status = reader.short("status")?;
-    Ok(Done {
-        affected_rows: 0,
-        last_insert_id: 0,
-        warnings,
-        more_results: status & MORE_RESULTS != 0,
-        in_transaction: status & IN_TRANSACTION != 0,
-    })
+    Ok(Done::of(status, warnings))
 }
 
 /// Read an error message; before a login has begun it has no SQLSTATE.
@@ -147,16 +137,11 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_ok_message() {
+    fn an_ok_message_and_a_request_for_a_file() {
         let message = [0, 0xfc, 0xe8, 0x03, 7, 2, 0, 5, 0];
-        let done = Done {
-            affected_rows: 1000,
-            last_insert_id: 7,
-            warnings: 5,
-            more_results: false,
-            in_transaction: false,
-        };
+        let done = Done { affected_rows: 1000, last_insert_id: 7, warnings: 5, ..Done::default() };
         assert_eq!(parse_reply(&message), Ok(Ok(Reply::Done(done))));
+        assert_eq!(parse_reply(b"\xfbnodes"), Ok(Ok(Reply::LocalFile(b"nodes".to_vec()))));
     }
 
     #[test]
@@ -177,11 +162,6 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_local_file() {
-        assert_eq!(parse_reply(b"\xfbnodes"), Ok(Ok(Reply::LocalFile(b"nodes".to_vec()))));
-    }
-
-    #[test]
     fn rows_and_their_end() {
         let row = b"\x03abc\xfb\x00";
         assert_eq!(parse_end(row), Ok(Ok(None)));
@@ -189,19 +169,9 @@ mod tests {
             parse_text_row(row, 3),
             Ok(vec![Some("abc".to_owned()), None, Some(String::new())])
         );
-        let done = Done {
-            affected_rows: 0,
-            last_insert_id: 0,
-            warnings: 1,
-            more_results: true,
-            in_transaction: false,
-        };
+        let done = Done { warnings: 1, more_results: true, ..Done::default() };
         assert_eq!(parse_end(&[0xfe, 1, 0, 8, 0]), Ok(Ok(Some(done))));
         assert!(parse_text_row(b"\x03abc", 2).is_err());
-    }
-
-    #[test]
-    fn an_error_in_the_middle_of_rows() {
         let error = parse_end(b"\xff\x25\x05#70100interrupted").unwrap().unwrap_err();
         assert_eq!(error.code, 1317);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
+use rustls::client::{ClientConnection, Resumption, VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -71,8 +71,7 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Read the authority's certificates (PEM) for the two verifying modes. Without a file,
-    /// verify-identity takes those that this host trusts.
+    /// Read the authority's certificates (PEM) for the verifying modes; without a file, those of this host.
     pub fn new(mode: TlsMode, authority: Option<&Path>) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(ring::default_provider());
         let config = match mode {
@@ -129,7 +128,7 @@ pub(super) fn explain(error: &TlsError) -> ClientError {
             AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure,
         )
         | TlsError::InvalidMessage(_) => {
-            "the server offers no version of TLS from 1.2 on with a key exchange that this client \
+            "the server does not support TLS 1.2 or newer with a key exchange that this client \
              knows (ECDHE): turn TLS off for it"
         }
         TlsError::InvalidCertificate(
@@ -153,27 +152,30 @@ fn host_verifier(
 ) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|_| TlsConfigError::NoAuthority)
+    verifier(roots, provider).map_err(|_| TlsConfigError::NoAuthority)
 }
 
 fn web_pki_verifier(
     path: &Path,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
-    let unreadable =
-        |problem: String| TlsConfigError::Unreadable { path: path.to_owned(), problem };
+    let unreadable = |error: &dyn std::fmt::Display| TlsConfigError::Unreadable {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    };
     let mut roots = RootCertStore::empty();
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))? {
+        let certificate = certificate.map_err(|error| unreadable(&error))?;
+        roots.add(certificate).map_err(|error| unreadable(&error))?;
     }
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|error| unreadable(error.to_string()))
+    verifier(roots, provider).map_err(|error| unreadable(&error))
+}
+
+fn verifier(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, VerifierBuilderError> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider)).build()
 }
 
 fn config(
@@ -197,8 +199,7 @@ fn config(
     config
 }
 
-/// Checks as much of a certificate as the mode asks for. That the server holds the key of the
-/// certificate it shows is checked in every mode.
+/// Checks what the mode asks for; that the server holds the certificate's key is checked in every mode.
 #[derive(Debug)]
 struct Verifier {
     by_web_pki: Option<Arc<WebPkiServerVerifier>>,

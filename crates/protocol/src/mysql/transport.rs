@@ -1,58 +1,65 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use rustix::io::Errno as SocketError;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::address::Address;
 use super::channel::Channel;
-use super::connect;
 use super::deadline::{Deadline, wait_for};
 use super::tls::{self, Tls};
 use crate::{ClientError, Session as _};
 
-/// The pause between two looks at what a server has read is a part of the wait so far, within bounds:
-/// each look takes some microseconds of a CPU that the server may need.
+/// The pause between two looks at what a server has read: a part of the wait, to spare the server's CPU.
 const LOOKS: u32 = 64;
 const SHORT_PAUSE: Duration = Duration::from_micros(50);
 const LONG_PAUSE: Duration = Duration::from_millis(10);
 
+/// The pause before another request to a server whose queue of new connections is full.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Return a connection, or why there is none; the outer error is the deadline's.
+type Connected<T> = Result<io::Result<T>, ClientError>;
+
 /// A connected socket, and the bytes that went through it.
+#[derive(Debug)]
 pub struct Transport {
-    channel: Channel,
-    bytes_sent: u64,
-    bytes_received: u64,
+    pub channel: Channel,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
     /// The longest silence of the server; None: as long as the deadline allows.
-    idle_timeout: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
 }
 
 impl Transport {
-    /// Connect, within the limit of the deadline.
+    /// Connect, within the limit of the deadline; only looking up the name of a host takes its own time.
     pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, ClientError> {
-        connect::connect(address, deadline).map(Self::over)
+        let channel = match address {
+            Address::Socket(path) => connect_unix(path, deadline)?.and_then(Channel::over_unix),
+            Address::Tcp { host, port } => {
+                connect_tcp(host, *port, deadline)?.and_then(Channel::over_tcp)
+            }
+        };
+        let context = || format!("cannot connect to {address}");
+        channel
+            .map(Self::over)
+            .map_err(|source| ClientError::Connection { context: context(), source })
     }
 
     pub fn over(channel: Channel) -> Self {
         Self { channel, bytes_sent: 0, bytes_received: 0, idle_timeout: None }
-    }
-
-    /// Give a server up that neither takes nor sends anything for so long; None for never.
-    pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
-        self.idle_timeout = idle_timeout;
-    }
-
-    /// True where nobody else can read what is sent.
-    pub fn is_private(&self) -> bool {
-        self.channel.is_private()
-    }
-
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
     }
 
     /// Go over to TLS, if that is on.
@@ -83,19 +90,6 @@ impl Transport {
         }
     }
 
-    pub fn into_channel(self) -> Channel {
-        self.channel
-    }
-
-    pub fn bytes_sent(&self) -> u64 {
-        self.bytes_sent
-    }
-
-    pub fn bytes_received(&self) -> u64 {
-        self.bytes_received
-    }
-
-    /// Send all of the pieces, one after the other.
     pub fn send(
         &mut self,
         mut pieces: &mut [IoSlice<'_>],
@@ -164,8 +158,7 @@ impl Transport {
         }
     }
 
-    /// Return the longest time to wait for a server that has been silent `since`, or the reason to
-    /// end.
+    /// Return the longest time to wait for a server that is silent `since`, or the reason to end.
     fn wait_since(&self, since: Instant, deadline: &Deadline) -> Result<Duration, ClientError> {
         let wait = deadline.time_left()?;
         let Some(limit) = self.idle_timeout else {
@@ -204,4 +197,116 @@ fn has_answer_within(socket: BorrowedFd<'_>, wait: Duration) -> Result<bool, Cli
 /// Return the error of a connection that was there and is no more.
 pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
+}
+
+fn connect_unix(path: &Path, deadline: &Deadline) -> Connected<UnixStream> {
+    let address = match SocketAddrUnix::new(path) {
+        Ok(address) => address,
+        Err(errno) => return Ok(Err(errno.into())),
+    };
+    Ok(connect_to(AddressFamily::UNIX, &address, deadline)?.map(UnixStream::from))
+}
+
+/// Try the host's addresses in turn.
+fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<TcpStream> {
+    let addresses = match (host, port).to_socket_addrs() {
+        Ok(addresses) => addresses,
+        Err(error) => return Ok(Err(error)),
+    };
+    let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    for address in addresses {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        outcome = connect_to(family, &address, deadline)?.map(TcpStream::from);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+fn connect_to(
+    family: AddressFamily,
+    address: &impl SocketAddrArg,
+    deadline: &Deadline,
+) -> Connected<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = match socket_with(family, SocketType::STREAM, flags, None) {
+        Ok(socket) => socket,
+        Err(errno) => return Ok(Err(errno.into())),
+    };
+    loop {
+        let wait = deadline.time_left()?;
+        // The next call returns the result of the one before.
+        match net::connect(&socket, address) {
+            Ok(()) | Err(SocketError::ISCONN) => return Ok(Ok(socket)),
+            Err(SocketError::INPROGRESS | SocketError::ALREADY) => {
+                if let Err(error) = wait_for(socket.as_fd(), PollFlags::POLLOUT, wait) {
+                    return Ok(Err(error));
+                }
+            }
+            Err(SocketError::AGAIN) => thread::sleep(PAUSE.min(wait)),
+            Err(SocketError::INTR) => {}
+            Err(errno) => return Ok(Err(errno.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    fn deadline(limit: Duration) -> Deadline {
+        Deadline::start(&Arc::new(AtomicBool::new(false)), Some(limit))
+    }
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn local(port: u16) -> Address {
+        let host = "127.0.0.1".to_owned();
+        Address::Tcp { host, port }
+    }
+
+    #[test]
+    fn listeners_are_connected_to_and_others_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let error =
+            Transport::connect(&Address::Socket(path.clone()), &deadline(LONG)).unwrap_err();
+        assert!(error.to_string().starts_with("cannot connect to /"), "{error}");
+        let _listener = UnixListener::bind(&path).unwrap();
+        Transport::connect(&Address::Socket(path), &deadline(LONG)).unwrap();
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        Transport::connect(&local(port), &deadline(LONG)).unwrap();
+        drop(listener);
+        let error = Transport::connect(&local(port), &deadline(LONG)).unwrap_err();
+        assert_eq!(error.kind(), "connection");
+        let error = Transport::connect(&local(port), &deadline(Duration::ZERO)).unwrap_err();
+        assert!(matches!(error, ClientError::TimeLimit { .. }));
+    }
+
+    #[test]
+    fn a_server_that_takes_nobody_is_not_waited_for_beyond_the_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        net::listen(&listener, 1).unwrap();
+        let (mut queued, deadline) = (Vec::new(), deadline(Duration::from_millis(200)));
+        let error = loop {
+            match Transport::connect(&Address::Socket(path.clone()), &deadline) {
+                Ok(channel) => queued.push(channel),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, ClientError::TimeLimit { .. }), "{error}");
+        assert!(!queued.is_empty());
+    }
 }

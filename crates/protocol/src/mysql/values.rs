@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::wire::Reader;
 use crate::ProtocolError;
+use crate::error::refused;
 
 /// The formats of values in binary rows, by the protocol's number of the column's type.
 mod column_type {
@@ -31,7 +32,6 @@ const MAX_DECIMALS: u8 = 6;
 /// Bits before those of the columns in the NULL bitmap of a binary row.
 const NULLS_OFFSET: usize = 2;
 
-/// One column of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -40,8 +40,7 @@ pub struct Column {
     pub decimals: u8,
 }
 
-/// A value of a binary row. Its text is what the text protocol gives, but for the digits of floating
-/// point numbers.
+/// A value of a binary row. Its text is that of the text protocol, except digits of floating point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -109,9 +108,7 @@ pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>
     let mut reader = Reader::new(message);
     let first = reader.byte("row")?;
     if first != 0 {
-        return Err(ProtocolError::Unexpected(format!(
-            "a binary row starts with {first} instead of 0"
-        )));
+        return refused(format!("a binary row starts with {first} instead of 0"));
     }
     let nulls = reader.bytes((columns.len() + NULLS_OFFSET).div_ceil(8), "bitmap of NULLs")?;
     let mut values = Vec::with_capacity(columns.len());
@@ -122,9 +119,7 @@ pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>
     }
     match reader.rest().len() {
         0 => Ok(values),
-        left => {
-            Err(ProtocolError::Unexpected(format!("{left} bytes follow the last value of a row")))
-        }
+        left => refused(format!("{left} bytes follow the last value of a row")),
     }
 }
 
@@ -158,11 +153,7 @@ fn parse_value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Protoc
 
 fn parse_date(reader: &mut Reader<'_>, column: &Column) -> Result<Value, ProtocolError> {
     let what = "date of a row";
-    let length = reader.byte(what)?;
-    if ![0, 4, 7, 11].contains(&length) {
-        return Err(bad_length(what, length));
-    }
-    let mut reader = Reader::new(reader.bytes(usize::from(length), what)?);
+    let (mut reader, length) = parts_of_time(reader, &[0, 4, 7, 11], what)?;
     let (year, month, day) = if length >= 4 {
         (reader.short(what)?, reader.byte(what)?, reader.byte(what)?)
     } else {
@@ -190,20 +181,9 @@ fn parse_date(reader: &mut Reader<'_>, column: &Column) -> Result<Value, Protoco
 
 fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<Value, ProtocolError> {
     let what = "time of a row";
-    let length = reader.byte(what)?;
-    if ![0, 8, 12].contains(&length) {
-        return Err(bad_length(what, length));
-    }
-    let mut reader = Reader::new(reader.bytes(usize::from(length), what)?);
+    let (mut reader, length) = parts_of_time(reader, &[0, 8, 12], what)?;
     if length == 0 {
-        return Ok(Value::Time {
-            is_negative: false,
-            hours: 0,
-            minute: 0,
-            second: 0,
-            microsecond: 0,
-            decimals,
-        });
+        reader = Reader::new(&[0; 8]); // midnight
     }
     let is_negative = reader.byte(what)? != 0;
     let days = reader.number(4, what)?;
@@ -218,15 +198,20 @@ fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<Value, ProtocolEr
 }
 
 fn microsecond(reader: &mut Reader<'_>, is_there: bool) -> Result<u32, ProtocolError> {
-    if !is_there {
-        return Ok(0);
-    }
-    let [a, b, c, d, ..] = reader.number(4, "microseconds")?.to_le_bytes();
-    Ok(u32::from_le_bytes([a, b, c, d]))
+    if is_there { reader.long("microseconds") } else { Ok(0) }
 }
 
-fn bad_length(what: &str, length: u8) -> ProtocolError {
-    ProtocolError::Unexpected(format!("a {what} has {length} bytes"))
+/// Return the parts of a date or a time, and their length, which is one of `lengths`.
+fn parts_of_time<'a>(
+    reader: &mut Reader<'a>,
+    lengths: &[u8],
+    what: &'static str,
+) -> Result<(Reader<'a>, u8), ProtocolError> {
+    let length = reader.byte(what)?;
+    if !lengths.contains(&length) {
+        return refused(format!("a {what} has {length} bytes"));
+    }
+    Ok((Reader::new(reader.bytes(usize::from(length), what)?), length))
 }
 
 impl fmt::Display for Value {

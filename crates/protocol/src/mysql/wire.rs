@@ -1,6 +1,7 @@
 //! The basic types of the protocol: little-endian numbers, and strings with a length or an end.
 
 use crate::ProtocolError;
+use crate::error::refused;
 
 /// Reads a message from front to back; each method names what it reads for the error.
 #[derive(Clone, Copy)]
@@ -41,6 +42,11 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(bytes))
     }
 
+    pub fn long(&mut self, what: &'static str) -> Result<u32, ProtocolError> {
+        let bytes = self.bytes(4, what)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
     #[inline]
     pub fn short(&mut self, what: &'static str) -> Result<u16, ProtocolError> {
         let bytes = self.bytes(2, what)?;
@@ -56,11 +62,7 @@ impl<'a> Reader<'a> {
             0xfc => 2,
             0xfd => 3,
             0xfe => 8,
-            0xff => {
-                return Err(ProtocolError::Unexpected(format!(
-                    "the {what} starts with 0xff, which is no number"
-                )));
-            }
+            0xff => return refused(format!("the {what} starts with 0xff, which is not a number")),
         };
         self.number(width, what).map(Some)
     }
@@ -84,8 +86,7 @@ impl<'a> Reader<'a> {
         self.bytes(length, what).map(Some)
     }
 
-    /// Return a string up to a zero byte, which is skipped; or to the end where there is none,
-    /// because MySQL before 5.5.10 forgot one.
+    /// Return a string up to a zero byte, which is skipped, or to the end: MySQL before 5.5.10 forgot one.
     pub fn string_to_zero(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|&byte| byte == 0);
         let string = &self.rest[..end.unwrap_or(self.rest.len())];
@@ -94,14 +95,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Append a string with its length in front.
 #[inline]
 pub fn put_string(out: &mut Vec<u8>, string: &[u8]) {
     put_length(out, string.len() as u64);
     out.extend_from_slice(string);
 }
 
-/// Append a string and a zero byte.
 pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
     out.extend_from_slice(string);
     out.push(0);
@@ -111,21 +110,14 @@ pub fn put_string_and_zero(out: &mut Vec<u8>, string: &[u8]) {
 #[inline]
 pub fn put_length(out: &mut Vec<u8>, length: u64) {
     let bytes = length.to_le_bytes();
-    match length {
-        0..=0xfa => out.push(bytes[0]),
-        0xfb..=0xffff => {
-            out.push(0xfc);
-            out.extend_from_slice(&bytes[..2]);
-        }
-        0x1_0000..=0xff_ffff => {
-            out.push(0xfd);
-            out.extend_from_slice(&bytes[..3]);
-        }
-        _ => {
-            out.push(0xfe);
-            out.extend_from_slice(&bytes);
-        }
-    }
+    let (mark, width) = match length {
+        0..=0xfa => return out.push(bytes[0]),
+        0xfb..=0xffff => (0xfc, 2),
+        0x1_0000..=0xff_ffff => (0xfd, 3),
+        _ => (0xfe, 8),
+    };
+    out.push(mark);
+    out.extend_from_slice(&bytes[..width]);
 }
 
 #[cfg(test)]

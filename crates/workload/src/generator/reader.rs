@@ -2,17 +2,25 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Form, MAX_PARAMETERS, MoreValues, ValueSource};
-use crate::definition::{Generator, Number, RandomNumber, Repetition, Value};
+use super::{
+    AnswerForm, AnswerPart, CompiledGenerator, Form, MAX_PARAMETERS, MoreValues, ValueSource,
+    is_plain,
+};
+use crate::arithmetic::{self, Part};
+use crate::definition::{
+    self, Answer, Generator, Links, Number, RandomNumber, Repetition, TailValue, Value,
+};
 use crate::shape;
-use crate::validation::ValidationError;
+use crate::tails::TailPart;
+use crate::validation::{ValidationError, refused};
 use crate::values::Values;
 use datagen::Stream;
 use datagen::bijection::Bijection;
+use datagen::column::Words;
 use datagen::distribution::Integers;
-
-mod dependent;
-mod graph;
+use datagen::expression::{Expression, Operation, Operator};
+use datagen::link_degrees::{LinkDegrees, Population};
+use datagen::motifs::{MotifOptions, Motifs};
 
 /// Characters of a group of digits or of a text, and groups.
 const LENGTHS: RangeInclusive<i64> = 1..=1 << 16;
@@ -23,27 +31,100 @@ const MAX_COLUMNS: i64 = 4096;
 /// Digits after a decimal's point, at most; more are not exact in a double.
 const MAX_SCALE: i64 = 15;
 
+/// Digits of a number in words.
+const MOST_DIGITS: RangeInclusive<i64> = 1..=64;
+
+/// Bytes of a payload, at most.
+const MAX_PAYLOAD: i64 = 1 << 20;
+
+/// Nodes and types of links, at most: a parent's number has 56 bits.
+const MAX_NODES: i64 = 1 << 40;
+const MAX_TYPES: i64 = 1 << 16;
+
+/// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
+pub fn compile(
+    name: &str,
+    generator: &Generator,
+    values: &Values,
+    seed: u64,
+    tables: u32,
+) -> Result<CompiledGenerator, ValidationError> {
+    let reader = Reader { key: format!("generators.{name}"), values };
+    let repetition = generator.repetition();
+    let (count, more) = reader.count(&repetition)?;
+    let source = reader.value_source(generator, name, seed, tables)?;
+    if matches!(source, ValueSource::Parent | ValueSource::Child | ValueSource::Children) {
+        return refused(reader.at("kind"), "is one of columns alone");
+    }
+    let is_list = count.is_some();
+    let name = name.to_owned();
+    let compiled = CompiledGenerator { name, count: count.unwrap_or(1), more, is_list, source };
+    let Some(lifetime) = repetition.per else {
+        return Ok(compiled);
+    };
+    if matches!(compiled.source, ValueSource::Segment { .. }) {
+        return refused(reader.at("per"), "has no meaning with a segment");
+    }
+    let lasting = ValueSource::Lasting { source: Box::new(compiled.clone()), lifetime };
+    Ok(CompiledGenerator { source: lasting, ..compiled })
+}
+
+pub fn column_source(
+    generator: &Generator,
+    values: &Values,
+    key: &str,
+    seed: u64,
+) -> Result<ValueSource, ValidationError> {
+    let reader = Reader { key: key.to_owned(), values };
+    let Repetition { count, max_count, stop, per } = generator.repetition();
+    let of_parameters = [
+        ("count", count.is_some()),
+        ("max_count", max_count.is_some()),
+        ("stop", stop.is_some()),
+        ("per", per.is_some()),
+    ];
+    reader.refuse(&of_parameters, "is of parameters; a column holds one value a row")?;
+    reader.value_source(generator, key, seed, 1)
+}
+
+/// Return another value times `times`, plus `plus`.
+fn derived(from: &str, times: i64, plus: i64) -> ValueSource {
+    let operations = vec![
+        Operation::Input(0),
+        Operation::Number(times),
+        Operation::Apply(Operator::Multiply),
+        Operation::Number(plus),
+        Operation::Apply(Operator::Add),
+    ];
+    ValueSource::Computed {
+        expression: Expression::new(operations).expect("its stack is shallow"),
+        from: [from.to_owned()].into(),
+        key: "from",
+        scale: None,
+    }
+}
+
 /// The generator at a key, on its way to what makes values.
-pub struct Reader<'a> {
-    pub key: String,
-    pub values: &'a Values,
+struct Reader<'a> {
+    key: String,
+    values: &'a Values,
 }
 
 impl Reader<'_> {
-    pub fn at(&self, part: &str) -> String {
+    fn at(&self, part: &str) -> String {
         format!("{}.{part}", self.key)
     }
 
     /// Refuse the first of these keys that is given.
-    pub fn refuse(&self, keys: &[(&str, bool)], why: &str) -> Result<(), ValidationError> {
+    fn refuse(&self, keys: &[(&str, bool)], why: &str) -> Result<(), ValidationError> {
         match keys.iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) => Err(ValidationError::new(self.at(key), why)),
+            Some((key, _)) => refused(self.at(key), why),
             None => Ok(()),
         }
     }
 
     /// Compile the source of its values. A permutation's order depends on `seed`, and it covers `tables`.
-    pub fn value_source(
+    fn value_source(
         &self,
         generator: &Generator,
         name: &str,
@@ -65,11 +146,10 @@ impl Reader<'_> {
             },
             Generator::Text { length, max_length, .. } => {
                 let shortest = self.length(length, "length")?;
-                let longest = max_length.as_ref().unwrap_or(length);
-                let longest = self.length(longest, "max_length")?;
+                let longest = self.length(max_length.as_ref().unwrap_or(length), "max_length")?;
                 if longest < shortest {
                     let message = format!("{longest} is less than length, {shortest}");
-                    return Err(ValidationError::new(self.at("max_length"), message));
+                    return refused(self.at("max_length"), message);
                 }
                 ValueSource::Letters { shortest, longest }
             }
@@ -89,17 +169,16 @@ impl Reader<'_> {
                 if tables == 0 {
                     let message = "is permutation, which goes through the rows of the test's \
                                    tables, and there are none; sequence or integer need no table";
-                    return Err(ValidationError::new(self.at("kind"), message));
+                    return refused(self.at("kind"), message);
                 }
-                let span = (high.abs_diff(low).checked_add(1))
-                    .and_then(|span| span.checked_mul(tables))
-                    .ok_or_else(|| {
-                        ValidationError::new(self.at("high"), "the range is too large")
-                    })?;
+                let span = high.abs_diff(low).checked_add(1);
+                let Some(span) = span.and_then(|span| span.checked_mul(tables)) else {
+                    return refused(self.at("high"), "the range is too large");
+                };
                 let stream = Stream::named(seed, &format!("permutation/{name}"));
                 ValueSource::Permutation { low, order: Bijection::new(span, stream), tables }
             }
-            Generator::Derived { from, times, plus } => ValueSource::derived(
+            Generator::Derived { from, times, plus } => derived(
                 from,
                 self.integer_or(times.as_ref(), "times", 1)?,
                 self.integer_or(plus.as_ref(), "plus", 0)?,
@@ -125,10 +204,10 @@ impl Reader<'_> {
     }
 
     /// Return the number of values of a list, None where it is a single one, and how many more it may have.
-    pub fn count(
+    fn count(
         &self,
         repetition: &Repetition<'_>,
-    ) -> Result<(Option<i64>, Option<MoreValues>), ValidationError> {
+    ) -> Result<(Option<u32>, Option<MoreValues>), ValidationError> {
         let read = |number: &Number, least: i64, part: &str| {
             self.values.integer_in(number, least..=MAX_PARAMETERS, &self.at(part))
         };
@@ -137,38 +216,29 @@ impl Reader<'_> {
             (_, None, None) => return Ok((count, None)),
             (Some(least), Some(most), Some(stop)) => (least, most, stop),
             _ => {
-                let message = "a list of random length has count, max_count and stop";
-                return Err(ValidationError::new(&self.key, message));
+                return refused(&self.key, "a list of random length has count, max_count and stop");
             }
         };
-        let most = read(most, least, "max_count")?;
+        let most = read(most, least.into(), "max_count")?;
         let stop = self.percent(stop, "stop")?;
         if stop <= 0.0 || stop >= 1.0 {
-            return Err(ValidationError::new(self.at("stop"), "is not between 0 and 100"));
+            return refused(self.at("stop"), "is not between 0 and 100");
         }
-        let more = MoreValues {
-            most: u32::try_from(most).expect("the range is checked"),
-            log_probability: (1.0 - stop).ln(),
-        };
-        Ok((count, Some(more)))
+        Ok((count, Some(MoreValues { most, log_probability: (1.0 - stop).ln() })))
     }
 
-    /// Read a percentage as a share.
     fn percent(&self, number: &Number, part: &str) -> Result<f64, ValidationError> {
         let percent = self.values.real(number, &self.at(part))?;
         if (0.0..=100.0).contains(&percent) {
             return Ok(percent / 100.0);
         }
-        Err(ValidationError::new(self.at(part), format!("{percent} is not from 0 to 100")))
+        refused(self.at(part), format!("{percent} is not from 0 to 100"))
     }
 
     /// Return the digits after the point; None where they are not given.
     fn scale(&self, scale: Option<&Number>) -> Result<Option<u32>, ValidationError> {
-        let Some(scale) = scale else {
-            return Ok(None);
-        };
-        let scale = self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"))?;
-        Ok(Some(u32::try_from(scale).expect("the range is checked")))
+        let read = |scale| self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"));
+        scale.map(read).transpose()
     }
 
     fn integer(&self, random: &RandomNumber) -> Result<ValueSource, ValidationError> {
@@ -189,10 +259,9 @@ impl Reader<'_> {
             let value = (self.values.real(number, &self.at(part))? * unit).round();
             if value.abs() < 9.0e15 {
                 #[allow(clippy::cast_possible_truncation)] // whole and below 2^53
-                Ok(value as i64)
-            } else {
-                Err(ValidationError::new(self.at(part), "has more than 15 digits"))
+                return Ok(value as i64);
             }
+            refused(self.at(part), "has more than 15 digits")
         };
         let (low, high) = (units(&random.low, "low")?, units(&random.high, "high")?);
         self.check_order(low, high)?;
@@ -201,27 +270,20 @@ impl Reader<'_> {
     }
 
     fn constant(&self, value: &Value) -> Result<ValueSource, ValidationError> {
-        let text = match value {
+        let (text, form) = match value {
             Value::Integer(integer) => return Ok(ValueSource::ConstantInteger(*integer)),
-            Value::Boolean(boolean) => {
-                return Ok(ValueSource::ConstantInteger(i64::from(*boolean)));
-            }
-            Value::Float(float) if float.is_finite() => {
-                return Ok(ValueSource::ConstantText {
-                    text: float.to_string().into_bytes().into(),
-                    form: Form::Decimal,
-                });
-            }
+            Value::Boolean(yes) => return Ok(ValueSource::ConstantInteger(i64::from(*yes))),
+            Value::Float(float) if float.is_finite() => (float.to_string(), Form::Decimal),
             Value::Float(float) => {
-                let message = format!("{float} is no number");
-                return Err(ValidationError::new(self.at("value"), message));
+                return refused(self.at("value"), format!("{float} is not finite"));
             }
-            Value::Text(text) => self.values.fill(text, &self.at("value"))?,
+            Value::Text(text) => {
+                let text = self.values.fill(text, &self.at("value"))?;
+                let is_plain = text.bytes().all(is_plain);
+                (text, if is_plain { Form::Plain } else { Form::Text })
+            }
         };
-        Ok(ValueSource::ConstantText {
-            form: if text.bytes().all(is_plain) { Form::Plain } else { Form::Text },
-            text: text.into_bytes().into(),
-        })
+        Ok(ValueSource::ConstantText { text: text.into_bytes().into(), form })
     }
 
     fn range(&self, low: &Number, high: &Number) -> Result<(i64, i64), ValidationError> {
@@ -235,12 +297,11 @@ impl Reader<'_> {
         if low <= high {
             return Ok(());
         }
-        Err(ValidationError::new(self.at("high"), format!("{high} is less than low, {low}")))
+        refused(self.at("high"), format!("{high} is less than low, {low}"))
     }
 
     fn length(&self, number: &Number, part: &str) -> Result<usize, ValidationError> {
-        let length = self.values.integer_in(number, LENGTHS, &self.at(part))?;
-        Ok(usize::try_from(length).expect("the range is checked"))
+        self.values.integer_in(number, LENGTHS, &self.at(part))
     }
 
     fn integer_or(
@@ -251,9 +312,175 @@ impl Reader<'_> {
     ) -> Result<i64, ValidationError> {
         number.map_or(Ok(default), |number| self.values.integer(number, &self.at(part)))
     }
-}
 
-/// Return true for a byte that needs no escape in quotes, whatever the `sql_mode`.
-pub fn is_plain(byte: u8) -> bool {
-    (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\'
+    fn answer(&self, answer: &Answer) -> Result<ValueSource, ValidationError> {
+        let part = match (&answer.column, answer.value) {
+            (Some(column), None) => AnswerPart::Column(self.column(column)?),
+            (None, Some(value)) => AnswerPart::Value(value),
+            _ => {
+                let message = "expected either value, such as \"affected_rows\", or column";
+                return refused(&self.key, message);
+            }
+        };
+        let scale = self.scale(answer.scale.as_ref())?;
+        let form = match (answer.form, scale) {
+            (None, scale) => AnswerForm::Number { scale: scale.unwrap_or(0) },
+            (Some(_), None) => AnswerForm::Text,
+            (Some(_), Some(_)) => return refused(self.at("scale"), "has no meaning of a text"),
+        };
+        if !matches!(part, AnswerPart::Column(_)) {
+            let of_columns = [
+                ("row", answer.row.is_some()),
+                ("as", answer.form.is_some()),
+                ("scale", scale.is_some()),
+            ];
+            self.refuse(&of_columns, "is of a column")?;
+        }
+        Ok(ValueSource::Answer {
+            from: answer.from.clone(),
+            part,
+            form,
+            default: self.integer_or(answer.default.as_ref(), "default", 0)?,
+            row: answer.row.clone(),
+        })
+    }
+
+    /// Compile arithmetic over others.
+    fn computed(&self, text: &str, scale: Option<&Number>) -> Result<ValueSource, ValidationError> {
+        let key = self.at("value");
+        let wrong = |why: String| ValidationError::new(&key, format!("{text:?}: {why}"));
+        let mut from: Vec<String> = Vec::new();
+        let mut operations = Vec::new();
+        for part in arithmetic::parse(text, true).map_err(wrong)? {
+            operations.push(match part {
+                Part::Number(number) => {
+                    let number = i64::try_from(number);
+                    Operation::Number(number.map_err(|_| wrong("a number is too large".into()))?)
+                }
+                Part::Value(name) => {
+                    let value = Number::Expression(format!("{{{name}}}"));
+                    Operation::Number(self.values.integer(&value, &key)?)
+                }
+                Part::Generator(name) => Operation::Input(
+                    from.iter().position(|other| *other == name).unwrap_or_else(|| {
+                        from.push(name);
+                        from.len() - 1
+                    }),
+                ),
+                Part::Negate => Operation::Negate,
+                Part::Apply(operator) => Operation::Apply(operator),
+                Part::Choose => Operation::Choose,
+            });
+        }
+        Ok(ValueSource::Computed {
+            expression: Expression::new(operations)
+                .ok_or_else(|| wrong("it has too many parts within parts".into()))?,
+            from: from.into(),
+            key: "value",
+            scale: self.scale(scale)?,
+        })
+    }
+
+    /// Compile the digits of another in words.
+    fn words(
+        &self,
+        from: &str,
+        words: &[String],
+        digits: Option<&Number>,
+    ) -> Result<ValueSource, ValidationError> {
+        if words.is_empty() {
+            return refused(self.at("words"), "there are none");
+        }
+        if let Some(word) = words.iter().find(|word| !word.bytes().all(is_plain)) {
+            let message = format!("{word:?} has other characters than printable ASCII, or ' or \\");
+            return refused(self.at("words"), message);
+        }
+        let digits = self.values.integer_in_or(digits, 1, MOST_DIGITS, &self.at("digits"))?;
+        let words = words.iter().map(|word| word.as_bytes().into()).collect();
+        Ok(ValueSource::Words { from: from.to_owned(), words: Words { words, digits } })
+    }
+
+    fn motifs(
+        &self,
+        written: &definition::Motifs,
+        name: &str,
+        seed: u64,
+    ) -> Result<ValueSource, ValidationError> {
+        let byte =
+            |number, part: &str| self.values.integer_in::<u8>(number, 0..=255, &self.at(part));
+        let (low, high) = (byte(&written.low, "low")?, byte(&written.high, "high")?);
+        self.check_order(low.into(), high.into())?;
+        let bytes = |number: Option<&Number>, part: &str, default| {
+            self.values.integer_in_or(number, default, 1..=MAX_PAYLOAD, &self.at(part))
+        };
+        let positive = |number: Option<&Number>, part: &str, default: f64| {
+            let read = |number| self.values.real(number, &self.at(part));
+            let value = number.map_or(Ok(default), read)?;
+            if value > 0.0 && value.is_finite() {
+                return Ok(value);
+            }
+            refused(self.at(part), format!("{value} is not above 0"))
+        };
+        let options = MotifOptions {
+            low,
+            high,
+            median: positive(written.length.as_ref(), "length", 128.0)?,
+            deviation: positive(written.deviation.as_ref(), "deviation", 1.0)?,
+            longest: bytes(written.max_length.as_ref(), "max_length", MAX_PAYLOAD)?,
+            uniqueness: self.percent(&written.uniqueness, "uniqueness")?,
+            motif_length: bytes(written.motif_length.as_ref(), "motif_length", 512)?,
+        };
+        let stream = Stream::named(seed, &format!("motifs/{name}"));
+        Ok(ValueSource::Motifs(Motifs::new(options, stream)))
+    }
+
+    fn links(&self, links: &Links) -> Result<ValueSource, ValidationError> {
+        let text = |text: &Option<String>, part: &str, default: &str| {
+            self.values.fill(text.as_deref().unwrap_or(default), &self.at(part))
+        };
+        let population = match text(&links.distribution, "distribution", "2011")?.as_str() {
+            "2011" => Population::Of2011,
+            "newer" => Population::Newer,
+            other => {
+                let (key, known) = (self.at("distribution"), ["2011", "newer"]);
+                return Err(ValidationError::unknown(key, "distribution of links", other, known));
+            }
+        };
+        let counts_twice = match text(&links.split, "split", "fixed")?.as_str() {
+            "fixed" => false,
+            "faithful" => true,
+            other => {
+                let known = ["faithful", "fixed"];
+                return Err(ValidationError::unknown(self.at("split"), "split", other, known));
+            }
+        };
+        let counted = |number: Option<&Number>, part: &str, default, most| {
+            self.values.integer_in_or(number, default, 1..=most, &self.at(part))
+        };
+        let nodes = counted(Some(&links.high), "high", 1, MAX_NODES)?;
+        let types = counted(links.types.as_ref(), "types", 1, MAX_TYPES)?;
+        let at_most = counted(links.at_most.as_ref(), "at_most", i64::MAX, i64::MAX)?;
+        Ok(ValueSource::Links {
+            degrees: LinkDegrees::new(nodes, population, types, at_most, counts_twice),
+            from: links.from.clone(),
+        })
+    }
+
+    fn tail_part(
+        &self,
+        value: Option<TailValue>,
+        column: Option<&Number>,
+    ) -> Result<TailPart, ValidationError> {
+        match (value, column) {
+            (Some(value), None) => Ok(TailPart::Value(value)),
+            (None, Some(column)) => Ok(TailPart::Column(self.column(column)?)),
+            _ => refused(&self.key, "expected either value (\"known\", \"end\") or column"),
+        }
+    }
+
+    /// Read the number of a column as its index.
+    fn column(&self, column: &Number) -> Result<usize, ValidationError> {
+        let number = self.values.integer_in(column, 1..=MAX_COLUMNS, &self.at("column"));
+        number.map(|number: usize| number - 1)
+    }
 }

@@ -11,7 +11,8 @@ mod asked;
 mod dependent;
 mod loops;
 
-use asked::{Asked, ask, program, program_with, script_of, texts};
+use crate::testing::script_of;
+use asked::{Asked, ask, program, program_with, texts};
 
 #[test]
 fn a_point_query_byte_by_byte() {
@@ -20,17 +21,7 @@ fn a_point_query_byte_by_byte() {
     let mut script = program.client(0, vec![0x0102]);
     let mut out = Vec::new();
     let request = script.next(&mut out).unwrap();
-    assert_eq!(
-        request,
-        Request {
-            statement: 0,
-            transaction: 0,
-            untimed: false,
-            first: true,
-            last: true,
-            observe: Observe::Nothing
-        }
-    );
+    assert_eq!(request, Request { first: true, last: true, ..Request::default() });
     script.next(&mut out).unwrap();
     let first = [22, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 8, 0, 1, 0, 0, 0, 0, 0, 0, 0];
     let again = [20, 0, 0, 0, 23, 2, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];

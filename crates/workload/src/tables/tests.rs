@@ -1,11 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use super::*;
-use datagen::{self, Checksum, Producer, Rows};
+use crate::testing::assert_mistakes;
+use datagen::{self, Checksum, Rows};
 
 fn sbtest() -> Json {
     json!({
@@ -190,88 +189,43 @@ fn a_constant_whole_number_is_one_of_a_column() {
 
 #[test]
 fn mistakes_name_their_key() {
-    let id = json!({"name": "id", "kind": "sequence"});
-    for (columns, expected) in [
-        (json!([]), "tables.set.columns: there are none"),
-        (json!([id, id]), "tables.set.columns.id: there are two of this name"),
-        (
-            json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "derived", "from": "a"}]),
-            "tables.set.columns.a.from: it comes from itself",
-        ),
-        (
-            json!([id, {"name": "b", "kind": "derived", "from": "ident"}]),
-            "tables.set.columns.b.from: there is no column \"ident\"; there are id, b",
-        ),
-        (
-            json!([{"name": "a", "kind": "derived", "from": "b"}, {"name": "b", "kind": "text", "length": 1}]),
-            "tables.set.columns.b.kind: is no kind of a column that holds or gives whole numbers",
-        ),
-        (
-            json!([{"name": "a", "kind": "permutation", "low": 1, "high": 9}]),
-            "tables.set.columns.a.kind: is no kind",
-        ),
-        (
-            json!([{"name": "a", "kind": "integer", "low": 1, "high": 9, "count": 3}]),
-            "tables.set.columns.a.count: is of parameters; a column holds one value a row",
-        ),
-        (
-            json!([{"name": "a", "kind": "constant", "value": "it's"}]),
-            "tables.set.columns.a.value: a column's constant is made of printable ASCII",
-        ),
-        (
-            json!([{"name": "a", "kind": "constant", "value": "space "}]),
-            "tables.set.columns.a.value: a column's constant is made of printable ASCII",
-        ),
-        (
-            json!([{"name": "a", "kind": "integer", "low": 1, "high": "{table_sise}"}]),
-            "tables.set.columns.a.high: ",
-        ),
-        (
-            json!([{"name": "a", "kind": "computed", "value": "a + 1"}]),
-            "tables.set.columns.a.value: it comes from itself",
-        ),
-        (
-            json!([{"name": "a", "kind": "constant", "value": 1, "null_if": "b"}]),
-            "tables.set.columns.a.null_if: there is no column \"b\"",
-        ),
-        (
-            json!([{"name": "a", "kind": "integer", "low": 1, "high": 2, "per": "transaction"}]),
-            "tables.set.columns.a.per: is of parameters",
-        ),
-        (json!([{"name": "a", "kind": "iteration"}]), "tables.set.columns.a.kind: is no kind"),
-        (
-            json!([{"name": "a", "kind": "sequence", "hidden": true}]),
-            "tables.set.columns: there are none",
-        ),
-    ] {
-        let found = mistake(columns);
-        assert!(found.starts_with(expected), "{found}");
-    }
-    let mut same = sbtest();
-    same["name"] = json!("t");
-    let found = planned(&same, 1, 1).err().unwrap();
-    assert_eq!(found, "tables.set.name: two tables are called \"t\": put {n} into the name");
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
-    #[test]
-    fn threads_and_slices_do_not_change_a_byte(
-        seed: u64, size in 1i64..3_000, cut in 0.0..1.0, chunk_rows in 1usize..500, threads in 1usize..5,
-    ) {
-        let table = planned(&sbtest(), size, seed).unwrap().remove(0);
-        #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
-        let middle = (size as f64 * cut) as u64;
-        let mut joined = Vec::new();
-        for slice in [0..middle, middle..table.rows.count()] {
-            let mut producer = Producer::start(&Arc::clone(&table.rows), &slice, chunk_rows, threads);
-            while let Some(chunk) = producer.next_chunk() {
-                joined.extend_from_slice(chunk.bytes());
-                producer.recycle(chunk);
-            }
-        }
-        prop_assert_eq!(String::from_utf8(joined).unwrap(), text(&table));
-    }
+    let cases = r#"
+/columns = []
+    tables.set.columns: there are none
+/columns/1 = {"name": "id", "kind": "sequence"}
+    tables.set.columns.id: there are two of this name
+/columns/0 = {"name": "a", "kind": "derived", "from": "b"}
+/columns/1 = {"name": "b", "kind": "derived", "from": "a"}
+    tables.set.columns.a.from: it comes from itself
+/columns/1 = {"name": "b", "kind": "derived", "from": "ident"}
+    tables.set.columns.b.from: unknown column "ident"; there are id, b, c, pad
+/columns/0 = {"name": "a", "kind": "derived", "from": "b"}
+/columns/1 = {"name": "b", "kind": "text", "length": 1}
+    tables.set.columns.b.kind: is not a kind of column that holds or gives whole numbers
+/columns/0 = {"name": "a", "kind": "permutation", "low": 1, "high": 9}
+    tables.set.columns.a.kind: is not a kind
+/columns/0 = {"name": "a", "kind": "integer", "low": 1, "high": 9, "count": 3}
+    tables.set.columns.a.count: is of parameters; a column holds one value a row
+/columns/0 = {"name": "a", "kind": "constant", "value": "it's"}
+    tables.set.columns.a.value: a column's constant is made of printable ASCII
+/columns/0 = {"name": "a", "kind": "constant", "value": "space "}
+    tables.set.columns.a.value: a column's constant is made of printable ASCII
+/columns/0 = {"name": "a", "kind": "integer", "low": 1, "high": "{table_sise}"}
+    tables.set.columns.a.high:
+/columns/0 = {"name": "a", "kind": "computed", "value": "a + 1"}
+    tables.set.columns.a.value: it comes from itself
+/columns/0 = {"name": "a", "kind": "constant", "value": 1, "null_if": "b"}
+    tables.set.columns.a.null_if: unknown column "b"
+/columns/0 = {"name": "a", "kind": "integer", "low": 1, "high": 2, "per": "transaction"}
+    tables.set.columns.a.per: is of parameters
+/columns/0 = {"name": "a", "kind": "iteration"}
+    tables.set.columns.a.kind: is not a kind
+/columns = [{"name": "a", "kind": "sequence", "hidden": true}]
+    tables.set.columns: there are none
+/name = "t"
+    tables.set.name: two tables are called "t": put {n} into the name
+"#;
+    assert_mistakes(&sbtest(), cases, |wrong| planned(&wrong, 10, 1).err().unwrap());
 }
 
 fn children(fan_out: Json, once: bool) -> Json {
@@ -314,53 +268,39 @@ fn rows_of_parents() {
 
 #[test]
 fn mistakes_of_fan_outs() {
-    let mistake = |fan_out| planned(&children(fan_out, false), 1000, 1).err().unwrap();
-    assert_eq!(
-        mistake(json!({"kind": "links", "high": 700})),
-        "tables.set.fan_out: gives links of 700 nodes and types, and there are 1000 parents"
-    );
-    assert_eq!(
-        mistake(json!({"kind": "text", "length": 3})),
-        "tables.set.fan_out.kind: a fan-out is of kind integer or links"
-    );
+    let cases = r#"
+/fan_out = {"kind": "links", "high": 700}
+    tables.set.fan_out: gives links of 700 nodes and types, and there are 1000 parents
+/fan_out = {"kind": "text", "length": 3}
+    tables.set.fan_out.kind: a fan-out is of kind integer or links
+"#;
+    let find = |wrong| planned(&wrong, 1000, 1).err().unwrap();
+    assert_mistakes(&children(json!(null), false), cases, find);
 }
 
 #[test]
 fn keys_are_those_of_the_kind() {
-    let mistake = |generator: &str| {
-        let mut column: Json = serde_json::from_str(generator).unwrap();
-        column["name"] = json!("a");
-        mistake(json!([column]))
-    };
-    for (column, expected) in [
-        (r#"{"low": 1, "high": 2}"#, "missing field `kind`"),
-        (r#"{"kind": 1}"#, "kind: expected a text"),
-        (
-            r#"{"kind": "sequense"}"#,
-            "kind: unknown variant `sequense`, expected one of `integer`, ",
-        ),
-        (
-            r#"{"lenght": 3, "kind": "text"}"#,
-            "lenght: unknown field `lenght`, expected one of `length`, ",
-        ),
-        (r#"{"kind": "integer", "low": 1}"#, "missing field `high`"),
-        (r#"{"kind": "children", "step": 2}"#, "step: unknown field `step`, there are no fields"),
-        (
-            r#"{"kind": "integer", "low": [1], "high": 2}"#,
-            "low: expected a number, arithmetic over values as text, or a choice by a value",
-        ),
-        (
-            r#"{"kind": "answer", "from": "s", "value": "row"}"#,
-            "value: unknown variant `row`, expected one of `rows`, ",
-        ),
-        (
-            r#"{"kind": "decimal", "low": 1, "high": 2, "segment": "client"}"#,
-            "tables.set.columns.a.segment: is of the kind integer",
-        ),
-    ] {
-        let found = mistake(column);
-        assert!(found.starts_with(expected), "{found}");
-    }
+    let cases = r#"
+/columns/0 = {"name": "a", "low": 1, "high": 2}
+    missing field `kind`
+/columns/0 = {"name": "a", "kind": 1}
+    kind: expected a text
+/columns/0 = {"name": "a", "kind": "sequense"}
+    kind: unknown variant `sequense`, expected one of `integer`,
+/columns/0 = {"lenght": 3, "name": "a", "kind": "text"}
+    lenght: unknown field `lenght`, expected one of `length`,
+/columns/0 = {"name": "a", "kind": "integer", "low": 1}
+    missing field `high`
+/columns/0 = {"name": "a", "kind": "children", "step": 2}
+    step: unknown field `step`
+/columns/0 = {"name": "a", "kind": "integer", "low": [1], "high": 2}
+    low: expected a number, arithmetic over values as text, or a choice by a value
+/columns/0 = {"name": "a", "kind": "answer", "from": "s", "value": "row"}
+    value: unknown variant `row`, expected one of `rows`,
+/columns/0 = {"name": "a", "kind": "decimal", "low": 1, "high": 2, "segment": "client"}
+    tables.set.columns.a.segment: is of the kind integer
+"#;
+    assert_mistakes(&sbtest(), cases, |wrong| planned(&wrong, 10, 1).err().unwrap());
 }
 
 #[test]

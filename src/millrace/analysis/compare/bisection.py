@@ -12,8 +12,8 @@ from statistics import fmean, median
 import numpy as np
 
 from millrace.analysis.compare.metrics import Metric, read_metrics
+from millrace.analysis.counts.compare_counts import compare_stored
 from millrace.analysis.counts.model import CountComparison
-from millrace.analysis.counts.stored_counts import compare_stored
 from millrace.analysis.steady.policy import unsteady_sides
 from millrace.analysis.steady.steadiness import TrialSteadiness, by_treatment
 from millrace.model.measurements import INSTRUCTIONS, Direction
@@ -33,7 +33,7 @@ from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import RunRecord, StoredAttempt, StoredRun
 
 INSTALL = "install"
-"""The step of a trial whose server could not be had: there is no use in trying again."""
+"""The step of a trial whose server could not be installed: another attempt would fail too."""
 
 _TRIES = 2
 _SIMULATIONS = 5
@@ -65,7 +65,6 @@ class Member:
 
     @property
     def level(self) -> float | None:
-        """Return the geometric mean of its values."""
         return math.exp(fmean(map(math.log, self.values))) if self.values else None
 
 
@@ -101,7 +100,6 @@ class Bisection:
 
     @property
     def trials(self) -> int:
-        """Return the number of measured trials."""
         return sum(isinstance(each, Measured) for each in self.seen)
 
     @property

@@ -5,37 +5,184 @@ is. The rule that stops a run is applied to consecutive blocks of a group; when 
 its budget of blocks is spent, the next verdict begins with the next block. So each is one that the
 product would have given without earlier runs, no block is in two of them, and what is counted is
 the rate of the whole procedure, its looks and refusals included.
+
+A report quotes the calibration of its host. It is stale when the host or the load generator is not
+what it was when it began, or when it and the run are more than ``MOST_DAYS`` apart: what no fact
+shows (neighbours of a virtual machine, a filling disk, an updated package) changes within weeks.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from statistics import fmean
 
-from millrace.analysis.compare.calibration_model import (
-    TABLE,
-    Calibration,
-    GroupCalibration,
-    InjectedSlowdown,
-    Noise,
-    Pair,
-    SequentialVerdict,
-)
 from millrace.analysis.compare.comparability import (
     Comparability,
+    ComparabilityRules,
     TreatmentTrials,
+    TrialWork,
     assess_comparability,
+    trial_work,
 )
-from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, trial_work
 from millrace.analysis.compare.metrics import Metric, read_metrics
+from millrace.analysis.compare.model import DIFFERENCES, ApplicableCalibration, Verdict
 from millrace.analysis.compare.verdict import decide
 from millrace.analysis.steady.steadiness import TrialSteadiness, assess_trial, assess_trials
 from millrace.levels import Level, level_text
 from millrace.model.measurements import SLOWDOWN_STOPPED_S, SLOWDOWN_WINDOW_S, Direction
-from millrace.model.run_spec import Calibrates
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
 from millrace.stats.power import minimum_detectable_ratio
+from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.stats.ratio import RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.stats.spread import sd_limits, summarise
-from millrace.store.records import ROUND_FAILED, StoredAttempt, StoredRun, TrialRecord
+from millrace.store.records import (
+    ROUND_FAILED,
+    HostRecord,
+    RunRecord,
+    StoredAttempt,
+    StoredRun,
+    TrialRecord,
+)
+
+TABLE = (5, 10, 20, 40)
+"""Numbers of blocks for which the smallest detectable change is reported."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The values of a block in which both trials finished."""
+
+    block: int
+    base: float
+    other: float
+
+
+@dataclass(frozen=True)
+class SequentialVerdict:
+    """A verdict on consecutive blocks, the last look's, or the reason why it was ``refused``."""
+
+    verdict: Verdict
+    estimate: RatioEstimate
+    blocks: tuple[int, ...]
+    refused: str = ""
+
+    @property
+    def excludes_1(self) -> bool:
+        return self.estimate.excludes_1
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of a block's log-ratio over A/A blocks, with its 95 % interval.
+
+    ``trials_cv`` is the coefficient of variation of single trials, a fraction.
+    """
+
+    n_blocks: int
+    log_sd: float
+    low: float
+    high: float
+    trials_cv: float
+
+
+@dataclass(frozen=True)
+class InjectedSlowdown:
+    """The verdicts on an injected slowdown, and the ratio over all of its blocks.
+
+    ``stopped`` is the share of the time for which the server was stopped, None for other ways.
+    """
+
+    level: str
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    estimate: RatioEstimate | None
+    stopped: float | None
+    failed: int = 0
+
+    def found(self, direction: Direction) -> int:
+        """Count the verdicts, not refused, whose interval says that the server is slower."""
+        return sum(
+            each.excludes_1
+            and not each.refused
+            and (each.estimate.ratio < 1) == (direction == "higher")
+            for each in self.verdicts
+        )
+
+
+@dataclass(frozen=True)
+class GroupCalibration:
+    """One group: its A/A verdicts, the blocks of the open one, and its injected slowdowns.
+
+    ``detectable`` maps numbers of blocks to the smallest relative change (a fraction) seen in them
+    with power 0.8; empty where there are too few blocks to tell. ``block_s`` is the time of a block
+    of two trials. ``treatments`` are the ids of A and of A under its other name; ``failed`` counts
+    trials of theirs.
+    """
+
+    fixed_factors: Mapping[str, Level]
+    label: str
+    treatments: tuple[str, str]
+    verdicts: tuple[SequentialVerdict, ...]
+    under_way: tuple[Pair, ...]
+    noise: Noise | None
+    detectable: Mapping[int, float]
+    block_s: float | None
+    injected: tuple[InjectedSlowdown, ...]
+    failed: int
+
+    @property
+    def false(self) -> int:
+        """Return the number of A/A verdicts that call a difference."""
+        return sum(each.verdict in DIFFERENCES for each in self.verdicts)
+
+    @property
+    def refused(self) -> int:
+        return sum(bool(each.refused) for each in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
+
+    run: RunRecord
+    target: Calibrates
+    metric: Metric
+    groups: tuple[GroupCalibration, ...]
+    ended_utc: str
+
+    @property
+    def verdicts(self) -> tuple[SequentialVerdict, ...]:
+        return tuple(each for group in self.groups for each in group.verdicts)
+
+    @property
+    def false(self) -> int:
+        return sum(group.false for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        return sum(group.refused for group in self.groups)
+
+    @property
+    def excluding(self) -> int:
+        """Return the number of A/A verdicts whose interval excludes 1, called different or not."""
+        return sum(each.excludes_1 for each in self.verdicts)
+
+    def limits(self, events: int) -> tuple[float, float] | None:
+        """Return the 95 % interval of the rate of ``events`` among the verdicts, if any."""
+        return proportion_limits(events, len(self.verdicts)) if self.verdicts else None
+
+    @property
+    def signs(self) -> tuple[int, int, float]:
+        """Count the A/A estimates above and below 1, and test their balance."""
+        above = sum(each.estimate.ratio > 1 for each in self.verdicts)
+        below = sum(each.estimate.ratio < 1 for each in self.verdicts)
+        return above, below, sign_test(above, above + below)
+
+    def smallest(self, n_blocks: int) -> tuple[float, float] | None:
+        """Return the smallest changes that blocks detect, in the quietest and noisiest group."""
+        seen = [group.detectable[n_blocks] for group in self.groups if group.detectable]
+        return (min(seen), max(seen)) if seen else None
+
 
 # Whether the two trials of such blocks are compared.
 Judged = Callable[[Sequence[int]], Comparability]
@@ -102,7 +249,6 @@ class _Trials:
         self.asked = asked
         self.factor = spec.compare.factor
         self.base = spec.compare.base
-        self.concurrency = stored.run.design.concurrency
         self._varied = [
             name for name, levels in spec.levels.items() if name != self.factor and len(levels) > 1
         ]
@@ -164,7 +310,6 @@ class _Trials:
         )
 
     def pairs(self, base: str, other: str) -> list[Pair]:
-        """Return the blocks in which both finished, in their order."""
         ours, theirs = self.values.get(base, {}), self.values.get(other, {})
         return [Pair(n, ours[n], theirs[n]) for n in sorted(ours.keys() & theirs.keys())]
 
@@ -172,7 +317,7 @@ class _Trials:
         """Return the mean time of a block of the trials of both; None without such a block."""
         ours, theirs = self.durations.get(base, {}), self.durations.get(other, {})
         times_s = [ours[block] + theirs[block] for block in ours.keys() & theirs.keys()]
-        return fmean(times_s) / self.concurrency if times_s else None
+        return fmean(times_s) if times_s else None
 
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
         """Return whether a run would compare these two treatments on these blocks alone."""
@@ -269,3 +414,61 @@ def noise_of(pairs: Sequence[Pair]) -> Noise | None:
 def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
     """Return the smallest relative change that each number of blocks shows with power 0.8."""
     return {n: minimum_detectable_ratio(log_sd, n, looks="any") - 1 for n in sorted(set(numbers))}
+
+
+MOST_DAYS = 14
+
+
+def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the calibrations in the order in which a report of ``run`` would quote them.
+
+    Those of its experiment and base come first, then the newest. Calibrations of one design
+    (interleaved, in slices) say nothing of another one.
+    """
+    alike = [each for each in calibrations if each.design.slices == run.design.slices]
+    return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
+
+
+def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
+    compared = run.spec.compare
+    return asked is not None and (asked.digest, asked.factor, asked.base) == (
+        run.digest,
+        compared.factor,
+        compared.base,
+    )
+
+
+def applicable_calibration(
+    run: RunRecord, found: Calibration, now: datetime
+) -> ApplicableCalibration:
+    """Return a calibration as the report of ``run`` quotes it, ``now``."""
+    limits = found.limits(found.false)
+    ended = datetime.fromisoformat(found.ended_utc)
+    created = datetime.fromisoformat(run.created_utc)
+    return ApplicableCalibration(
+        run=found.run.id,
+        experiment=found.target.name,
+        is_of_experiment=_is_of(run, found.target),
+        ended_utc=found.ended_utc,
+        age_s=max((now - ended).total_seconds(), 0.0),
+        verdicts=len(found.verdicts),
+        false=found.false,
+        refused=found.refused,
+        low=None if limits is None else limits[0],
+        high=None if limits is None else limits[1],
+        smallest=found.smallest(found.target.blocks),
+        blocks=found.target.blocks,
+        stale=stale(found, run.host, run.versions, created),
+    )
+
+
+def stale(
+    found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
+) -> tuple[str, ...]:
+    """Return the reasons why a calibration says little of a run ``begun`` then on ``host``."""
+    apart = abs(begun - datetime.fromisoformat(found.ended_utc))
+    old = (f"it and this run are {apart.days} days apart",)
+    return (
+        *found.run.environment_changes(host, versions),
+        *(old if apart > timedelta(days=MOST_DAYS) else ()),
+    )

@@ -102,12 +102,9 @@ def drive_conditions(finished: Sequence[StoredAttempt], run: RunRecord) -> Drive
 
 
 def trial_cpus(run: RunRecord) -> float | None:
-    """Return the logical CPUs of a trial: the host's, or half of them in concurrent pairs.
-
-    None where the facts of the host do not include them.
-    """
+    """Return the host's logical CPUs, None where its facts do not include them."""
     threads = run.host.facts.cpu.threads
-    return threads / run.design.concurrency if threads is not None and threads > 0 else None
+    return threads if threads is not None and threads > 0 else None
 
 
 def _saved(driven: Sequence[StoredAttempt]) -> float | None:
@@ -215,35 +212,3 @@ def disturbed_blocks(stored: StoredRun) -> DisturbedBlocks:
     blocks = sum(bool(clauses) for clauses in found.values())
     by = tuple(clause for clauses in found.values() for clause in clauses)
     return DisturbedBlocks(blocks, len(found), by)
-
-
-def least_overlap(stored: StoredRun) -> float | None:
-    """Return the least fraction of a pair's longer measured part in which both were measured."""
-    factor = stored.run.spec.compare.factor
-    last = stored.last_attempts()
-    levels = {each.id: each.levels for each in stored.treatments}
-    pairs: dict[object, list[tuple[float, float]]] = {}
-    for trial in stored.trials:
-        window = _window(last.get(trial.id))
-        if window is not None:
-            of = levels[trial.treatment_id].items()
-            held = frozenset(item for item in of if item[0] != factor)
-            pairs.setdefault((trial.block, held), []).append(window)
-    return min((_share(*pair) for pair in pairs.values() if len(pair) == 2), default=None)
-
-
-def _window(attempt: StoredAttempt | None) -> tuple[float, float] | None:
-    """Return the seconds at which the measured part of a finished trial began and ended."""
-    if attempt is None or attempt.outcome != "finished":
-        return None
-    for instance in attempt.instances:
-        found = instance.facts.concurrent
-        if found is not None:
-            return found.measured_from_s, found.measured_to_s
-    return None
-
-
-def _share(one: tuple[float, float], other: tuple[float, float]) -> float:
-    both_s = min(one[1], other[1]) - max(one[0], other[0])
-    longer_s = max(one[1] - one[0], other[1] - other[0])
-    return max(both_s, 0.0) / longer_s

@@ -32,10 +32,10 @@ from millrace.analysis.compare.model import (
 )
 from millrace.analysis.compare.verdict import decide_interval
 from millrace.levels import Level
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.stats import effects
 from millrace.stats.effects import Cell, Effect, FactorEffects, cell_of, factor_effects
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 _MOST_TERMS = 2  # of a candidate are reported
 _FEWEST = 2  # comparisons, for something to depend on anything

@@ -6,18 +6,20 @@ that something speaks against, such as unequal work, neither lends nor borrows: 
 another noise. The noise of earlier runs of the experiment (``RunSpec.earlier_noise``) counts too.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.model import Group, RunAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import Level
-from millrace.model.run_spec import EarlierNoise
+from millrace.model.run_spec import LEAST_LOG_SD, MOST_LOG_SD, EarlierNoise
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from millrace.stats.shared_noise import Group, Variance, shared_ratios
+from millrace.stats.shared_noise import GroupValues, Variance, shared_ratios
 
 _Key = tuple[str, bool, frozenset[tuple[str, Level]]]
 Earlier = Mapping[_Key, tuple[Variance, ...]]
@@ -84,9 +86,9 @@ def group_of(
     candidates: Sequence[TreatmentAnalysis],
     metric: Metric,
     earlier: Earlier = MappingProxyType({}),
-) -> Group:
+) -> GroupValues:
     """Return the values of a base and its candidates, with the noise of their earlier runs."""
-    return Group(
+    return GroupValues(
         base.by_block(metric.name),
         tuple(candidate.by_block(metric.name) for candidate in candidates),
         earlier.get(_key(metric.name, base.fixed_factors, in_slices=base.in_slices), ()),
@@ -118,3 +120,46 @@ def paired_values(
     ours, theirs = base.by_block(metric.name), candidate.by_block(metric.name)
     blocks = sorted(ours.keys() & theirs.keys())
     return [ours[block] for block in blocks], [theirs[block] for block in blocks]
+
+
+_LEAST_FREEDOM = 2.0  # three blocks of two treatments
+
+
+def noise_of_groups(analysis: RunAnalysis) -> Iterator[EarlierNoise]:
+    """Yield the noise of each group in each metric, where there are blocks enough.
+
+    Comparisons of unequal work or unsteady trials are left out, as where comparisons share their
+    noise; so are attached servers, whose noise is that of another host or of the way there.
+    """
+    for group in analysis.groups:
+        for base in (treatment for treatment in group.treatments if treatment.is_base):
+            candidates = [] if _is_attached(base) else _fair_candidates(group, base)
+            for metric in analysis.metrics if candidates else ():
+                found = group_of(base, candidates, metric).variance
+                if found is not None and round(found.freedom) >= _LEAST_FREEDOM:
+                    yield EarlierNoise(
+                        run=analysis.run.id,
+                        metric=metric.name,
+                        fixed_factors=group.fixed_factors,
+                        in_slices=base.in_slices,
+                        log_sd=min(max(math.sqrt(found.value), LEAST_LOG_SD), MOST_LOG_SD),
+                        degrees_of_freedom=found.freedom,
+                    )
+
+
+def _fair_candidates(group: Group, base: TreatmentAnalysis) -> list[TreatmentAnalysis]:
+    """Return the candidates of a base against whose comparison nothing speaks, in any metric."""
+    unfair = {
+        each.candidate_id
+        for each in group.comparisons
+        if each.base_id == base.id and (each.unequal or each.unsteady or each.verdict == "failed")
+    }
+    return [
+        treatment
+        for treatment in group.treatments
+        if not (treatment.is_base or treatment.id in unfair or _is_attached(treatment))
+    ]
+
+
+def _is_attached(treatment: TreatmentAnalysis) -> bool:
+    return any(instance.server.build.attached for instance in treatment.instances)

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.compare.comparability import Incomparability
+from millrace.analysis.compare.comparability import Incomparability, SkippedShares
 from millrace.analysis.compare.conditions import DisturbedBlocks
-from millrace.analysis.compare.equal_work import SkippedShares
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.stalls import UnequalStalls
-from millrace.analysis.compare.treatment_model import Failure, TreatmentAnalysis
+from millrace.analysis.compare.treatments import Failure, TreatmentAnalysis
 from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level, level_text
@@ -93,7 +92,6 @@ class Comparison:
         return self.verdict is None or (self.verdict == "inconclusive" and not self.undecided)
 
     def is_beyond(self, margin: float) -> bool:
-        """Return whether the estimate is beyond the margin, for certain or not."""
         return self.estimate is not None and self.estimate.is_beyond(margin)
 
 
@@ -301,8 +299,6 @@ class RunAnalysis:
     comparisons in slices whose sides stalled unequally. ``calibrations`` is the one of the host
     that is quoted, None where nobody looked for one. ``causes`` are the first likely ones, by the
     ids of base and candidate. ``instructions`` are compared counts, each with its group's label.
-    ``overlap`` is the least share of a pair's measured time in which both were measured; only
-    earlier versions measured two trials at the same time, else it is None.
     """
 
     run: RunRecord
@@ -329,7 +325,6 @@ class RunAnalysis:
     stalls: tuple[UnequalStalls, ...] = ()
     causes: Mapping[tuple[str, str], FirstCause] = field(default_factory=dict)
     instructions: tuple[tuple[str, CountComparison], ...] = ()
-    overlap: float | None = None
     status: RunStatus = RunStatus(0, (), {}, None)
     dependences: tuple[Dependence, ...] = ()
 
@@ -349,7 +344,6 @@ class RunAnalysis:
 
     @property
     def base_text(self) -> str:
-        """Return the base as it stands in sentences."""
         return level_text(self.factor, self.base)
 
     @property

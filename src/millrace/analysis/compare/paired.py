@@ -1,17 +1,24 @@
-"""Comparisons of treatments' values that took turns in blocks, whoever measured them."""
+"""Compare treatments by their values alone, whoever measured them.
+
+Values that took turns in blocks are paired. Counts of instructions need no blocks: a busy host does
+not change them, so nothing that two counts of a block share would cancel in a pair. All counts of a
+treatment are its evidence, and the interval is that of ``unpaired_ratio``, for one look. Counts
+hardly differ, so a few of them decide.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from types import MappingProxyType
 
-from millrace.analysis.compare.equal_work import ComparabilityRules, TrialWork, unequal_work
+from millrace.analysis.compare.comparability import ComparabilityRules, TrialWork, unequal_work
 from millrace.analysis.compare.false_discoveries import adjusted_p_values
 from millrace.analysis.compare.model import Verdict
-from millrace.analysis.compare.verdict import Power, decide, power
+from millrace.analysis.compare.verdict import Power, decide, decide_interval, power
 from millrace.model.measurements import Direction
-from millrace.stats.ratio import RatioEstimate, paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS
+from millrace.model.run_spec import FEWEST_BLOCKS
+from millrace.stats.ratio import RatioEstimate, paired_ratio, unpaired_ratio
 
 _SMALLEST_NOISE = 1e-4  # of a value: trials whose rounding is finer do not repeat a number
 
@@ -24,8 +31,8 @@ class PairedComparison:
     """A candidate's values against the base's: effect, interval, verdict.
 
     ``estimate`` is candidate / base with an interval that holds for any number of looks, ``fixed``
-    with that for a fixed number of blocks; None without a block that has both, of which there are
-    ``n_blocks``. ``power`` is None where there are too few for a verdict. ``adjusted_p`` is
+    with that for a fixed number of blocks; None without a block that has both. ``n_blocks`` is the
+    number of these. ``power`` is None where there are too few for a verdict. ``adjusted_p`` is
     Benjamini and Yekutieli's; None without an interval. ``instructions`` are the means of both
     sides where values are counts of these, which need no blocks (see ``counted_values``).
     """
@@ -146,3 +153,41 @@ def with_adjusted_p(compared: Sequence[PairedComparison]) -> tuple[PairedCompari
     """Return the comparisons of one family, with p-values adjusted for their number."""
     adjusted = adjusted_p_values([each.estimate for each in compared])
     return tuple(replace(each, adjusted_p=p) for each, p in zip(compared, adjusted, strict=True))
+
+
+def compare_counted(
+    values: Mapping[str, Mapping[str, float]],
+    *,
+    base: str,
+    direction: Direction,
+    margin: float,
+    alpha: float,
+) -> tuple[PairedComparison, ...]:
+    """Compare every other treatment with ``base``, in the order of ``values``.
+
+    ``values`` holds for each treatment its counts, all positive; ``margin`` is a fraction.
+    """
+
+    def compare(candidate: str) -> PairedComparison:
+        ours, theirs = (list(values[name].values()) for name in (base, candidate))
+        estimate = unpaired_ratio(ours, theirs, confidence=1 - alpha)
+        verdict: Verdict = "inconclusive"
+        reason = "at least 2 counts of each are needed"
+        if estimate.low is not None and estimate.high is not None:
+            verdict, reason = decide_interval(
+                estimate.ratio, estimate.low, estimate.high, direction, margin
+            )
+        return PairedComparison(
+            base=base,
+            candidate=candidate,
+            estimate=estimate,
+            fixed=estimate,
+            n_blocks=estimate.n_pairs,
+            dropped=0,
+            verdict=verdict,
+            reason=reason,
+            power=None,
+            instructions=(fmean(ours), fmean(theirs)),
+        )
+
+    return with_adjusted_p([compare(candidate) for candidate in values if candidate != base])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Group, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import Level
 from millrace.model.roles import MEASURED
 from millrace.studies.lookup import Conditions, Figure, Hours, Study, load_study

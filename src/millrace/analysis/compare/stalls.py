@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS
 from millrace.stats.mean import MeanEstimate, mean_estimate
 

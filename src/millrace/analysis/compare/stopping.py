@@ -25,11 +25,11 @@ from millrace.analysis.compare.model import (
     RunAnalysis,
     RunStatus,
 )
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
-from millrace.model.run_spec import Design
+from millrace.analysis.compare.treatments import TreatmentAnalysis
+from millrace.model.run_spec import FEWEST_BLOCKS, Design
 from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.ratio import Looks
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
+from millrace.stats.sequential import FIRST_LOOK
 
 FAILURES = 3  # of one treatment's trials, one after the other; the next would fail like these
 
@@ -65,8 +65,7 @@ def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> floa
     A/A trials of these blocks do not count, since few blocks have one.
     """
     times = trial_times(analysis)
-    block_s = sum(times[each] for each in needed) / analysis.run.design.concurrency
-    return analysis.spent_s + more * block_s
+    return analysis.spent_s + more * sum(times[each] for each in needed)
 
 
 def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.model import Verdict
 from millrace.model.measurements import Direction
+from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.quantities import counted
 from millrace.stats.power import blocks_to_decide, minimum_detectable_ratio
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 NEARLY_EVEN = 0.1  # up to this margin, 1 / (1 + m) is about 1 - m and goes without saying
 

@@ -97,7 +97,6 @@ class _Node:
 
     @property
     def side(self) -> int:
-        """The side that alone has the function."""
         return 1 if self.only == "B" else 0
 
     @property

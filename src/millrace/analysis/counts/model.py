@@ -7,7 +7,7 @@ from typing import Literal
 
 from millrace.levels import Level
 from millrace.model.instruction_counts import CallPath, Program
-from millrace.stats.unpaired_ratio import UnpairedRatio
+from millrace.stats.ratio import RatioEstimate
 
 Verdict = Literal["more", "fewer", "no difference shown", "single start", "refused"]
 
@@ -19,8 +19,8 @@ class TreatmentCount:
     ``values`` are the medians of the repetitions of each start that counts; ``spread`` is their
     standard deviation as a fraction of their mean, None for a single one. ``left_out`` starts
     failed or had unequal repetitions. ``background`` are instructions of threads that serve no
-    client. ``transactions`` are those of a session. ``refusal`` says why there is no count to
-    compare. ``paths`` are means over the starts that count, ``files`` the program or library of a
+    client. ``transactions`` are those of a session. ``refusal`` says why no count can be
+    compared. ``paths`` are means over the starts that count, ``files`` the program or library of a
     function.
     """
 
@@ -72,7 +72,7 @@ class CountComparison:
     base: TreatmentCount
     candidate: TreatmentCount
     verdict: Verdict
-    ratio: UnpairedRatio | None = None
+    ratio: RatioEstimate | None = None
     functions: tuple[FunctionDifference, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -13,9 +13,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.explain.breakdown_model import PARTS, PartKey, TrialBreakdown
 from millrace.analysis.explain.observations import ObservedTrial, Place
-from millrace.analysis.explain.time_breakdown import part_of_state, with_breakdowns
+from millrace.analysis.explain.time_breakdown import (
+    PARTS,
+    PartKey,
+    TrialBreakdown,
+    part_of_state,
+    with_breakdowns,
+)
 
 # How every call gets into the kernel, and every thread into being.
 _ENTRY = re.compile(

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.explain.breakdown_model import DifferenceLine, TrialBreakdown
-from millrace.analysis.explain.model import Explanation, Side, SideExplanation
+from millrace.analysis.explain.explanation import Explanation, Side, SideExplanation
 from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
+from millrace.analysis.explain.time_breakdown import DifferenceLine, TrialBreakdown
 
 _MOST_ALONE, _MOST_TOGETHER = 0.10, 0.15  # of the latency may be unaccounted: with one client, more
 _LEAST_US = 2.0

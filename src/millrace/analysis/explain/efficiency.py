@@ -1,7 +1,7 @@
 """The cost of one operation, as practitioners publish it: CPU, context switches, I/O, rows.
 
 Each figure has sources, the best first. Both sides use the same one, since two sources do not count
-the same thing; where no source serves both, there is no difference.
+the same thing; without a source that serves both, there is nothing to compare.
 
 *fsyncs* are those of the storage engine's files, the redo log among them. Those of the binary log
 are not, and a log that is written with O_DSYNC needs none; *device flushes* have all that reached
@@ -41,7 +41,7 @@ class EfficiencyRow:
     All are of the blocks that both sides have, paired: ``difference`` is B - A and ``relative``
     B / A, where no trial has 0. ``a`` or ``b`` are of all trials where there is nothing to compare.
     ``source`` names the source of both sides, or of each where they differ. ``p_value`` is that of
-    the ratio, or of the difference where there is no ratio; ``adjusted_p`` is Holm's over the rows;
+    the ratio, or of the difference without one; ``adjusted_p`` is Holm's over the rows;
     ``significant`` rows differ after that correction.
     """
 

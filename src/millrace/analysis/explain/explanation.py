@@ -2,58 +2,220 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from millrace.analysis import variables
-from millrace.analysis.compare.equal_work import (
+from millrace.analysis.compare.comparability import (
     ComparabilityRules,
     asks_the_same,
     trial_work,
     unequal_work,
 )
-from millrace.analysis.counts.stored_counts import compare_stored
+from millrace.analysis.counts.compare_counts import compare_stored
+from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain.ablation import (
     Ablation,
     ablation,
     is_ablation_of,
     with_answers,
 )
-from millrace.analysis.explain.blocking_stacks import compare_blocked
+from millrace.analysis.explain.blocking_stacks import BlockedComparison, compare_blocked
 from millrace.analysis.explain.causes.evidence import (
     Evidence,
     SideEvidence,
     StatementKind,
     kinds_of_statements,
 )
-from millrace.analysis.explain.causes.facts import Contrast, rank_facts
 from millrace.analysis.explain.causes.known import is_known
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes, with_facts
-from millrace.analysis.explain.decode_observations import observed_trials
-from millrace.analysis.explain.efficiency import compare_efficiency
-from millrace.analysis.explain.model import (
-    Disturbance,
-    Explanation,
-    MissingObservation,
-    Side,
-    SideExplanation,
+from millrace.analysis.explain.causes.ranking import (
+    Contrast,
+    rank_causes,
+    rank_facts,
+    why_no_causes,
+    with_facts,
 )
-from millrace.analysis.explain.plans import compare_plans
-from millrace.analysis.explain.profiles import compare_profiles, flat_profile, spinning_us
+from millrace.analysis.explain.decode_observations import observed_trials
+from millrace.analysis.explain.efficiency import EfficiencyRow, compare_efficiency
+from millrace.analysis.explain.observations import Noun, ObservedTrial
+from millrace.analysis.explain.plans import PlanComparison, compare_plans
+from millrace.analysis.explain.profiles import (
+    FlatProfile,
+    ProfileComparison,
+    compare_profiles,
+    flat_profile,
+    spinning_us,
+)
 from millrace.analysis.explain.statement_breakdown import (
+    StatementBreakdown,
+    StatementBreakdownDifference,
     statement_breakdown_differences,
     statement_breakdowns,
 )
-from millrace.analysis.explain.statements import OWN, compare_statements
-from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
-from millrace.analysis.explain.waits import compare_digests, compare_stages, compare_waits, coverage
+from millrace.analysis.explain.statements import OWN, StatementComparison, compare_statements
+from millrace.analysis.explain.time_breakdown import (
+    BreakdownDifference,
+    TimeBreakdown,
+    breakdown_difference,
+    time_breakdown,
+)
+from millrace.analysis.explain.waits import (
+    Coverage,
+    DigestComparison,
+    WaitComparison,
+    compare_digests,
+    compare_stages,
+    compare_waits,
+    coverage,
+)
 from millrace.analysis.variables import VariablesDiff
 from millrace.errors import UserError
 from millrace.levels import Level, level_text, split_role
 from millrace.model.roles import MEASURED
 from millrace.model.trials import Purpose
 from millrace.shown_text import shown_line
-from millrace.store.records import InstanceRecord, StoredAttempt, StoredRun, TreatmentRecord
+from millrace.stats.ratio import RatioEstimate
+from millrace.store.records import (
+    InstanceRecord,
+    RunRecord,
+    StoredAttempt,
+    StoredRun,
+    TreatmentRecord,
+)
+
+Side = Literal["A", "B"]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """A disturbance of the host in one trial, in a clause; ``block`` counts from 0."""
+
+    side: Side
+    block: int
+    profiled: bool
+    clause: str
+
+
+@dataclass(frozen=True)
+class MissingObservation:
+    """An observation that ``trials`` of a side's trials lack, and a hint."""
+
+    side: Side
+    observer: str
+    what: str
+    hint: str
+    trials: int
+
+
+@dataclass(frozen=True)
+class SideExplanation:
+    """One of the two treatments: its trials that were measured and those that were profiled.
+
+    ``breakdown`` and ``coverage`` are None where too little was observed, and
+    ``statement_breakdowns`` empty, as where an operation has one statement alone. ``instance`` is
+    the server as its last trial recorded it; ``flat`` its profile, if it has one. ``waiting`` of
+    its trials have no result yet; ``failed`` ended in an error, the first as ``first_failure``
+    says.
+    """
+
+    label: str
+    level: Level
+    levels: Mapping[str, Level]
+    trials: tuple[ObservedTrial, ...]
+    profiled: tuple[ObservedTrial, ...]
+    breakdown: TimeBreakdown | None
+    statement_breakdowns: tuple[StatementBreakdown, ...]
+    coverage: Coverage | None
+    flat: FlatProfile | None
+    instance: InstanceRecord | None
+    waiting: int
+    failed: int
+    first_failure: str
+
+    @property
+    def blocks(self) -> set[int]:
+        """Return the numbers of the blocks in which it was measured or profiled, from 1."""
+        return {trial.block + 1 for trial in (*self.trials, *self.profiled)}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The base (A) and a candidate (B) of one group; all differences are B - A.
+
+    ``group`` are the shared levels of factors that have several. ``unequal`` says in which way the
+    two did not do the same work, and is empty where they did. ``differences`` and ``profile`` are
+    None where no block has both, ``instructions`` where neither was counted,
+    ``statement_breakdown_differences`` empty where an operation has
+    one statement or nobody looked. ``why_no_likely_causes`` is a sentence where the times
+    show none although both have a breakdown; facts may be among the causes all the same.
+    ``latency_ratio`` is B / A as a verdict has it. ``ablation`` is the newest measurement of the
+    causes.
+    """
+
+    run: RunRecord
+    factor: str
+    group: str
+    fixed_factors: Mapping[str, Level]
+    noun: Noun
+    a: SideExplanation
+    b: SideExplanation
+    differences: BreakdownDifference | None
+    statement_breakdown_differences: tuple[StatementBreakdownDifference, ...]
+    blocked: tuple[BlockedComparison, ...]
+    statements: tuple[StatementComparison, ...]
+    efficiency: tuple[EfficiencyRow, ...]
+    waits: tuple[WaitComparison, ...]
+    stages: tuple[WaitComparison, ...]
+    digests: tuple[DigestComparison, ...]
+    plans: tuple[PlanComparison, ...]
+    profile: ProfileComparison | None
+    instructions: CountComparison | None
+    variables: VariablesDiff | None
+    unequal: str
+    disturbances: tuple[Disturbance, ...]
+    missing: tuple[MissingObservation, ...]
+    likely_causes: tuple[LikelyCause, ...] = ()
+    why_no_likely_causes: str = ""
+    latency_ratio: RatioEstimate | None = None
+    ablation: Ablation | None = None
+
+    @property
+    def base(self) -> str:
+        return self.a.label
+
+    @property
+    def candidate(self) -> str:
+        return self.b.label
+
+
+def is_observed(explanation: Explanation) -> bool:
+    """Return whether either side has observations besides its throughput."""
+    trials = (*explanation.a.trials, *explanation.b.trials)
+    observed = not all(trial.attempt.observations.is_empty for trial in trials)
+    return (
+        observed
+        or bool(explanation.a.profiled or explanation.b.profiled)
+        or explanation.instructions is not None
+    )
+
+
+def is_compared(explanation: Explanation) -> bool:
+    """Return whether a block has trials of both sides, so that there is something to compare."""
+    a, b = (side.blocks for side in (explanation.a, explanation.b))
+    return bool(a & b)
+
+
+def only_compared(explanation: Explanation) -> Explanation:
+    """Return the explanation without data of only one side, where nothing can be compared."""
+    if is_compared(explanation):
+        return explanation
+    a, b = (replace(side, coverage=None, flat=None) for side in (explanation.a, explanation.b))
+    return replace(
+        explanation, a=a, b=b, blocked=(), statements=(), efficiency=(), waits=(), stages=(),
+        digests=(), plans=(), disturbances=(), missing=(), likely_causes=(),
+        why_no_likely_causes="",
+    )  # fmt: skip
 
 
 def with_ablation(explanation: Explanation, *found: Ablation) -> Explanation:
@@ -87,7 +249,7 @@ def explain(
     """
     if str(base) == str(candidate):
         raise UserError(
-            f"{base} is no different from itself", hint="name another level as the candidate"
+            f"{base} does not differ from itself", hint="name another level as the candidate"
         )
     wanted = _chosen(stored, factor, fixed_factors or {})
     found = [

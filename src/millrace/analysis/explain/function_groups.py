@@ -11,11 +11,12 @@ from importlib.resources import files
 from pydantic import TypeAdapter
 
 from millrace.analysis.explain.call_tree import KERNEL, UNKNOWN, Frame, Key
+from millrace.model.documents import EXACT
 from millrace.stats.mean import MeanEstimate
 
 
 @dataclass(frozen=True)
-class Group:
+class FunctionGroup:
     """A purpose of ``functions`` (names and patterns), and of the rest of ``libraries``."""
 
     name: str
@@ -26,13 +27,15 @@ class Group:
 
 
 @lru_cache(maxsize=1)
-def groups() -> tuple[Group, ...]:
+def groups() -> tuple[FunctionGroup, ...]:
     """Return all groups, in the order of tables."""
     rules = (files("millrace.analysis.explain") / "function_groups.toml").read_text("utf-8")
-    return TypeAdapter(tuple[Group, ...]).validate_python(tomllib.loads(rules)["groups"])
+    return TypeAdapter(tuple[FunctionGroup, ...], config=EXACT).validate_python(
+        tomllib.loads(rules)["groups"]
+    )
 
 
-def group_of(path: Sequence[Frame]) -> Group:
+def group_of(path: Sequence[Frame]) -> FunctionGroup:
     """Return the group of a sample, whose innermost function is the last of ``path``."""
     if not path:
         return _named("other")
@@ -47,7 +50,7 @@ def group_of(path: Sequence[Frame]) -> Group:
 
 
 @lru_cache(maxsize=65536)
-def own_group(module: str, symbol: str) -> Group | None:
+def own_group(module: str, symbol: str) -> FunctionGroup | None:
     """Return the group of a function by its name, else by its library."""
     in_kernel = module == KERNEL
     found = [
@@ -62,7 +65,7 @@ def own_group(module: str, symbol: str) -> Group | None:
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[tuple[int, re.Pattern[str], Group], ...]:
+def _patterns() -> tuple[tuple[int, re.Pattern[str], FunctionGroup], ...]:
     """Return the patterns with the number of their letters; a name as it stands goes before all."""
     return tuple(
         (
@@ -75,7 +78,7 @@ def _patterns() -> tuple[tuple[int, re.Pattern[str], Group], ...]:
     )
 
 
-def _named(name: str) -> Group:
+def _named(name: str) -> FunctionGroup:
     return next(group for group in groups() if group.name == name)
 
 

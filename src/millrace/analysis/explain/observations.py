@@ -32,7 +32,7 @@ OBSERVER = "observer"
 
 
 def figure_of(record: object | None, name: str) -> Any:
-    """Return a figure of a record by name; None where there is no record."""
+    """Return a figure of a record by name; None without a record."""
     return None if record is None else getattr(record, name)
 
 

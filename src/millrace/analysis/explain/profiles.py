@@ -23,25 +23,23 @@ from millrace.analysis.explain import function_groups
 from millrace.analysis.explain.call_tree import (
     UNKNOWN,
     CallNode,
+    Compared,
     CountedPaths,
     Key,
     Path,
     PathDifference,
-    call_tree,
-    key_of,
-)
-from millrace.analysis.explain.observations import FOREGROUND, ObservedTrial
-from millrace.analysis.explain.profile_cost import (
-    Compared,
     Profiled,
     ProfiledSide,
+    call_tree,
     compared,
     cpu_by_block,
+    key_of,
     marks,
     of_treatment,
     profiled,
     table,
 )
+from millrace.analysis.explain.observations import FOREGROUND, ObservedTrial
 from millrace.analysis.explain.time_breakdown import ALPHA
 from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.multiple_tests import holm_marks
@@ -53,7 +51,7 @@ _MOST_OF_IT = 0.5
 _MOST_LEADING = 3
 _ENTRY = 0.9  # of all CPU time is in functions in which threads begin
 # Times half a 95 % interval by samples: 3.5 errors. A profile has some hundred functions, and the
-# largest difference of so many by chance is 3 errors.
+# largest difference of these by chance is 3 errors.
 _BEYOND_CHANCE = 3.5 / 1.96
 
 By = Literal["blocks", "samples"]
@@ -333,7 +331,7 @@ class _Functions:
     def __init__(self, a: ProfiledSide, b: ProfiledSide) -> None:
         self.a, self.b = a, b
         self.modules: dict[Key, str] = {}
-        self._groups: dict[Path, function_groups.Group] = {}
+        self._groups: dict[Path, function_groups.FunctionGroup] = {}
         self._own = [[self._counts(t, own=True) for t in side.trials] for side in (a, b)]
         self._all = [[self._counts(t, own=False) for t in side.trials] for side in (a, b)]
         self.keys = sorted({key for side in self._all for counts in side for key in counts})
@@ -424,7 +422,7 @@ class _Functions:
                 found[self._group(path[1:]).name] += us
         return found
 
-    def _group(self, path: Path) -> function_groups.Group:
+    def _group(self, path: Path) -> function_groups.FunctionGroup:
         if path not in self._groups:
             self._groups[path] = function_groups.group_of(path)
         return self._groups[path]

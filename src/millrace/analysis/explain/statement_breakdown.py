@@ -13,17 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from millrace.analysis.explain.breakdown_model import (
+from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
+from millrace.analysis.explain.time_breakdown import (
     PARTS,
     STATES_OF,
     BreakdownDifference,
-    Part,
     PartKey,
+    TimePart,
     TrialBreakdown,
     Value,
-)
-from millrace.analysis.explain.observations import US_PER_S, ObservedTrial
-from millrace.analysis.explain.time_breakdown import (
     breakdown_difference_of,
     marked,
     sampled_value,
@@ -58,8 +56,8 @@ class StatementBreakdown:
     times: float
     trials: tuple[TrialBreakdown, ...]
     latency: MeanEstimate
-    parts: tuple[Part, ...]
-    unaccounted: Part
+    parts: tuple[TimePart, ...]
+    unaccounted: TimePart
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.analysis.explain.breakdown_model import TimeBreakdown
 from millrace.analysis.explain.observations import US_PER_S, Observed, ObservedTrial
 from millrace.analysis.explain.statements import normalised
+from millrace.analysis.explain.time_breakdown import TimeBreakdown
 from millrace.model.observations import DIGEST_COUNTS, Digest, TimedEvent
 from millrace.stats.mean import complete_sum
 
 LARGEST = 10
 
-# Waits of the threads that serve clients. A wait for a row of a table is all that the engine does,
-# which is no wait; those for sockets are for clients.
+# Waits of the threads that serve clients. A wait for a row of a table includes all work of
+# the engine; those for sockets are for clients.
 _FOREGROUND_WAITS = (
     "wait/synch/mutex/", "wait/synch/rwlock/", "wait/synch/sxlock/", "wait/synch/prlock/",
     "wait/io/file/", "wait/lock/",

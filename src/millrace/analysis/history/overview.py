@@ -77,13 +77,12 @@ class SeriesView:
 
     @property
     def too_few_points(self) -> bool:
-        """Return whether no state has enough points to tell whether a level moved."""
         return too_few_points(self.points)
 
 
 @dataclass(frozen=True)
 class ChangeGroup:
-    """Open changes of several series at one label, of which ``n_series`` have a point.
+    """Open changes of several series at one label; ``n_series`` series have a point there.
 
     All series have one ``origin``. ``least`` and ``most`` are the gains of these changes, by size.
     """

@@ -19,14 +19,13 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from millrace.analysis.steady.checks import HOST_CHECKS
-from millrace.analysis.steady.steadiness import PLANS, TrialSteadiness
+from millrace.analysis.steady.steadiness import HOST_CHECKS, PLANS, TrialSteadiness
 from millrace.quantities import counted
 from millrace.stats.proportions import against_at_most_half, fair_coin_e_value
 from millrace.stats.rates import fisher
 
 FREQUENT = 0.5  # of the trials of a side that were long enough
-_FEWEST = 2  # unsteady trials: a single one is no rule
+_FEWEST = 2  # unsteady trials: a single one may be an exception
 _ALPHA = 0.05
 # Gates whose failure neither a longer warm-up nor equal work mends.
 _OWN_HINT = HOST_CHECKS | {PLANS}
@@ -83,7 +82,7 @@ def unsteady_sides(
         for (n_unsteady, judged), name, found in zip(counts, names, unsteady, strict=True)
         if found
     ]
-    return f"not steady: {' and '.join(clauses)}; {_remedy([*unsteady[0], *unsteady[1]])}"
+    return f"not steady: {' and '.join(clauses)}; {_hint([*unsteady[0], *unsteady[1]])}"
 
 
 def are_refused(base: tuple[int, int], candidate: tuple[int, int]) -> bool:
@@ -116,10 +115,10 @@ def lasts(base: Sequence[TrialSteadiness], candidate: Sequence[TrialSteadiness])
     return sum(evidence) >= 1 / _ALPHA
 
 
-def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
+def _hint(unsteady: Sequence[TrialSteadiness]) -> str:
     """Return a hint: the change to the experiment that makes trials steady, or unnecessary."""
     own = {gate.hint for trial in unsteady for gate in trial.failed if gate.name in _OWN_HINT}
-    if own and all(_only_own_remedies(trial) for trial in unsteady):
+    if own and all(_has_only_own_hints(trial) for trial in unsteady):
         return "; ".join(sorted(own))
     enough_s = max(trial.enough_s or 0.0 for trial in unsteady)
     warmup_s = max(trial.warmup_s or 0.0 for trial in unsteady)
@@ -133,7 +132,7 @@ def _remedy(unsteady: Sequence[TrialSteadiness]) -> str:
     return f"{longer}, or compare equal work (operations = {two_digits})"
 
 
-def _only_own_remedies(trial: TrialSteadiness) -> bool:
+def _has_only_own_hints(trial: TrialSteadiness) -> bool:
     gates_failed = {gate.name for gate in trial.failed}
     if gates_failed & HOST_CHECKS:
         return True  # its course and its server's state are those of a host that stood still

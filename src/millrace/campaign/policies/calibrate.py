@@ -16,10 +16,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.calibration import calibration
-from millrace.analysis.compare.calibration_model import (
+from millrace.analysis.compare.calibration import (
     Calibration,
     GroupCalibration,
+    calibration,
 )
 from millrace.campaign.blocks import n_blocks, open_block_number
 from millrace.campaign.scheduler import Batch, End
@@ -31,9 +31,8 @@ from millrace.experiment.plan import block_of, digest, expand
 from millrace.experiment.slowdown import AGAIN, CPU, FSYNC, NONE, SlowFsync, Stopped
 from millrace.levels import Level
 from millrace.model.events import Announcement, Emitted
-from millrace.model.run_spec import Calibrates, CampaignPart
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates, CampaignPart
 from millrace.quantities import counted
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import StoredRun
 
 SUFFIX = "-calibration"

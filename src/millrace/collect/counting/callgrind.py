@@ -1,6 +1,6 @@
-"""Read a file that callgrind wrote: the instructions of each call path of a thread.
+"""Read the files that callgrind wrote: the instructions of each call path of a thread.
 
-The file comes from a directory of the server, which may write anything there. So its size, its
+A file comes from a directory of the server, which may write anything there. So its size, its
 lines and its numbers are limited, and what does not add up is an error.
 
 The format is described in valgrind's manual, "Callgrind Format Specification". callgrind names a
@@ -10,16 +10,25 @@ position, which says nothing here, and the instructions; the line after ``calls=
 call, which the lines of the called function have too.
 """
 
+import os
 import re
+import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from millrace.collect.profiling.function_names import short
+from millrace.errors import TrialFailed
+from millrace.host import valgrind
 from millrace.model.instruction_counts import UNKNOWN, CallPath
+from millrace.servers.instances.closing import close_tree, open_without_links
 
-FILE_LIMIT_BYTES = 256 << 20  # a point query of a new server has 6 MB
+_MOST_FILES = 100_000
+_MOST_BYTES = 1 << 30  # of all files, whose content stays in memory
+
+_FILE_LIMIT_BYTES = 256 << 20  # a point query of a new server has 6 MB
 _LINE_LIMIT_BYTES = 1 << 20  # names of templates are long, and a path has up to 200
 _MOST_NAMES = 2_000_000
 _MOST_OF_A_PATH = 256  # functions; callgrind tells apart 200 callers
@@ -130,7 +139,7 @@ class _Reader:
     def _head(self, line: str) -> None:
         key, colon, value = line.partition(":")
         if not colon:
-            raise ValueError(f"{line[:40]!r} is no line of callgrind's format")
+            raise ValueError(f"{line[:40]!r} is not a line of callgrind's format")
         if key == "events":
             if value.split() != ["Ir"]:
                 raise ValueError(f"it counts {value.strip()[:40]!r}, not instructions alone")
@@ -143,19 +152,19 @@ class _Reader:
     def _costs(self, line: str) -> None:
         position, _, cost = line.partition(" ")
         if not _COST.fullmatch(position):
-            raise ValueError(f"{position[:40]!r} is no position")
+            raise ValueError(f"{position[:40]!r} is not a position")
         if self._is_of_call:
             self._is_of_call = False
             return
         if self._path is None:
-            raise ValueError("instructions of no function")
+            raise ValueError("instructions without a function")
         if cost:
             self._own[self._path] += _instructions(cost)
 
     def _call(self, value: str) -> None:
         count, _, _position = value.partition(" ")
         if self._called is None:
-            raise ValueError("a call of no function")
+            raise ValueError("a call without a function")
         self._calls[self._called] += _instructions(count)
         self._called, self._is_of_call = None, True
 
@@ -189,7 +198,7 @@ class _Reader:
 def _numbered(value: str) -> tuple[str, str | None]:
     match = _NAMED.fullmatch(value)
     if match is None:
-        raise ValueError(f"{value[:40]!r} is no number of a name")
+        raise ValueError(f"{value[:40]!r} is not the number of a name")
     return match[1], match[2]
 
 
@@ -201,7 +210,7 @@ def _known(names: Mapping[str, T], number: str) -> T:
 
 def _instructions(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise ValueError(f"{text[:40]!r} is no number of instructions")
+        raise ValueError(f"{text[:40]!r} is not a number of instructions")
     number = int(text)
     if number > _MOST_INSTRUCTIONS:
         raise ValueError(f"{number:,} instructions are more than a thread executes")
@@ -212,3 +221,36 @@ def _file_name(path: str) -> str:
     """Return a program's or library's name without version, so that builds can be compared."""
     name = path.rpartition("/")[2]
     return _BREAKING.sub(" ", _VERSION.sub(".so", name)).strip() or _UNKNOWN_FILE
+
+
+def read_dumps(directory: Path) -> dict[int, dict[int, ThreadDump]]:
+    """Return the dumps in a directory of a server that has ended: each one's threads, by numbers.
+
+    Raise TrialFailed for files that callgrind does not write.
+    """
+    close_tree(directory)
+    names = [entry.name for entry in os.scandir(directory)]
+    numbered = [(numbers, name) for name in names if (numbers := valgrind.dump_of(name))]
+    if len(numbered) > _MOST_FILES:
+        raise TrialFailed(f"callgrind wrote {len(numbered):,} files")
+    found: dict[int, dict[int, ThreadDump]] = {}
+    n_bytes = 0
+    for (dump, thread), name in sorted(numbered):
+        try:
+            with open(directory / name, "rb", opener=open_without_links) as file:
+                n_bytes += _require_dump(os.fstat(file.fileno()))
+                if n_bytes > _MOST_BYTES:
+                    raise ValueError(f"all files so far have {n_bytes:,} bytes")
+                found.setdefault(dump, {})[thread] = parse(file)
+        except (OSError, ValueError) as error:
+            raise TrialFailed(f"{name}, which callgrind wrote, cannot be read: {error}") from error
+    return found
+
+
+def _require_dump(status: os.stat_result) -> int:
+    """Return the length of a dump. Raise ValueError for what callgrind does not write."""
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is not a file")
+    if status.st_size > _FILE_LIMIT_BYTES:
+        raise ValueError(f"it has {status.st_size:,} bytes")
+    return status.st_size

@@ -62,7 +62,10 @@ class ThreadSamples:
 
 @dataclass(frozen=True)
 class Sampled:
-    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes."""
+    """All samples, at ``ticks`` moments; ``realtime`` ones did not wait for other processes.
+
+    The sampler's answer has other keys, of its protocol.
+    """
 
     rate_hz: float
     ticks: int
@@ -91,15 +94,9 @@ class ThreadSampler:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
         self._rest = b""
         try:
-            command = [str(program.find_load_generator()), "--die-with-parent", "threads"]
-            self._process = subprocess.Popen(
-                [*command, "--pid", str(pid), "--budget", f"{budget(connections):g}"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._stderr,
-                start_new_session=True,
-            )
-        except (OSError, MillraceError) as error:
+            arguments = ["threads", "--pid", str(pid), "--budget", f"{budget(connections):g}"]
+            self._process = program.start(arguments, self._stderr)
+        except MillraceError as error:
             self._stderr.close()
             raise _unsampled(error) from error
         try:

@@ -115,11 +115,11 @@ class MysqlLoadDialect:
     no_read_timeout = ("SET net_read_timeout = 86400",)
 
     # A deadlock, a lock wait timeout, and a row changed since it was read; sysbench retries these.
-    retried_errors = (1213, 1205, 1020)
+    retried_errors = ("1213", "1205", "1020")
 
     # The errors of LOAD DATA LOCAL: of older servers of both families, of newer MySQL and MariaDB.
     error_hints = MappingProxyType(
-        dict.fromkeys((1148, 3948, 4166), f"local_infile is {_LOCAL_INFILE_OFF}")
+        dict.fromkeys(("1148", "3948", "4166"), f"local_infile is {_LOCAL_INFILE_OFF}")
     )
 
     def count(self, table: str) -> str:

@@ -13,6 +13,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pymysql
+from pymysql import converters
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
@@ -37,8 +38,13 @@ _KEY_REQUESTS = (b"\x01", b"\x02")
 # OpenSSL's error numbers for a certificate of another host, by name and by IP address.
 _OTHER_NAME = (62, 64)
 
-# Error numbers: no server at the address, or lost at once; errors of the client, which lost its
-# session or did not understand an answer; missing rights; missing objects.
+# A session that waits while a trial measures outlives any wait_timeout of the server.
+_IDLE_LIMIT_S = 7 * 86_400
+
+# Error numbers: a session that had ended before; no server at the address, or lost at once; errors
+# of the client, which lost its session or did not understand an answer; missing rights; missing
+# objects.
+_CLOSED = 0
 _NOT_THERE = frozenset({2002, 2003, 2006, 2013})
 _OF_THE_CLIENT = range(2000, 3000)
 _MAY_NOT = frozenset({1044, 1142, 1143, 1227, 1370})
@@ -72,11 +78,11 @@ def connect(
                 charset="utf8mb4",
                 autocommit=True,
                 local_infile=False,
-                init_command="SET time_zone = '+00:00'",
+                init_command=f"SET time_zone = '+00:00', wait_timeout = {_IDLE_LIMIT_S}",
                 connect_timeout=CONNECT_LIMIT_S,
                 read_timeout=limit_s,
                 write_timeout=limit_s,
-                conv={} if as_text else None,
+                conv=converters.encoders if as_text else None,
                 ssl=context,
                 ssl_disabled=context is None,  # PyMySQL would accept any offer of TLS, unverified
             )
@@ -139,18 +145,19 @@ def _errors_as_ours() -> Iterator[None]:
     try:
         yield
     except pymysql.MySQLError as error:
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else None
-        raise DatabaseError(words_of(error), kind=_kind(code), code=code) from error
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else None
+        code = None if number is None else str(number)
+        raise DatabaseError(words_of(error), kind=_kind(number), code=code) from error
 
 
-def _kind(code: int | None) -> DatabaseErrorKind:
-    if code in _NOT_THERE:
+def _kind(number: int | None) -> DatabaseErrorKind:
+    if number in _NOT_THERE:
         return "unreachable"
-    if code in _OF_THE_CLIENT:
+    if number == _CLOSED or number in _OF_THE_CLIENT:
         return "lost"
-    if code in _MAY_NOT:
+    if number in _MAY_NOT:
         return "forbidden"
-    return "absent" if code in _HAS_NOT else "refused"
+    return "absent" if number in _HAS_NOT else "refused"
 
 
 if TYPE_CHECKING:  # only its type is generic
@@ -377,6 +384,8 @@ def words_of(error: pymysql.MySQLError) -> str:
     """Return the error message of the server (or the client) with its number, on one line."""
     if len(error.args) >= 2 and isinstance(error.args[0], int):
         number, text = error.args[0], str(error.args[1])
+        if number == _CLOSED:  # PyMySQL has no words for it
+            return "the session had ended before"
         return f"{_shortened(text)} (error {number})"
     return _shortened(str(error))
 

@@ -29,10 +29,6 @@ _LOST_AT_A_STOP = (
     "('information_schema', 'performance_schema', 'mysql', 'sys')"
 )
 
-# A path that leads out of the data directory, also inside a list such as innodb_data_file_path's.
-_LEADS_AWAY = re.compile(r"(?:^|[;,:=])\s*(?:/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
-_MAY_LEAD_AWAY = re.compile(r"(?:admin_)?(?:ssl|tls)_.*|plugin_dir|(?:slow_query|general)_log_file")
-
 
 @dataclass(frozen=True)
 class MysqlSnapshotRules:
@@ -78,12 +74,3 @@ class MysqlSnapshotRules:
             if "innodb_buffer_pool_filename" in options.forms(option.name) and option.value
         ]
         return named or [_POOL_DUMP]
-
-    def option_outside_data_directory(self, applied: Iterable[Option]) -> Option | None:
-        for option in applied:
-            names = options.forms(option.name)
-            if any(_MAY_LEAD_AWAY.fullmatch(name) for name in names):
-                continue
-            if option.value is not None and _LEADS_AWAY.search(option.value):
-                return option
-        return None

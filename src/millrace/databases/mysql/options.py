@@ -23,6 +23,11 @@ DEFAULT_REDO_BYTES = 100 << 20
 _PREFIXES = ("skip_", "disable_", "enable_", "maximum_")
 _LOOSE = "loose_"
 
+# A path that leads out of the data directory, also inside a list such as innodb_data_file_path's;
+# and the options that may have one, since the server only reads a certificate or key there.
+_LEADS_AWAY = re.compile(r"(?:^|[;,:=])\s*(?:/|~|\.\.(?:/|$))|/\.\.(?:/|$)")
+_ONLY_READ = re.compile(r"(?:admin_|mysqlx_)?(?:ssl|tls)_.*")
+
 _DESCRIBED_OPTION = re.compile(r"^  (?:-\S, )?--([A-Za-z][\w-]*)", re.M)
 _TABLE_RULE = re.compile(r"^-{20,} -+$", re.M)
 _TABLE_ROW = re.compile(r"([A-Za-z][\w-]*)(?:\s+(\S.*))?")
@@ -47,6 +52,10 @@ class MysqlOptions(Options):
 
     def is_loose(self, name: str) -> bool:
         return option_name(name).startswith(_LOOSE)
+
+    def leads_away(self, name: str, value: str) -> bool:
+        is_only_read = any(_ONLY_READ.fullmatch(form) for form in forms(name))
+        return not is_only_read and _LEADS_AWAY.search(value) is not None
 
     def arguments(self, options: Iterable[Option]) -> list[str]:
         return arguments(options)

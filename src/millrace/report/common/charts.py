@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from millrace.report.common.formatting import grouped_text
@@ -48,7 +48,27 @@ class LogAxis:
     def mark(self, x: float, found: RatioEstimate | PointRecord, title: str) -> Mark:
         """Return the mark of a ratio with its interval; larger ones stand higher."""
         low, high = (None if end is None else 100 - self.at(end) for end in (found.low, found.high))
-        return Mark(x, 100 - self.at(found.ratio), low, high, title)
+        return Mark(x, 100 - self.at(found.ratio), title, low, high)
+
+    def chart(
+        self,
+        margin: float,
+        *,
+        heading: str,
+        description: str,
+        across: Iterable[Tick],
+        lines: Iterable[Line],
+    ) -> LineChart:
+        """Return a chart with this axis upright; larger ratios stand higher."""
+        return LineChart(
+            heading=heading,
+            description=description,
+            across=tuple(across),
+            up=tuple(Tick(100 - tick.at, tick.label) for tick in self.ticks()),
+            lines=tuple(lines),
+            band=(100 - self.at(1 + margin), 100 - self.at(1 / (1 + margin))),
+            one=100 - self.at(1.0),
+        )
 
     def ticks(self) -> tuple[Tick, ...]:
         """Return ticks at even differences; on a wide axis, at powers of two."""
@@ -96,9 +116,9 @@ class Mark:
 
     x: float
     y: float
-    low_y: float | None
-    high_y: float | None
     title: str
+    low_y: float | None = None
+    high_y: float | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +139,11 @@ class LineChart:
     description: str
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
-    band: tuple[float, float] | None
-    one: float | None
     lines: tuple[Line, ...]
+    band: tuple[float, float] | None = None
+    one: float | None = None
+
+
+def path_text(points: Iterable[tuple[float, float]]) -> str:
+    """Return the text of a piece of a line: "x,y x,y ..."."""
+    return " ".join(f"{x:.2f},{y:.2f}" for x, y in points)

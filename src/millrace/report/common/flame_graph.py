@@ -71,7 +71,7 @@ class Frame:
 
     @property
     def slim(self) -> bool:
-        """Return whether there is no room for an outline."""
+        """Return whether an outline does not fit."""
         return self.width < _OUTLINED
 
 

@@ -11,7 +11,7 @@ _NEXT_TO_NOTHING = 1e-6
 _FEWEST_TIMES = 3.0  # nobody reads a larger ratio as a percentage
 _MOST_DECIMALS = 9
 _HARDLY_VISIBLE = 1.0  # a change that is only seen where something doubles
-_FAR_APART = 5.0  # times: comparisons of which one figure says little of another
+_FAR_APART = 5.0  # times: one figure does not describe two comparisons that differ by more
 _WITHOUT_EXPONENT = 1e15  # what is larger has more digits than anybody counts
 
 # A verdict has a sign as well as a colour.
@@ -111,7 +111,7 @@ def is_multiple(ratio: float) -> bool:
 
 
 def is_hardly_visible(smallest: float) -> bool:
-    """Return whether the smallest visible change is one that doubles or halves a figure."""
+    """Return whether a change is seen only from a factor of 2 on."""
     return smallest >= _HARDLY_VISIBLE
 
 
@@ -119,7 +119,7 @@ def changes_text(smallest: float, largest: float) -> str:
     """Return ``changes of 0.8 % or more``, with ``(at worst 1.2 %)`` where comparisons differ.
 
     Where the least and the most noise are far apart, or a comparison would show nothing but
-    multiples, words say so: a range of that width is no forecast.
+    multiples, words say so, because a range of that width does not forecast anything.
     """
     least, worst = percent_text(smallest), percent_text(largest)
     if is_hardly_visible(smallest):

@@ -39,7 +39,7 @@ TextOrNull = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 """Text that a record leaves empty where there is none."""
 
 
-class Part(BaseModel):
+class JsonPart(BaseModel):
     """A part of a document: it has these keys and no others.
 
     It is read from a record whose attributes have the names of its keys, but for those with another
@@ -50,7 +50,7 @@ class Part(BaseModel):
     WITHIN: ClassVar[str] = ""
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=JsonPart)
 
 
 def part(kind: type[P], record: object, **others: object) -> P:
@@ -72,8 +72,8 @@ def part(kind: type[P], record: object, **others: object) -> P:
 def _parts(annotation: object, value: object) -> object:
     """Return a value with the parts that its type asks for in place of records."""
     kinds = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
-    kind = next((each for each in kinds if issubclass(each, Part)), None)
-    if kind is None or value is None or isinstance(value, Part):
+    kind = next((each for each in kinds if issubclass(each, JsonPart)), None)
+    if kind is None or value is None or isinstance(value, JsonPart):
         return value
     if isinstance(value, Mapping):
         return {key: _parts(kind, each) for key, each in value.items()}
@@ -82,7 +82,7 @@ def _parts(annotation: object, value: object) -> object:
     return part(kind, value)
 
 
-class RunPart(Part):
+class RunPart(JsonPart):
     """The run: what was carried out, where and with which versions.
 
     `origin` is `local` where it was measured here, and `imported` where it came from a file, so
@@ -103,13 +103,13 @@ class RunPart(Part):
     command: Annotated[str, From(lambda run: repeating(run.millrace_command))]
 
 
-class HostPart(Part):
+class HostPart(JsonPart):
     """Facts of the host when the run began, doctor's findings included."""
 
     id: str
     facts: Annotated[dict[str, Any], From(lambda host: host.facts.to_json())]
 
 
-def document_text(document: Part) -> str:
+def document_text(document: JsonPart) -> str:
     """Return a document as indented JSON text, with a newline at its end."""
     return shown_json(document.model_dump_json(by_alias=True, indent=2)) + "\n"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Column:
-    """A column's head; where there is no room, the highest ``drop`` goes first, 0 never."""
+    """A column's head; where space is short, the highest ``drop`` goes first, 0 never."""
 
     title: str
     numeric: bool = True

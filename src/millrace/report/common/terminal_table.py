@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -30,6 +31,14 @@ def text_line(*parts: str | tuple[str, str], style: str = "") -> Text:
     """Return a line of parts, each alone or with its style; no name in it begins another line."""
     pairs = ((each, "") if isinstance(each, str) else each for each in parts)
     return Text.assemble(*((shown_line(text), of_part) for text, of_part in pairs), style=style)
+
+
+def print_line(
+    console: Console, *parts: str | tuple[str, str], style: str = "", indent: int = 0
+) -> None:
+    """Print a line of parts, as ``text_line`` takes them; what is wrapped keeps the indent."""
+    line = text_line(*parts, style=style)
+    console.print(Padding(line, (0, 0, 0, indent)) if indent else line, soft_wrap=False)
 
 
 def show_table(table: Table, console: Console) -> None:

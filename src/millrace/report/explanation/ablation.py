@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from millrace.analysis.explain.ablation import ALL, Ablation, Recovery
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.stats.mean import MeanEstimate
 
 

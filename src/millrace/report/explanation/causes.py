@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.cpu import QUEUE
+from millrace.analysis.explain.causes.finders import QUEUE
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.levels import split_role
 from millrace.model.roles import REPLICA
 from millrace.report.explanation.sentences import command

@@ -9,7 +9,7 @@ from millrace.analysis.explain.caveats import (
     UnclosedStatements,
     caveats,
 )
-from millrace.analysis.explain.model import Explanation, Side, SideExplanation
+from millrace.analysis.explain.explanation import Explanation, Side, SideExplanation
 from millrace.quantities import counted
 from millrace.report.common.formatting import figure_text, whole_percent_text
 from millrace.report.common.wording import imported_notes
@@ -26,7 +26,7 @@ _SEQUENTIAL = (
     "intervals here do not, and are somewhat too narrow."
 )
 _BACKGROUND = (
-    "Background clients worked meanwhile. Their threads are no part of the time of a transaction "
+    "Background clients worked meanwhile. The time of a transaction leaves their threads out "
     "(“other sessions”); the server's counters, waits and profiles include what they did."
 )
 
@@ -69,7 +69,7 @@ def _negative(found: NegativePart, explanation: Explanation) -> str:
     where = within(_side(explanation, found.side), explanation.factor)
     return (
         f"“{found.title}” is {figure_text(found.us)} µs {where}, which no time can be: the "
-        "breakdown counts a part of it elsewhere, so this part is no evidence."
+        "breakdown counts a part of it elsewhere, so do not rely on this part."
     )
 
 

@@ -13,11 +13,10 @@ from pydantic import ConfigDict, Field
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.call_tree import PathDifference
 from millrace.analysis.explain.causes.model import Kind
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.model import Disturbance, Explanation, MissingObservation
+from millrace.analysis.explain.explanation import Disturbance, Explanation, MissingObservation
 from millrace.analysis.explain.observations import Noun
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import (
@@ -32,19 +31,20 @@ from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdownDifference,
 )
 from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.waits import Coverage, DigestComparison, WaitComparison
 from millrace.analysis.variables import VariablesDiff
 from millrace.levels import Level
 from millrace.report.common.json_parts import (
     From,
     HostPart,
-    Part,
+    JsonPart,
     RunPart,
     TextOrNull,
     document_text,
     part,
 )
-from millrace.report.counts.json import ComparedTreatmentsPart
+from millrace.report.counts import ComparedTreatmentsPart
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.causes import confirmed_by
 from millrace.report.explanation.caveats import caveat_sentences
@@ -56,7 +56,7 @@ Version = Literal["millrace.explanation/2"]
 VERSION: Version = "millrace.explanation/2"
 
 
-class SidePart(Part):
+class SidePart(JsonPart):
     """One of the two treatments. Null: too little was observed.
 
     `statement_breakdowns` is empty too where an operation has one statement alone.
@@ -75,7 +75,7 @@ class SidePart(Part):
 _LIKELY = (Certainty.SHOWN, Certainty.LIKELY)
 
 
-class LikelyCausePart(Part):
+class LikelyCausePart(JsonPart):
     """Something that may have made the difference, and what would confirm it.
 
     `us` is how much of the difference its evidence covers, `share` that as a fraction of it. Both
@@ -109,7 +109,7 @@ def _likely_causes(e: Explanation) -> list[LikelyCausePart]:
     ]
 
 
-class ProfilePart(Part):
+class ProfilePart(JsonPart):
     """The differences of the profiled trials, in µs of CPU time per operation.
 
     `by` says what the intervals are of. `leading` are the functions that make most of the
@@ -127,7 +127,7 @@ class ProfilePart(Part):
     call_paths: Annotated[list[PathDifference], From("paths")]
 
 
-class AblationPart(Part):
+class AblationPart(JsonPart):
     """The share of a loss that aligned settings recovered, as fractions of the base's `metric`.
 
     `run` measured it, and `answer` says it in words. `remaining` is with all of them aligned, and
@@ -152,7 +152,7 @@ def _ablation(e: Explanation) -> AblationPart | None:
     return None if found is None else part(AblationPart, found, answer=ablation_sentences(e))
 
 
-class ExplanationPart(Part):
+class ExplanationPart(JsonPart):
     """The base (A) against a candidate (B) of one group; all differences are B - A.
 
     `factor` is what they differ in, `fixed_factors` are the levels of all others. `noun` is what
@@ -192,7 +192,7 @@ class ExplanationPart(Part):
     missing: list[MissingObservation]
 
 
-class ExplanationDocument(Part):
+class ExplanationDocument(JsonPart):
     """Explanations of why treatments of one run differ."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title=VERSION)

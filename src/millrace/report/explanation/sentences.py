@@ -6,9 +6,8 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from millrace.analysis.explain.breakdown_model import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.model import (
+from millrace.analysis.explain.explanation import (
     Disturbance,
     Explanation,
     MissingObservation,
@@ -16,6 +15,7 @@ from millrace.analysis.explain.model import (
     is_compared,
 )
 from millrace.analysis.explain.profiles import GroupDifference, LeadingFunction
+from millrace.analysis.explain.time_breakdown import BreakdownDifference, DifferenceLine
 from millrace.analysis.explain.waits import Coverage
 from millrace.levels import is_name, level_value
 from millrace.quantities import counted

@@ -1,18 +1,30 @@
-"""The tables of an explanation as plain text cells: breakdown, efficiency, statements."""
+"""The tables of an explanation as plain text cells: times, costs, waits, plans, and profiles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
-from millrace.analysis.explain.breakdown_model import (
+from millrace.analysis.explain.call_tree import PathDifference
+from millrace.analysis.explain.efficiency import EfficiencyRow
+from millrace.analysis.explain.observations import figure_of
+from millrace.analysis.explain.plans import PlanSide
+from millrace.analysis.explain.profiles import (
+    FlatProfile,
+    FunctionDifference,
+    GroupDifference,
+    ProfileComparison,
+)
+from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
+from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.time_breakdown import (
     BreakdownDifference,
     DifferenceLine,
     TimeBreakdown,
 )
-from millrace.analysis.explain.efficiency import EfficiencyRow
-from millrace.analysis.explain.statement_breakdown import StatementBreakdownDifference
-from millrace.analysis.explain.statements import StatementComparison
+from millrace.analysis.explain.waits import Amount, DigestComparison, WaitComparison
+from millrace.model.observations import PlanRow
+from millrace.quantities import counted
 from millrace.report.common.formatting import (
     MISSING,
     figure_text,
@@ -23,6 +35,7 @@ from millrace.report.common.formatting import (
     whole_percent_text,
 )
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
+from millrace.report.common.wording import short_symbol
 from millrace.stats.mean import MeanEstimate
 from millrace.stats.ratio import RatioEstimate
 
@@ -49,6 +62,11 @@ _EFFICIENCY: Mapping[str, tuple[str, ...]] = {
     "Reads and writes": ("reads", "read_kb", "write_kb", "fsyncs", "flushes", "redo_bytes"),
     "Work": ("rows_examined", "pool_requests", "pool_misses"),
 }
+FUNCTIONS = 25  # in the table; more of them hardly differ
+FLAT_LINES = 40
+PATHS = 20
+FEW_SAMPLES = 1_000
+_INNERMOST = 6  # functions of a call path that are shown
 
 
 def breakdown_table(found: BreakdownDifference, labels: Labels, noun: str) -> Table:
@@ -348,3 +366,221 @@ def _ratio_interval(relative: RatioEstimate | None) -> str:
     if relative.high > _ANYTHING * relative.low:
         return MISSING
     return f"{ratio_text(relative.low)} to {ratio_text(relative.high)}"
+
+
+# What EXPLAIN says first and, of its columns, what explains most; some servers have more.
+_PLAN_COLUMNS = (
+    "id", "select_type", "table", "type", "possible_keys", "key", "key_len", "ref", "rows",
+    "filtered", "Extra",
+)  # fmt: skip
+
+
+def waits_table(
+    found: Sequence[WaitComparison], labels: Labels, *, noun: str, title: str
+) -> Table | None:
+    """Return waits (or stages) of both, in µs of an operation and calls and seconds of a trial."""
+    if not found:
+        return None
+    rows = [Row((row.name, *_amounts(row.a), *_amounts(row.b))) for row in found]
+    columns = [*text_columns("name")]
+    for label in labels:
+        columns += [
+            Column(f"{label}, µs per {noun}"),
+            Column(f"{label}, s in a trial", drop=1),
+            Column(f"{label}, calls in a trial", drop=2),
+        ]
+    return plain_table(title, columns, rows)
+
+
+def digests_table(found: Sequence[DigestComparison], labels: Labels) -> Table | None:
+    """Return statements as the servers sum them up."""
+    if not found:
+        return None
+    asked = {
+        "µs": "us",
+        "rows examined": "rows_examined",
+        "rows sent": "rows_sent",
+        "temporary tables": "tmp_tables",
+        "on disk": "tmp_disk_tables",
+    }
+    sides = [side for row in found for side in (row.a, row.b)]
+    shown = {
+        title: name for title, name in asked.items() if any(figure_of(side, name) for side in sides)
+    }
+    rows = []
+    for row in found:
+        figures = [
+            known_text(figure_of(side, name), figure_text)
+            for name in shown.values()
+            for side in (row.a, row.b)
+        ]
+        rows.append(Row((row.text, *figures)))
+    columns = [*text_columns("statement, without its values")]
+    columns += [
+        Column(f"{title}, {label}", drop=number)
+        for number, title in enumerate(shown)
+        for label in labels
+    ]
+    return plain_table("Statements as the servers sum them up", columns, rows)
+
+
+def plan_table(side: PlanSide, label: str) -> Table:
+    """Return a plan as EXPLAIN shows it, the columns that say anything."""
+    names = {name.lower(): name for row in side.rows for name in row}
+    known = [names.pop(name.lower()) for name in _PLAN_COLUMNS if name.lower() in names]
+    columns = [
+        name
+        for name in (*known, *names.values())
+        if any(row.get(name) not in (None, "") for row in side.rows)
+    ]
+    rows = (Row(tuple(known_text(row.get(name), str) for name in columns)) for row in side.rows)
+    return plain_table(f"Plan of {label}", text_columns(*columns), rows)
+
+
+def access_text(side: PlanSide) -> str:
+    """Describe how a plan gets at its rows: ``ref of sbtest1 by k_1, 3 rows; then ...``."""
+    if side.error is not None:
+        return f"no plan: {side.error}"
+    steps = [_step_text(row) for row in side.rows]
+    return "; then ".join(steps) or "no plan"
+
+
+def _step_text(row: PlanRow) -> str:
+    said = {name.lower(): value for name, value in row.items() if value not in (None, "")}
+    how = str(said.get("type") or said.get("select_type") or "a step")
+    text = f"{how} of {said['table']}" if "table" in said else how
+    if "key" in said:
+        text += f" by {said['key']}"
+    if "rows" in said:
+        text += f", {said['rows']} rows"
+    return f"{text}, {said['extra']}" if "extra" in said else text
+
+
+def _amounts(amount: Amount | None) -> tuple[str, str, str]:
+    if amount is None:
+        return MISSING, MISSING, MISSING
+    return figure_text(amount.us), figure_text(amount.seconds), figure_text(amount.count)
+
+
+def groups_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
+    """Return CPU time by what functions are for, the largest difference first; the sum last."""
+    if found is None:
+        return None
+    decimals = us_decimals(max(found.a_cpu_us, found.b_cpu_us))
+    rows = [_cpu_row(group.title, group, decimals) for group in found.groups]
+    sums = (fixed_text(found.a_cpu_us, decimals), fixed_text(found.b_cpu_us, decimals))
+    total = Row(("all", *sums, *estimate_cells(found.cpu, decimals), ""), is_total=True)
+    cpu = f"server CPU{' in user code' if found.user_only else ''}, µs per {noun}"
+    columns = difference_columns(cpu, labels, found.cpu)
+    return plain_table("CPU time by what it is for", columns, (*rows, total))
+
+
+def _cpu_row(title: str, each: GroupDifference | PathDifference, decimals: int) -> Row:
+    verdict = finding(each.significant, each.adjusted_p, each.difference)
+    sides = (fixed_text(each.a_us, decimals), fixed_text(each.b_us, decimals))
+    return Row((title, *sides, *estimate_cells(each.difference, decimals), verdict or ""), verdict)
+
+
+def functions_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
+    """Return the functions whose own time differs most."""
+    if found is None:
+        return None
+    shown = [each for each in found.functions if each.a_us or each.b_us][:FUNCTIONS]
+    decimals = us_decimals(max((max(f.a_us, f.b_us) for f in shown), default=0.0))
+    columns = difference_columns(f"own CPU time, µs per {noun}", labels, found.cpu)
+    inclusive = Column("with callees, difference", drop=2)
+    library = Column("library", numeric=False, drop=3)
+    return plain_table(
+        "Functions that differ most",
+        (columns[0], library, *columns[1:-1], inclusive, columns[-1]),
+        (_function_row(each, decimals) for each in shown),
+    )
+
+
+def paths_table(found: ProfileComparison | None, labels: Labels, noun: str) -> Table | None:
+    """Return the call paths that differ most; None without any."""
+    shown = () if found is None else found.paths[:PATHS]
+    if found is None or not shown:
+        return None
+    decimals = us_decimals(max(max(path.a_us, path.b_us) for path in shown))
+    return plain_table(
+        "Call paths that differ most",
+        difference_columns(f"last function's own CPU time, µs per {noun}", labels, found.cpu),
+        (_cpu_row(_path_text(each.path), each, decimals) for each in shown),
+    )
+
+
+def _path_text(path: Sequence[str]) -> str:
+    """Return the kind of thread and the innermost functions, which tell paths apart."""
+    kind, *frames = path
+    names = [short_symbol(frame.partition("`")[2] or frame) for frame in frames]
+    if len(names) > _INNERMOST:
+        names = ["…", *names[-_INNERMOST:]]
+    return " > ".join((kind.replace("_", " "), *names))
+
+
+def flat_table(flat: FlatProfile, label: str) -> Table:
+    """Return a flat profile, as profilers print it, with the cost of each function."""
+    rows = []
+    for line in flat.lines[:FLAT_LINES]:
+        figures = (f"{line.samples:,}", f"{line.percent:.2f}", figure_text(line.us))
+        rows.append(Row((*figures, line.library, short_symbol(line.symbol))))
+    columns = (*map(Column, ("samples", "%", "µs")), *text_columns("library", "function"))
+    return plain_table(f"Flat profile of {label}", columns, rows)
+
+
+def flat_note(flat: FlatProfile) -> str:
+    """Describe how a profile was taken, and what its table leaves out."""
+    runs = f" of {flat.runs} runs" if flat.runs > flat.trials else ""
+    text = (
+        f"{counted(flat.samples, 'sample')} of {flat.event} in "
+        f"{counted(flat.trials, 'trial')}{runs}, {figure_text(flat.cpu_us)} µs of CPU time"
+    )
+    if flat.user_only:
+        text += " in user code only, the kernel could not be sampled"
+    if flat.lost:
+        text += f"; {counted(flat.lost, 'sample')} lost"
+    if rest := flat.lines[FLAT_LINES:]:
+        percent = sum(line.percent for line in rest)
+        text += f"; {len(rest):,} further functions have {percent:.1f} % of them"
+    return text
+
+
+def profile_notes(
+    found: ProfileComparison | None, flats: Sequence[tuple[str, FlatProfile | None]]
+) -> list[str]:
+    """List what qualifies the tables of a profile."""
+    listed = [few] if (few := few_samples_note(flats)) else []
+    if found is not None and found.by == "samples":
+        listed.append(
+            "one profiled block is one start of each server: the intervals are those of its number "
+            "of samples alone, and another start may differ by more"
+        )
+    return listed
+
+
+def few_samples_note(flats: Sequence[tuple[str, FlatProfile | None]]) -> str | None:
+    """Warn of sides with too few samples to tell small functions apart; None where none has."""
+    few = [
+        f"{flat.samples:,} in {label}"
+        for label, flat in flats
+        if flat is not None and flat.samples < FEW_SAMPLES
+    ]
+    return f"few samples: {', '.join(few)}; more --profile-blocks give more" if few else None
+
+
+def _function_row(each: FunctionDifference, decimals: int) -> Row:
+    verdict = None
+    if each.shifted is None:
+        verdict = finding(each.significant, each.adjusted_p, each.difference)
+    name = short_symbol(each.name)
+    cells = (
+        f"{name} ({each.shifted})" if each.shifted else name,
+        each.module,
+        fixed_text(each.a_us, decimals),
+        fixed_text(each.b_us, decimals),
+        *estimate_cells(each.difference, decimals),
+        fixed_text(each.inclusive.mean, decimals, signed=True),
+        verdict or ("moved" if each.shifted else ""),
+    )
+    return Row(cells, verdict)

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.console import Console
-from rich.padding import Padding
 
-from millrace.analysis.explain.model import Explanation, only_compared
+from millrace.analysis.explain.explanation import Explanation, only_compared
 from millrace.quantities import counted
+from millrace.report import counts
 from millrace.report.common.tables import Table
-from millrace.report.common.terminal_table import show_table, text_line
-from millrace.report.counts import sentences as count_sentences
-from millrace.report.counts.tables import functions_table
-from millrace.report.explanation import causes, profile_tables, sentences, tables
+from millrace.report.common.terminal_table import print_line, show_table, text_line
+from millrace.report.explanation import causes, sentences, tables
 from millrace.report.explanation.ablation import ablation_sentences
 from millrace.report.explanation.caveats import NOT_SURE, ONE_BLOCK, caveat_sentences
-from millrace.report.explanation.server_tables import access_text, waits_table
+from millrace.report.explanation.tables import access_text, waits_table
 
 _FUNCTIONS = 12
 _PLACES = 6  # that threads were blocked in
@@ -38,22 +36,22 @@ def show(explanations: Sequence[Explanation], console: Console) -> None:
 
 def _show_answers(explanations: Sequence[Explanation], console: Console) -> None:
     for explanation in explanations:
-        _print_heading(sentences.title(explanation), console)
+        _heading(sentences.title(explanation), console)
         for sentence in (*sentences.answer(explanation), *ablation_sentences(explanation)[:1]):
-            console.print(Padding(text_line(sentence), (0, 0, 0, 2)), soft_wrap=False)
+            print_line(console, sentence, indent=2)
         _show_doubts(explanation, console)
     more = "one of them in full: --candidate LEVEL, --test TEST, --where FACTOR=LEVEL, as in"
-    _print_heading(more, console, "dim")
+    _heading(more, console, "dim")
     console.print(text_line(sentences.command(explanations[0]), style="dim"), soft_wrap=True)
 
 
 def _show(explanation: Explanation, console: Console) -> None:
     e = only_compared(explanation)
     labels = sentences.headings(e)
-    _print_heading(sentences.title(e), console)
-    console.print(text_line(f"A is {e.base}, B is {e.candidate}; µs", style="dim"), soft_wrap=False)
+    _heading(sentences.title(e), console)
+    print_line(console, f"A is {e.base}, B is {e.candidate}; µs", style="dim")
     for sentence in sentences.answer(e):
-        _print_heading(sentence, console)
+        _heading(sentence, console)
     _show_doubts(e, console)
     _show_likely_causes(e, console)
     _show_ablation(e, console)
@@ -75,29 +73,29 @@ def _show(explanation: Explanation, console: Console) -> None:
     coverages = [(side.label, side.coverage) for side in (e.a, e.b)]
     _show_notes([f"{label}: {sentences.coverage_text(c)}" for label, c in coverages if c], console)
     _show_plans(e, console)
-    shown.add(profile_tables.groups_table(e.profile, labels, e.noun))
-    shown.add(_first(profile_tables.functions_table(e.profile, labels, e.noun), _FUNCTIONS))
+    shown.add(tables.groups_table(e.profile, labels, e.noun))
+    shown.add(_first(tables.functions_table(e.profile, labels, e.noun), _FUNCTIONS))
     if e.profile is not None:
         flats = [(side.label, side.flat) for side in (e.a, e.b)]
-        _show_notes(profile_tables.notes(e.profile, flats), console)
+        _show_notes(tables.profile_notes(e.profile, flats), console)
     _show_instructions(e, shown)
     _show_footnotes(e, console)
 
 
-def _print_heading(text: str, console: Console, style: str = "bold") -> None:
+def _heading(text: str, console: Console, style: str = "bold") -> None:
     console.print()
-    console.print(text_line(text, style=style), soft_wrap=False)
+    print_line(console, text, style=style)
 
 
 def _show_doubts(e: Explanation, console: Console) -> None:
     for sentence in caveat_sentences(e):
-        _print_heading(sentence, console, "bold yellow")
+        _heading(sentence, console, "bold yellow")
 
 
 def _show_plans(e: Explanation, console: Console) -> None:
     differing = [plan for plan in e.plans if plan.is_of_interest]
     if differing:
-        _print_heading("Plans that are not the same", console)
+        _heading("Plans that are not the same", console)
     for plan in differing:
         for label, side in ((e.base, plan.a), (e.candidate, plan.b)):
             if side is not None:
@@ -108,25 +106,22 @@ def _show_likely_causes(e: Explanation, console: Console) -> None:
     if e.why_no_likely_causes:
         _show_notes([e.why_no_likely_causes], console)
     if e.likely_causes:
-        _print_heading(causes.heading(e), console)
+        _heading(causes.heading(e), console)
     for number, cause in enumerate(causes.cause_texts(e), start=1):
         shown = " (shown by an experiment)" if cause.is_shown else ""
-        text = text_line(f"{number}. {cause.sentence}", (shown, "bold"))
-        console.print(Padding(text, (0, 0, 0, 2)), soft_wrap=False)
+        print_line(console, f"{number}. {cause.sentence}", (shown, "bold"), indent=2)
         for line in cause.details:
-            console.print(
-                Padding(text_line(f"- {line}", style="dim"), (0, 0, 0, 5)), soft_wrap=False
-            )
+            print_line(console, f"- {line}", style="dim", indent=5)
     if command := causes.ablating(e):
-        console.print(text_line(command, style="dim"), soft_wrap=False)
+        print_line(console, command, style="dim")
 
 
 def _show_ablation(e: Explanation, console: Console) -> None:
     lines = ablation_sentences(e)
     if lines:
-        _print_heading("What an experiment showed", console)
+        _heading("What an experiment showed", console)
     for line in lines:
-        console.print(Padding(text_line(line), (0, 0, 0, 2)), soft_wrap=False)
+        print_line(console, line, indent=2)
 
 
 @dataclass
@@ -139,7 +134,7 @@ class _Tables:
     def add(self, table: Table | None) -> None:
         if table is None:
             return
-        _print_heading(table.title, self.console)
+        _heading(table.title, self.console)
         show_table(table, self.console)
         verdicts = {row.verdict for section in table.sections for row in section.rows}
         notes = {"not sure": NOT_SURE, tables.UNTESTED: ONE_BLOCK}
@@ -152,15 +147,15 @@ def _show_instructions(e: Explanation, shown: _Tables) -> None:
     found = e.instructions
     if found is None:
         return
-    _print_heading(f"Instructions: {count_sentences.sentence(found)}.", shown.console)
+    _heading(f"Instructions: {counts.sentence(found)}.", shown.console)
     if found.functions:
-        shown.add(_first(functions_table(found), _FUNCTIONS))
-    _show_notes([f"{note}." for note in count_sentences.comparison_notes(found)], shown.console)
+        shown.add(_first(counts.functions_table(found), _FUNCTIONS))
+    _show_notes([f"{note}." for note in counts.comparison_notes(found)], shown.console)
 
 
 def _show_notes(notes: Sequence[str], console: Console) -> None:
     for note in notes:
-        console.print(text_line(note, style="dim"), soft_wrap=False)
+        print_line(console, note, style="dim")
 
 
 def _show_footnotes(e: Explanation, console: Console) -> None:
@@ -168,10 +163,10 @@ def _show_footnotes(e: Explanation, console: Console) -> None:
     if disturbed or missing:
         console.print()
     for line in disturbed:
-        console.print(text_line(("disturbed: ", "yellow"), line), soft_wrap=False)
+        print_line(console, ("disturbed: ", "yellow"), line)
     for what, where, hint in missing:
         lack = f"{what} ({where})" + (f"; {hint}" if hint else "")
-        console.print(text_line(("not seen: ", "yellow"), lack), soft_wrap=False)
+        print_line(console, ("not seen: ", "yellow"), lack)
 
 
 def _first(table: Table | None, rows: int) -> Table | None:

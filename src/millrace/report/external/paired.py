@@ -9,14 +9,14 @@ from millrace.analysis.compare.verdict import margin_text
 from millrace.model.measurements import Direction
 from millrace.quantities import counted
 from millrace.report.common import formatting
-from millrace.report.common.json_parts import From, Part, part
+from millrace.report.common.json_parts import From, JsonPart, part
 from millrace.report.common.tables import Column, Row, Table, plain_table, text_columns
-from millrace.report.counts.sentences import counts_sentence
+from millrace.report.counts import counts_sentence
 
 _PLAIN = ("instruction", "instructions")  # units that say nothing beside the sentence
 
 
-class ComparisonPart(Part):
+class ComparisonPart(JsonPart):
     """Candidate / base; differences are fractions. Null: not known.
 
     `low` and `high` hold for any number of looks, `fixed_low` and `fixed_high` for a number of
@@ -42,7 +42,7 @@ class ComparisonPart(Part):
     sentence: str
 
 
-class PairsDocument(Part):
+class PairsDocument(JsonPart):
     """Comparisons of treatments that were interleaved in blocks."""
 
     base: str

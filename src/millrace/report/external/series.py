@@ -9,9 +9,9 @@ from millrace.analysis.history.series_verdicts import AnalyzedPoint, AnalyzedSer
 from millrace.model.measurements import Direction
 from millrace.quantities import counted
 from millrace.report.common import formatting
-from millrace.report.common.json_parts import Part, part
+from millrace.report.common.json_parts import JsonPart, part
 from millrace.report.common.tables import Column, Row, Section, Table, text_columns
-from millrace.report.counts.sentences import change_sentence
+from millrace.report.counts import change_sentence
 from millrace.stats.change_points import FEWEST_TO_TELL
 
 _MOST_NAMED = 5
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
     is_sorted: bool
 
 
-class SeriesPart(Part):
+class SeriesPart(JsonPart):
     """A series of ``points`` values; ``direction`` is the better one.
 
     ``is_sorted``: its rows were brought into the order of their times.
@@ -46,7 +46,7 @@ class SeriesPart(Part):
     outcome: Outcome
 
 
-class SeriesDocument(Part):
+class SeriesDocument(JsonPart):
     """Series and their change points; ratios are new level / old level.
 
     ``margin`` is None where those of the series differ.

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from millrace.analysis.compare.model import ComparisonStatus, Group, RunAnalysis, RunStatus
 from millrace.analysis.compare.stopping import FAILURES
 from millrace.analysis.compare.verdict import margin_text
-from millrace.model.run_spec import Design
+from millrace.model.run_spec import FEWEST_BLOCKS, Design
 from millrace.quantities import counted, duration_in_words
 from millrace.report.run.undecided import MANY_BLOCKS
-from millrace.stats.sequential import FEWEST_BLOCKS
 from millrace.store.records import ROUND_FAILED
 
 _STATES = {
@@ -23,8 +22,8 @@ _STATES = {
 def design_text(analysis: RunAnalysis) -> str:
     """Return text such as ``5 blocks``, ``sequential, at most 20 blocks: decided after 9``."""
     design = analysis.run.design
-    how = "side by side" if design.concurrent else _slices(analysis)
-    how = f"{how}, " if how else ""
+    slices = _slices(analysis)
+    how = f"{slices}, " if slices else ""
     sources = _noise_of(analysis)
     shared = f", intervals from {sources}" if sources else ""
     if design.kind == "fixed":
@@ -111,20 +110,12 @@ def _blocks(analysis: RunAnalysis) -> list[str]:
     run, design = analysis.run, analysis.run.design
     treatments = counted(len(analysis.treatments), "treatment")
     each_holds = f"{counted(run.blocks, 'block')}; each holds one trial of each of {treatments}"
-    if design.concurrent:
-        how = (
-            f". Base and candidate were measured side by side: at the same time, each "
-            f"on half of the CPUs. The half was drawn at random from seed {run.seed} and exchanged "
-            f"from block to block. They shared disk, memory bandwidth and caches, so a "
-            f"calibration of this host in the same way had to find the base beside itself no more "
-            f"often different than is claimed."
+    paragraphs = [
+        (
+            f"{each_holds}, in an order drawn at random from seed {run.seed}, group by group, so "
+            f"that a drift of the host meets all of a group’s treatments."
         )
-    else:
-        how = (
-            f", in an order drawn at random from seed {run.seed}, group by group, so that a drift "
-            f"of the host meets all of a group’s treatments."
-        )
-    paragraphs = [f"{each_holds}{how}"]
+    ]
     if in_slices := _slices(analysis):
         paragraphs.append(
             f"{in_slices.capitalize()}: the servers of such a group and block "
@@ -171,11 +162,8 @@ def _interval(analysis: RunAnalysis) -> str:
 
 def _exclusions(design: Design) -> str:
     beside = ""
-    if design.concurrent or design.slices:
-        beside = (
-            f" The other trials of its pair or round are left out with it, at the step "
-            f"{ROUND_FAILED}."
-        )
+    if design.slices:
+        beside = f" The other trials of its round are left out with it, at the step {ROUND_FAILED}."
     return (
         f"A trial is left out where it failed at a step, whatever the reason and whichever the "
         f"treatment, and for nothing else; its pair is dropped, the block’s other pairs stay, and "

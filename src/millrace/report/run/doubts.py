@@ -38,18 +38,15 @@ def _doubtful(analysis: RunAnalysis) -> list[tuple[str, str, RatioEstimate]]:
     if found is None:
         return []
     each_by_itself = [(f" in {group.label}", group.estimate) for group in found.groups]
-    estimates = each_by_itself if _is_mixed(analysis) else [("", found.estimate)]
+    # Groups that were measured in slices have far less noise than others.
+    is_mixed = len({each.in_slices for each in analysis.treatments if each.is_base}) > 1
+    estimates = each_by_itself if is_mixed else [("", found.estimate)]
     return [
         (where, counted(estimate.n_pairs, "block") if where else _pairs(found), estimate)
         for where, estimate in estimates
         if estimate is not None
         if estimate.excludes_1 or estimate.is_beyond(analysis.margin)
     ]
-
-
-def _is_mixed(analysis: RunAnalysis) -> bool:
-    """Return whether some groups were measured in slices, with far less noise than the others."""
-    return len({each.in_slices for each in analysis.treatments if each.is_base}) > 1
 
 
 def aa_text(found: AaTrials) -> str:

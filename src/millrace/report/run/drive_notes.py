@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from millrace.analysis.compare.conditions import DriveConditions
 from millrace.analysis.compare.model import Comparison, RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.analysis.steady.policy import reasons
 from millrace.model.instance_facts import CpuIdleFact
 from millrace.quantities import counted
@@ -28,8 +28,18 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *_about_open_loop(analysis),
         *_about_settling(analysis),
         *_about_loading(analysis),
-        *_about_warmup(analysis),
-        *_about_reads(analysis),
+        *_about_some(
+            analysis,
+            lambda each: each.unsteady,
+            "{} began to measure before their throughput was steady",
+        ),
+        *_about_some(
+            analysis,
+            lambda each: each.reads.get("between", 0),
+            "reads in {} were neither cached nor bound by I/O, so their figures depend on the size "
+            "of the memory",
+            lambda each: each.between_why,
+        ),
         *_about_busy_client(analysis),
     ]
 
@@ -88,7 +98,7 @@ def _about_errors(analysis: RunAnalysis) -> Iterator[str]:
         tried = sum(work.tried for work in treatment.work)
         errors = sum(work.errors for work in treatment.work)
         if tried and errors > ERRORS_LIMIT * tried:
-            codes = Counter[int]()
+            codes = Counter[str]()
             for work in treatment.work:
                 codes.update(dict(work.error_codes))
             most = [f"{code} {counted(count, 'time')}" for code, count in codes.most_common(3)]
@@ -182,23 +192,6 @@ def _about_loading(analysis: RunAnalysis) -> Iterator[str]:
         yield f"tables were loaded {how}: {_listed(labels)}"
 
 
-def _about_warmup(analysis: RunAnalysis) -> Iterator[str]:
-    driven = _driven(analysis)
-    if unsteady := sum(each.unsteady for each in driven):
-        trials = f"{unsteady} of {_trials(driven)}"
-        yield f"{trials} began to measure before their throughput was steady"
-
-
-def _about_reads(analysis: RunAnalysis) -> Iterator[str]:
-    driven = _driven(analysis)
-    if between := sum(each.reads.get("between", 0) for each in driven):
-        yield (
-            f"reads in {between} of {_trials(driven)} were neither cached nor bound by I/O, so "
-            f"their figures depend on the size of the memory"
-            f"{_first(each.between_why for each in driven)}"
-        )
-
-
 def _about_busy_client(analysis: RunAnalysis) -> Iterator[str]:
     waiting = [t for t in analysis.treatments if t.driven is not None and not _polled(t)]
     shares = {each.label: each.driven and each.driven.client_share for each in waiting}
@@ -225,8 +218,7 @@ def _about_memory(analysis: RunAnalysis) -> Iterator[str]:
 def _about_client(analysis: RunAnalysis) -> Iterator[str]:
     shares = _known(analysis, lambda driven: driven.client_share)
     if shares:
-        whose = "its half’s" if analysis.run.design.concurrent else "the host’s"
-        line = f"the load generator used {_range(shares, percent_text)} of {whose} CPU time"
+        line = f"the load generator used {_range(shares, percent_text)} of the host’s CPU time"
         if any(map(_polled, analysis.treatments)):
             line += "; of clients that polled, this and their CPU time are waiting too"
         yield line
@@ -265,12 +257,26 @@ def _wakeup_text(fact: CpuIdleFact) -> str:
 
 
 def _about_snapshots(analysis: RunAnalysis) -> Iterator[str]:
-    driven = _driven(analysis)
     if saved := _known(analysis, lambda driven: driven.snapshots_saved_s):
         yield f"snapshots saved {seconds_text(sum(saved))} s of loading"
-    if not_kept := sum(each.not_kept for each in driven):
-        line = f"{not_kept} of {_trials(driven)} loaded their tables themselves, with no snapshot"
-        yield line + _first(each.not_kept_why for each in driven)
+    yield from _about_some(
+        analysis,
+        lambda each: each.not_kept,
+        "{} loaded their tables themselves, with no snapshot",
+        lambda each: each.not_kept_why,
+    )
+
+
+def _about_some(
+    analysis: RunAnalysis,
+    count: Callable[[DriveConditions], int],
+    text: str,
+    why: Callable[[DriveConditions], str | None] = lambda _: None,
+) -> Iterator[str]:
+    """Yield the text of ``3 of 6 trials`` and the first reason, where any trial counts."""
+    driven = _driven(analysis)
+    if number := sum(map(count, driven)):
+        yield f"{text.format(f'{number} of {_trials(driven)}')}{_first(map(why, driven))}"
 
 
 def _driven(analysis: RunAnalysis) -> list[DriveConditions]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import factor_text, level_value
 from millrace.model.instance_facts import FullDiskFact
 from millrace.quantities import counted
@@ -13,8 +13,6 @@ from millrace.report.common.formatting import MISSING, bytes_text, count_text, l
 from millrace.report.common.tables import Row, Section, Table, text_columns
 
 _AT_ONCE_S = 10.0
-
-Words = Callable[[FullDiskFact], str]
 
 
 def full_disk_tables(analysis: RunAnalysis) -> list[Table]:
@@ -58,7 +56,7 @@ def _overview(analysis: RunAnalysis) -> Table:
         for treatment in group.treatments:
             level = level_value(treatment.level)
             row = cells.setdefault(level, [MISSING] * len(analysis.groups))
-            row[number] = " / ".join(_each_once(treatment, outcome)) or MISSING
+            row[number] = " / ".join(dict.fromkeys(map(outcome, treatment.full_disk))) or MISSING
             bases |= {level} if treatment.is_base else set()
     columns = text_columns(factor, *(group.label or "outcome" for group in analysis.groups))
     rows = (Row((level, *row), is_base=level in bases) for level, row in cells.items())
@@ -176,8 +174,3 @@ def _rows(fact: FullDiskFact) -> str:
     if fact.unanswered_rows:
         texts.append(f"{count_text(fact.unanswered_rows)} written that it had not answered")
     return "; ".join(texts)
-
-
-def _each_once(treatment: TreatmentAnalysis, words: Words) -> list[str]:
-    """Return the words for each trial, those that are alike once."""
-    return list(dict.fromkeys(map(words, treatment.full_disk)))

@@ -1,43 +1,49 @@
 """The report as one HTML file, without network; only flame graphs have a script."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import RunAnalysis, VariablesComparison
-from millrace.analysis.compare.published import PublishedStudy, published_comparison
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.published import published_comparison
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.analysis.compare.verdict import margin_text
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.levels import level_text
-from millrace.model.host_facts import Finding
 from millrace.output_files import PAGE, write_text
-from millrace.report.calibration.sentences import head_line
-from millrace.report.common.charts import LineChart
+from millrace.report.calibration import head_line
 from millrace.report.common.formatting import GLYPHS, bytes_text
 from millrace.report.common.pages import environment
-from millrace.report.common.tables import Table
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
 from millrace.report.run import notes, tables
-from millrace.report.run.background_tables import background_table
-from millrace.report.run.charts import BarChart, RatioChart, bar_charts, ratio_charts
-from millrace.report.run.dependence import DependenceText, dependence_part
+from millrace.report.run.charts import (
+    bar_charts,
+    have_one_axis,
+    lag_charts,
+    latency_charts,
+    loop_charts,
+    ratio_charts,
+    relative_charts,
+)
+from millrace.report.run.dependence import dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import cost_table, latency_table, steady_table
+from millrace.report.run.drive_tables import (
+    background_table,
+    cost_table,
+    latency_table,
+    loop_tables,
+    maintenance_tables,
+    steady_table,
+)
 from millrace.report.run.full_disk_tables import full_disk_tables
-from millrace.report.run.lag_charts import lag_charts
-from millrace.report.run.line_charts import have_one_axis, latency_charts, relative_charts
-from millrace.report.run.loop_tables import loop_charts, loop_tables
-from millrace.report.run.maintenance_tables import maintenance_tables
-from millrace.report.run.matrix import Matrix, is_large, matrix, sections
+from millrace.report.run.matrix import is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, summary, verdict_text
 from millrace.report.run.undecided import next_step
 from millrace.report.run.units import readable
 from millrace.shown_text import shown_line
-from millrace.store.records import RunRecord
 
 
 def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> str:
@@ -46,7 +52,7 @@ def as_html(analysis: RunAnalysis, explanations: Sequence[Explanation] = ()) -> 
     names = (level_text(analysis.factor, each.level) for each in analysis.treatments)
     template = environment(names).get_template("report.html.j2")
     return template.render(
-        **vars(run_page(analysis)),
+        **run_page(analysis),
         **explain_html.context(explanations),
         glyphs=GLYPHS,
         repeating=repeating,
@@ -59,78 +65,13 @@ def write(analysis: RunAnalysis, path: Path, explanations: Sequence[Explanation]
     return write_text(path, as_html(analysis, explanations), PAGE, make_directory=True)
 
 
-@dataclass(frozen=True)
-class MetricSection:
-    """The part of the page about a metric beside the headline; ``matrix`` in a large run only."""
-
-    metric: Metric
-    matrix: Matrix | None
-    results: Table
-    charts: tuple[RatioChart, ...]
-    ratios: Table
-
-
-@dataclass(frozen=True)
-class RunPage:
-    """The values that the templates show of a run, under the names that they use.
+def run_page(analysis: RunAnalysis) -> dict[str, Any]:
+    """Return the values that the templates show of a run, by the names that they use.
 
     ``sentences`` are verdicts with their sentence, ``curves`` and ``order`` by section and block,
-    ``variables`` differences with the groups that share them.
+    ``variables`` differences with the groups that share them. ``others`` are the metrics beside the
+    headline.
     """
-
-    analysis: RunAnalysis
-    run: RunRecord
-    title: str
-    subtitle: str
-    calibration: str | None
-    summary: str
-    answer: str
-    doubts: list[str]
-    next_step: str
-    sentences: list[tuple[str, str]]
-    warnings: list[str]
-    conditions: list[str]
-    large: bool
-    matrix: Matrix | None
-    relative: tuple[LineChart, ...]
-    one_axis: bool
-    dependence: DependenceText | None
-    full_disk: list[Table]
-    maintenance: list[Table]
-    background_clients: Table | None
-    latencies: Table | None
-    statements: Table | None
-    curves: list[tuple[str, tuple[LineChart, ...]]]
-    lag: tuple[LineChart, ...]
-    loops: list[Table]
-    loop_charts: tuple[LineChart, ...]
-    costs: Table | None
-    steady: Table | None
-    results: Table
-    bars: tuple[BarChart, ...]
-    ratios: tuple[RatioChart, ...]
-    ratios_in_figures: Table
-    others: list[MetricSection]
-    study: PublishedStudy | None
-    published: list[Table]
-    sizes: Table | None
-    table_files: Table | None
-    steps: Table
-    every_trial: Table
-    options: Table | None
-    provenance: Table
-    variables: list[tuple[VariablesComparison, str]]
-    bases_without_variables: list[str]
-    findings: list[Finding]
-    facts: list[tuple[str, str]]
-    order: list[list[str]]
-    chance: str | None
-    method: list[str]
-    margin: str
-
-
-def run_page(analysis: RunAnalysis) -> RunPage:
-    """Compute everything that the page shows of a run."""
     headline, large = analysis.headline, is_large(analysis)
     relative = relative_charts(analysis, headline) if large else ()
     parts = sections(analysis)
@@ -138,70 +79,70 @@ def run_page(analysis: RunAnalysis) -> RunPage:
     study = published_comparison(analysis)
     measured = [metric for metric in analysis.metrics if metric != analysis.time]
     published = [tables.published_table(analysis, study, metric) for metric in measured if study]
-    return RunPage(
-        analysis=analysis,
-        run=analysis.run,
-        title=shown_line(analysis.run.title or analysis.run.name),
-        subtitle=notes.subtitle(analysis),
-        calibration=head_line(analysis),
-        summary=summary(analysis),
-        answer=answer(analysis),
-        doubts=[f"{DOUBT}: {doubt}" for doubt in doubts(analysis)],
-        next_step=next_step(analysis),
-        sentences=[(verdict_text(c), sentence(c, analysis)) for c in analysis.comparisons()],
-        warnings=notes.warnings(analysis),
-        conditions=notes.conditions(analysis),
-        large=large,
-        matrix=matrix(analysis, headline) if large else None,
-        relative=relative,
-        one_axis=have_one_axis(relative),
-        dependence=dependence_part(analysis),
-        full_disk=full_disk_tables(analysis),
-        maintenance=maintenance_tables(analysis),
-        background_clients=background_table(analysis),
-        latencies=latency_table(analysis, "transaction"),
-        statements=latency_table(analysis, "statement"),
-        curves=[(heading, charts) for heading, charts in curves if charts],
-        lag=lag_charts(analysis.groups, analysis.factor),
-        loops=loop_tables(analysis),
-        loop_charts=loop_charts(analysis.groups, analysis.factor),
-        costs=cost_table(analysis),
-        steady=steady_table(analysis),
-        results=tables.results_table(analysis, headline, analysis.time),
-        bars=bar_charts(analysis, headline),
-        ratios=ratio_charts(analysis, headline),
-        ratios_in_figures=tables.ratios_table(analysis, headline),
-        others=[
-            MetricSection(
-                metric=metric,
-                matrix=matrix(analysis, metric) if large else None,
-                results=tables.results_table(analysis, metric, None),
-                charts=ratio_charts(analysis, metric),
-                ratios=tables.ratios_table(analysis, metric),
-            )
+    return {
+        "analysis": analysis,
+        "run": analysis.run,
+        "title": shown_line(analysis.run.title or analysis.run.name),
+        "subtitle": notes.subtitle(analysis),
+        "calibration": head_line(analysis),
+        "summary": summary(analysis),
+        "answer": answer(analysis),
+        "doubts": [f"{DOUBT}: {doubt}" for doubt in doubts(analysis)],
+        "next_step": next_step(analysis),
+        "sentences": [(verdict_text(c), sentence(c, analysis)) for c in analysis.comparisons()],
+        "warnings": notes.warnings(analysis),
+        "conditions": notes.conditions(analysis),
+        "large": large,
+        "matrix": matrix(analysis, headline) if large else None,
+        "relative": relative,
+        "one_axis": have_one_axis(relative),
+        "dependence": dependence_part(analysis),
+        "full_disk": full_disk_tables(analysis),
+        "maintenance": maintenance_tables(analysis),
+        "background_clients": background_table(analysis),
+        "latencies": latency_table(analysis, "transaction"),
+        "statements": latency_table(analysis, "statement"),
+        "curves": [(heading, charts) for heading, charts in curves if charts],
+        "lag": lag_charts(analysis.groups, analysis.factor),
+        "loops": loop_tables(analysis),
+        "loop_charts": loop_charts(analysis.groups, analysis.factor),
+        "costs": cost_table(analysis),
+        "steady": steady_table(analysis),
+        "results": tables.results_table(analysis, headline, analysis.time),
+        "bars": bar_charts(analysis, headline),
+        "ratios": ratio_charts(analysis, headline),
+        "ratios_in_figures": tables.ratios_table(analysis, headline),
+        "others": [
+            {
+                "metric": metric,
+                "matrix": matrix(analysis, metric) if large else None,
+                "results": tables.results_table(analysis, metric, None),
+                "charts": ratio_charts(analysis, metric),
+                "ratios": tables.ratios_table(analysis, metric),
+            }
             for metric in measured
             if metric != headline
         ],
-        study=study,
-        published=[table for table in published if table is not None],
-        sizes=tables.sizes_table(analysis),
-        table_files=tables.table_files_table(analysis),
-        steps=tables.steps_table(analysis),
-        every_trial=tables.trials_table(analysis, headline),
-        options=tables.options_table(analysis),
-        provenance=tables.provenance_table(analysis),
-        variables=_alike(analysis.variables, many=len(analysis.groups)),
-        bases_without_variables=_bases_without_variables(analysis),
-        findings=notes.findings(analysis),
-        facts=list(_flat(analysis.run.host.facts.to_json())),
-        order=_order(analysis),
-        chance=notes.chance(analysis),
-        method=design_text.method(analysis),
-        margin=margin_text(analysis.margin),
-    )
+        "study": study,
+        "published": [table for table in published if table is not None],
+        "sizes": tables.sizes_table(analysis),
+        "table_files": tables.table_files_table(analysis),
+        "steps": tables.steps_table(analysis),
+        "every_trial": tables.trials_table(analysis, headline),
+        "options": tables.options_table(analysis),
+        "provenance": tables.provenance_table(analysis),
+        "variables": _shared_differences(analysis.variables, many=len(analysis.groups)),
+        "bases_without_variables": _bases_without_variables(analysis),
+        "findings": notes.findings(analysis),
+        "facts": list(_flat(analysis.run.host.facts.to_json())),
+        "order": _order(analysis),
+        "chance": notes.chance(analysis),
+        "method": design_text.method(analysis),
+        "margin": margin_text(analysis.margin),
+    }
 
 
-def _alike(
+def _shared_differences(
     compared: Sequence[VariablesComparison], *, many: int
 ) -> list[tuple[VariablesComparison, str]]:
     """Return differences that several groups share once, each with where it is."""

@@ -5,17 +5,14 @@ from collections.abc import Iterable
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
 from millrace.analysis.compare.published import published_comparison
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.common.formatting import GLYPHS
 from millrace.report.common.tables import Table
 from millrace.report.common.wording import repeating
 from millrace.report.run import dependence, notes, tables
-from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.drive_tables import driven_tables
 from millrace.report.run.full_disk_tables import full_disk_tables
-from millrace.report.run.loop_tables import loop_tables
-from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
@@ -52,13 +49,7 @@ def as_markdown(analysis: RunAnalysis) -> str:
     depends = dependence.dependence_part(analysis)
     if depends is not None:
         parts += [f"## {dependence.TITLE}", _list(depends.sentences), _table(depends.table)]
-    of_clients = (
-        background_table(analysis),
-        latency_table(analysis, "transaction"),
-        cost_table(analysis),
-    )
-    of_all = (*loop_tables(analysis), *maintenance_tables(analysis), *filter(None, of_clients))
-    for driven in of_all:
+    for driven in driven_tables(analysis):
         parts.append(f"## {_plain(driven.title)}")
         parts += _folded("Every treatment", [_table(driven)]) if large else [_table(driven)]
     study = published_comparison(analysis)

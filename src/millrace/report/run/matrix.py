@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, Group, RunAnalysis, varied_factors
-from millrace.analysis.compare.treatment_model import TreatmentAnalysis
+from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
 from millrace.report.common.formatting import MISSING, ratio_text, value_text
 from millrace.report.run.sentences import sentence, verdict_text

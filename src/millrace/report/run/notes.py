@@ -13,7 +13,7 @@ from millrace.model.servers import IN_ITS_PLACE
 from millrace.quantities import counted
 from millrace.report.common.formatting import count_text, percent_text
 from millrace.report.common.wording import ORIGIN_TEXT, first_line, imported_notes, listed
-from millrace.report.counts.sentences import sentence
+from millrace.report.counts import sentence
 from millrace.report.run import drive_notes
 from millrace.report.run.design import design_text
 from millrace.report.run.doubts import aa_text, is_base_doubtful
@@ -21,7 +21,6 @@ from millrace.report.run.sentences import FEW
 
 _MOST_COUNTS = 6
 _MOST_OPTIONS = 4
-TOGETHER = 0.95  # of the measured time of a pair: less is not side by side
 GENERATOR_WAIT_LIMIT = 0.01  # of the load's time: half of the usual margin
 
 
@@ -68,7 +67,6 @@ def warnings(analysis: RunAnalysis) -> list[str]:
         *imported_notes(analysis.run),
         *_about_trials(analysis),
         *_about_levels(analysis),
-        *_about_pairs(analysis),
         *_about_bases(analysis),
         *(
             f"{name} is attached, so not all there could be controlled or observed: "
@@ -86,11 +84,8 @@ def warnings(analysis: RunAnalysis) -> list[str]:
 
 def conditions(analysis: RunAnalysis) -> list[str]:
     """List the conditions of the measurement: facts of the trials, a sentence each."""
-    found, overlap = analysis.aa_trials, analysis.overlap
+    found = analysis.aa_trials
     lines = [aa_text(found)] if found is not None and not is_base_doubtful(analysis) else []
-    if overlap is not None and overlap >= TOGETHER:
-        share = percent_text(math.floor(1000 * overlap) / 1000)
-        lines.append(f"both of a pair were measured at the same time for at least {share} of it")
     if analysis.run.spec.collectors == ():
         lines.append("no collector observed the servers, so nothing explains a difference")
     return [*lines, *drive_notes.conditions(analysis)]
@@ -161,13 +156,6 @@ def _about_levels(analysis: RunAnalysis) -> Iterator[str]:
             f"{whose} did not finish the same blocks as the base: {value} the base's times the "
             f"ratio over the blocks that both finished, not the mean of the trials"
         )
-
-
-def _about_pairs(analysis: RunAnalysis) -> Iterator[str]:
-    if analysis.overlap is not None and analysis.overlap < TOGETHER:
-        share = percent_text(analysis.overlap)
-        only = f"the two of a pair were measured at the same time for {share} of it only"
-        yield f"{only}, so one of them had the host to itself for the rest"
 
 
 def _about_bases(analysis: RunAnalysis) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
-from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
+from millrace.analysis.compare.treatments import MetricSummary, TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
 from millrace.model.measurements import (
     DATA_DIR_ALLOCATED_BYTES,

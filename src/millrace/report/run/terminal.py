@@ -6,22 +6,20 @@ from collections.abc import Sequence
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import published_comparison
 from millrace.model.measurements import BYTES_PER_ROW, DROP_TIME, THROUGHPUT_OF_LOOPS
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.common.formatting import GLYPHS
-from millrace.report.common.terminal_table import STYLES, show_table, text_line
+from millrace.report.common.tables import Table
+from millrace.report.common.terminal_table import STYLES, print_line, show_table, text_line
 from millrace.report.run import dependence, notes
-from millrace.report.run.background_tables import background_table
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import cost_table, latency_table
+from millrace.report.run.drive_tables import driven_tables
 from millrace.report.run.full_disk_tables import full_disk_tables
-from millrace.report.run.loop_tables import loop_tables
-from millrace.report.run.maintenance_tables import maintenance_tables
 from millrace.report.run.matrix import Cell, Matrix, is_large, matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import published_table, results_table, sizes_table
@@ -55,9 +53,7 @@ def show(analysis: RunAnalysis, console: Console) -> None:
         _show_overview(analysis, console)
     else:
         show_table(results_table(analysis, analysis.headline, analysis.time), console)
-        _show_driven(analysis, console)
-        _show_sizes(analysis, console)
-        _show_others(analysis, console)
+        _show_tables(analysis, console)
         console.print()
         _show_sentences(analysis, console)
     _show_dependence(analysis, console)
@@ -75,7 +71,14 @@ def as_text(analysis: RunAnalysis) -> str:
 
 def _line(text: str, console: Console, style: str = "bold") -> None:
     if text:
-        console.print(text_line(text, style=style), soft_wrap=False)
+        print_line(console, text, style=style)
+
+
+def _titled(table: Table, console: Console) -> None:
+    """Print a table below an empty line and its title."""
+    console.print()
+    _line(table.title, console)
+    show_table(table, console)
 
 
 def _show_overview(analysis: RunAnalysis, console: Console) -> None:
@@ -91,34 +94,17 @@ def _show_overview(analysis: RunAnalysis, console: Console) -> None:
     _line(f"intervals, latencies and every treatment: {command}", console, "dim")
 
 
-def _show_driven(analysis: RunAnalysis, console: Console) -> None:
-    driven = (
-        background_table(analysis),
-        latency_table(analysis, "transaction"),
-        cost_table(analysis),
+def _show_tables(analysis: RunAnalysis, console: Console) -> None:
+    """Print the tables of driven clients, and those of sizes and further metrics if compared."""
+    has_sizes = any(metric.name == BYTES_PER_ROW for metric in analysis.metrics)
+    others = (
+        results_table(analysis, metric, None)
+        for metric in analysis.metrics
+        if metric.name in (THROUGHPUT_OF_LOOPS, DROP_TIME) and metric != analysis.headline
     )
-    for table in (*loop_tables(analysis), *maintenance_tables(analysis), *filter(None, driven)):
-        console.print()
-        _line(table.title, console)
-        show_table(table, console)
-
-
-def _show_sizes(analysis: RunAnalysis, console: Console) -> None:
-    """Print sizes where the run compares them."""
-    table = sizes_table(analysis)
-    if table is not None and any(metric.name == BYTES_PER_ROW for metric in analysis.metrics):
-        console.print()
-        _line(table.title, console)
-        show_table(table, console)
-
-
-def _show_others(analysis: RunAnalysis, console: Console) -> None:
-    """Print what the run compares beside the headline because the experiment asks for it."""
-    for metric in analysis.metrics:
-        if metric.name in (THROUGHPUT_OF_LOOPS, DROP_TIME) and metric != analysis.headline:
-            console.print()
-            _line(metric.title, console)
-            show_table(results_table(analysis, metric, None), console)
+    sizes = sizes_table(analysis) if has_sizes else None
+    for table in filter(None, (*driven_tables(analysis), sizes, *others)):
+        _titled(table, console)
 
 
 def _show_sentences(analysis: RunAnalysis, console: Console) -> None:
@@ -138,7 +124,7 @@ def _show_dependence(analysis: RunAnalysis, console: Console) -> None:
     console.print()
     _line(dependence.TITLE, console)
     for line in found.sentences:
-        console.print(Padding(text_line(line), (0, 0, 0, 2)), soft_wrap=False)
+        print_line(console, line, indent=2)
     if sum(len(section.rows) for section in found.table.sections) <= _SHORT:
         console.print()
         show_table(found.table, console)
@@ -166,7 +152,7 @@ def _show_notes(analysis: RunAnalysis, console: Console) -> None:
         ("failed: ", "bold red", notes.failure_lines(analysis)),
     ):
         for line in lines:
-            console.print(text_line((kind, style), line), soft_wrap=False)
+            print_line(console, (kind, style), line)
 
 
 def draw_matrix(matrix: Matrix, console: Console) -> None:
@@ -185,8 +171,8 @@ def draw_matrix(matrix: Matrix, console: Console) -> None:
         waiting = waiting[taken:]
 
 
-def _table(matrix: Matrix, kept: Sequence[int]) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+def _table(matrix: Matrix, kept: Sequence[int]) -> RichTable:
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column(shown_line(matrix.corner), no_wrap=True, vertical="bottom")
     for number in kept:
         column = matrix.columns[number]

@@ -8,14 +8,13 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.stopping import time_with
 from millrace.analysis.compare.verdict import margin_text
-from millrace.model.run_spec import BLOCKS_IN_TIME
+from millrace.model.run_spec import BLOCKS_IN_TIME, FEWEST_BLOCKS
 from millrace.quantities import counted
 from millrace.report.common.formatting import amount_text, size_text
 from millrace.report.common.wording import extended
 from millrace.report.run.causes import cause_name
 from millrace.report.run.units import UNITS_OF_TIME
 from millrace.stats.ratio import RatioEstimate
-from millrace.stats.sequential import FEWEST_BLOCKS
 
 MANY_BLOCKS = 100  # beyond, a count says less than that it is out of reach
 _SMALLEST_P = 0.001
@@ -88,7 +87,7 @@ def _settled(steps: Sequence[int], n_undecided: int) -> str:
 
 
 def _first_verdicts(analysis: RunAnalysis) -> str:
-    """Return the command that adds the blocks without which there are no verdicts."""
+    """Return the command that adds the blocks that verdicts need; empty where none is missing."""
     lacking = [
         each
         for each in analysis.comparisons()

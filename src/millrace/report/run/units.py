@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.compare.treatment_model import MetricSummary, TreatmentAnalysis
+from millrace.analysis.compare.treatments import MetricSummary, TreatmentAnalysis
 from millrace.stats.spread import Summary
 
 _UNITS = (("µs", 1e6, 1e-3), ("ms", 1e3, 1.0))  # unit, how many make a second, for less than

@@ -135,7 +135,7 @@
           frame.element.classList.toggle("match", matches);
           if (matches && frame.number > covered) [us, covered] = [us + frame.us, frame.last];
         }
-        graph.svg.classList.toggle("searched", pattern !== null);
+        graph.svg.classList.toggle("has-search", pattern !== null);
         return us;
       });
       if (pattern === null) return;

@@ -1,7 +1,8 @@
 """Find every error in configuration definitions, before any server is started."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from millrace import databases
 from millrace.databases.base import Options
@@ -16,6 +17,7 @@ _SECTIONS = ("options", "optional")
 _TOP_KEYS = ("title", "extends", "file", *_SECTIONS, *FAMILIES, "when")
 _WHEN_KEYS = ("family", "from", "below", "why", *_SECTIONS, "without")
 _SIZE_KEYS = ("published", "per_data_byte", "minimum", "host_memory_share")
+_LONGEST_VALUE = 10_000
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
@@ -97,8 +99,10 @@ def _sections(where: str, tables: Mapping[str, object]) -> Iterator[Diagnostic]:
 def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
         yield Diagnostic(place, "is not an option name", "letters, digits and underscores")
-    if any(rules.administrative.intersection(rules.forms(name)) for rules in rules_of_all()):
-        yield Diagnostic(place, "is set by millrace for each instance", "no such line")
+    text = value if isinstance(value, str) else ""
+    refused = (why for rules in rules_of_all() for why in _refusals(rules, name, text))
+    if (first := next(refused, None)) is not None:
+        yield Diagnostic(place, *first)
     if value is False:
         yield Diagnostic(place, "false is ambiguous", '"OFF", or skip_... = true for a bare flag')
     elif isinstance(value, dict):
@@ -107,6 +111,30 @@ def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
         yield Diagnostic(
             place, "has a value of the wrong type", "text, a number, or true for a flag"
         )
+
+
+def _refusals(rules: Options, name: str, value: str) -> Iterator[tuple[str, str]]:
+    """Yield why no server of millrace's may have the option, and what is expected instead.
+
+    An experiment may be somebody else's: no option of it leads to files of the user.
+    """
+    forms = rules.forms(name)
+    if rules.administrative.intersection(forms):
+        yield "is set by millrace for each instance", "no such line"
+    if needs_others(rules, forms):
+        yield "belongs to a cluster, and millrace runs single servers", "no such line"
+    if rules.own_files.isdisjoint(forms) and rules.leads_away(name, value):
+        expected = "a path relative to the data directory that stays in it, or no such line"
+        yield "leads out of the server's own directories", expected
+    if not value.isprintable():
+        yield "has control characters", "printable text"
+    if len(value) > _LONGEST_VALUE:
+        yield f"has {len(value)} characters", f"at most {_LONGEST_VALUE}"
+
+
+def needs_others(rules: Options, forms: Iterable[str]) -> bool:
+    """Return whether an option, in these forms, is one that only several servers together have."""
+    return any(fnmatchcase(form, each) for form in forms for each in rules.needs_others)
 
 
 def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagnostic]:

@@ -15,7 +15,7 @@ from millrace import databases
 from millrace.databases.base import FileOption, Options
 from millrace.errors import ValidationError
 from millrace.model.servers import option_name
-from millrace.servers.configurations.check import FAMILIES, about, rules_of_all
+from millrace.servers.configurations.check import FAMILIES, about, needs_others, rules_of_all
 
 LEFT_OUT = "left_out"
 """The key of a definition for what was left out of the file: its value, and why, by option."""
@@ -168,7 +168,7 @@ def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str
         yield "it may hold a secret, which a run would store"
     if rules.administrative.intersection(forms):
         yield _OURS
-    if any(fnmatchcase(form, each) for form in forms for each in rules.needs_others):
+    if needs_others(rules, forms):
         yield "it needs a cluster, and millrace runs one server"
     if rules.read_only.intersection(forms):
         yield "no table could be loaded"
@@ -176,7 +176,8 @@ def _reasons(rules: Options, forms: tuple[str, ...], value: str) -> Iterator[str
         yield f"its value is longer than {_LONGEST_VALUE} characters"
     if not value.isprintable():
         yield "its value has control characters"
-    if _PATH.match(value) and not rules.own_files.intersection(forms):
+    is_elsewhere = _PATH.match(value) or rules.leads_away(forms[0], value)
+    if is_elsewhere and not rules.own_files.intersection(forms):
         yield _ELSEWHERE
     if _FORMULA.search(value):
         yield "a formula of a cloud's parameter group"

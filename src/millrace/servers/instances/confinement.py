@@ -1,8 +1,13 @@
-"""Confine processes that root starts as another user: they write only in their own directories.
+"""Confine servers: they write only in their own directories.
 
-Problem. User ids of instances are reused. A server could leave a program with the set-user-ID bit
-behind. A user who runs that program later, from a place such as /tmp, gets the id of another
-instance's server.
+Problem of an ordinary user. The servers run as that user, so an option or a statement of an
+experiment that somebody else wrote (``general_log_file``) could overwrite the user's files.
+
+Solution. Landlock: below.
+
+Problem of root. User ids of instances are reused. A server could leave a program with the
+set-user-ID bit behind. A user who runs that program later, from a place such as /tmp, gets the id
+of another instance's server.
 
 Solution. Four layers, each of which the kernel removes with the last process:
 
@@ -13,8 +18,8 @@ mounts    The process has its own mounts (a mount namespace). All are read-only 
 network   A program that is run only for its answer has no network (a network namespace): a server
           has the host's, because clients and replicas reach it by TCP.
 IPC       The process has its own shared memory, semaphores and message queues (an IPC namespace).
-Landlock  The process creates and writes files only below its own directories, even if another
-          user of the host passes it a descriptor of a directory.
+Landlock  The process creates, writes and removes files only below its own directories, even if
+          another user of the host passes it a descriptor of a directory.
 
 In addition, ``no_new_privs`` prevents any program that the process runs from having more rights
 than the process, and a session keyring of its own replaces root's. One thread takes on all of this
@@ -34,6 +39,8 @@ from millrace.system_calls import call, checked, in_own_thread, libc
 
 _T = TypeVar("_T")
 
+_Layer = tuple[str, Callable[[Sequence[Path]], None]]
+
 # One table for all architectures from Linux 5.1 on.
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
@@ -43,7 +50,10 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 _LANDLOCK_VERSION_FLAG = _LANDLOCK_PATH_BENEATH = 1
 _LANDLOCK_NEEDED = 2  # earlier ones allow no rename into another directory
+_TRUNCATE_SINCE = 3
 _WRITE_FILE = 1 << 1
+_REMOVE = 1 << 4 | 1 << 5  # a directory; a file
+_TRUNCATE = 1 << 14
 # Create, link and rename directories, files, sockets, pipes and links; and devices.
 _MAKE = sum(1 << bit for bit in (7, 8, 9, 10, 12, 13))
 _MAKE_DEVICE = 1 << 6 | 1 << 11
@@ -65,9 +75,9 @@ def popen(
 ) -> subprocess.Popen[bytes]:
     """Start a program in its own session, as the user ``uid`` and confined to ``writable``.
 
-    ``writable`` are directories. Without ``network`` it reaches no other process by TCP or UDP.
-    Where ``uid`` is None, the program runs as this user and unconfined. Leave out a layer that this
-    host does not allow (``lacking``). Raise the errors of Popen.
+    ``writable`` are directories. Where ``uid`` is None, the program runs as this user, confined by
+    Landlock alone; else, without ``network`` it reaches no other process by TCP or UDP. Leave out a
+    layer that this host does not allow (``lacking``). Raise the errors of Popen.
     """
 
     def start() -> subprocess.Popen[bytes]:
@@ -84,30 +94,38 @@ def popen(
             extra_groups=None if uid is None else [],
         )
 
-    if uid is None:
-        return start()
-    return _confined(writable, lambda _: start(), network=network)
+    layers = _layers(as_this_user=uid is None, network=network)
+    return _confined(layers, writable, lambda _: start())
 
 
 def lacking() -> list[str]:
-    """Return the layers that this host does not allow, and why; for root."""
-    return _confined((), lambda left_out: left_out, network=False)
+    """Return the layers that this host does not allow this user, and why."""
+    layers = _layers(as_this_user=not users.usable(), network=False)
+    return _confined(layers, (), lambda left_out: left_out)
 
 
-def _confined(writable: Sequence[Path], work: Callable[[list[str]], _T], *, network: bool) -> _T:
+def _layers(*, as_this_user: bool, network: bool) -> tuple[_Layer, ...]:
+    if as_this_user:
+        return (("Landlock", _landlock),)
+    return (
+        # The mounts come first, because Landlock forbids changing them.
+        ("mount namespace", _own_mounts),
+        ("IPC namespace", _own_ipc),
+        *(() if network else (("network namespace", _own_network),)),
+        ("Landlock", _landlock),
+    )
+
+
+def _confined(
+    layers: Sequence[_Layer], writable: Sequence[Path], work: Callable[[list[str]], _T]
+) -> _T:
     """Call ``work`` in a confined thread, with the layers that it lacks, and return the result."""
 
     def confine_and_work() -> _T:
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         users.leave_session_keyring()
         left_out = []
-        # The mounts come first, because Landlock forbids changing them.
-        for name, confine in (
-            ("mount namespace", _own_mounts),
-            ("IPC namespace", lambda _: checked(libc.unshare(_CLONE_NEWIPC))),
-            ("network namespace", lambda _: network or checked(libc.unshare(_CLONE_NEWNET))),
-            ("Landlock", _landlock),
-        ):
+        for name, confine in layers:
             try:
                 confine(writable)
             except OSError as error:
@@ -127,6 +145,14 @@ def _own_mounts(writable: Sequence[Path]) -> None:
     mounts.take_own(bind_writable, writable=writable)
 
 
+def _own_ipc(_writable: Sequence[Path]) -> None:
+    checked(libc.unshare(_CLONE_NEWIPC))
+
+
+def _own_network(_writable: Sequence[Path]) -> None:
+    checked(libc.unshare(_CLONE_NEWNET))
+
+
 def _landlock(writable: Sequence[Path]) -> None:
     """Let this thread create and write files only below ``writable``.
 
@@ -135,13 +161,15 @@ def _landlock(writable: Sequence[Path]) -> None:
     version = call(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
     if version < _LANDLOCK_NEEDED:
         raise OSError(0, f"version {version}")
-    handled = struct.pack("=Q", _MAKE | _MAKE_DEVICE | _WRITE_FILE)  # struct landlock_ruleset_attr
+    write = _WRITE_FILE | (_TRUNCATE if version >= _TRUNCATE_SINCE else 0)
+    rights = _MAKE | _REMOVE | write
+    handled = struct.pack("=Q", rights | _MAKE_DEVICE)  # struct landlock_ruleset_attr
     rules = call(_LANDLOCK_CREATE_RULESET, handled, len(handled), 0)
     try:
         for path in filter(Path.exists, _WRITABLE):
-            _allow(rules, path, _WRITE_FILE)
+            _allow(rules, path, write)
         for directory in writable:
-            _allow(rules, directory, _MAKE | _WRITE_FILE)
+            _allow(rules, directory, rights)
         call(_LANDLOCK_RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)

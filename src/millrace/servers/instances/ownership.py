@@ -41,6 +41,7 @@ from pydantic import TypeAdapter
 
 from millrace import atomic_file, paths, safe_json
 from millrace.errors import HostError
+from millrace.model.documents import exact
 from millrace.model.events import OnEvent, ignore
 from millrace.quantities import utc_now
 from millrace.servers.instances import processes, users
@@ -60,6 +61,7 @@ KEPT_NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}")
 """The directory of kept data directories, beside those of instances, and the names in it."""
 
 
+@exact
 @dataclass(frozen=True)
 class OwnershipRecord:
     """The ownership record of one instance; see the module's docstring."""

@@ -244,12 +244,12 @@ def _refuse_what_is_not_whole(instance: Instance, uid: int) -> None:
     or number that no server creates.
     """
     rules = instance.family.snapshots
-    outside = rules.option_outside_data_directory(instance.options.applied)
-    if outside is not None:
-        raise NotSaved(
-            f"{outside.name} = {outside.value} leads out of the data directory, "
-            "and what lies there would not be in a snapshot"
-        )
+    for option in instance.options.applied:
+        if instance.family.options.leads_away(option.name, option.value or ""):
+            raise NotSaved(
+                f"{option.name} = {option.value} leads out of the data directory, "
+                "and what lies there would not be in a snapshot"
+            )
     try:
         for path, status in manifest.walk(instance.data_dir, most=_MOST_FILES):
             refuse_file(path.relative_to(instance.data_dir), status, uid, rules.link_suffixes)

@@ -19,9 +19,7 @@ from millrace.analysis.compare.bisection import (
 )
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.model.run_spec import Bisects
-from millrace.report.bisection.html import as_html
-from millrace.report.bisection.json import as_json
-from millrace.report.bisection.sentences import answer, notes
+from millrace.report.bisection import answer, as_html, as_json, notes
 from millrace.stats.bisection_model import Found, Measured, Next, NoChange, Skipped
 from millrace.store.records import (
     MeasurementRecord,
@@ -30,8 +28,9 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from tests.unit.analysis.builders import OWNER, study
-from tests.unit.analysis.seconds import events
+from tests.support.builders import OWNER, study
+from tests.support.known import known
+from tests.support.seconds import events
 from tests.unit.campaign.measured import result_of
 
 NAMES = ("v1", "v2", "v3", "v4", "v5")
@@ -114,7 +113,7 @@ def test_a_change_is_found_between_its_neighbours() -> None:
     assert sum(m["probability"] for m in document["members"]) + document["none"] == pytest.approx(1)
 
 
-def test_no_change_is_said_to_be_none() -> None:
+def test_no_change_is_reported_when_levels_are_equal() -> None:
     found = bisection(bisected(going_on([100] * 5, 0.005)))
     assert isinstance(found.step, NoChange)
     assert "no change between v1 and v5 beyond 2 %" in answer(found)
@@ -143,7 +142,7 @@ def test_a_server_that_cannot_be_had_is_not_tried_again() -> None:
     assert found.members[2].skipped.startswith("failed at install")
 
 
-def test_an_end_that_fails_is_told() -> None:
+def test_lost_end_is_reported_when_it_fails() -> None:
     found = bisection(bisected([(0, [100.0]), (4, ["start", "start"])]))
     assert found.lost_end == "v5: failed at start: mysqld: does not start"
 
@@ -173,8 +172,7 @@ def test_what_is_to_go_is_about_what_it_takes() -> None:
     speeds = [100, 100, 100, 98, 98]
     whole = going_on(speeds, 0.012, seed=5, most=200)
     found = bisection(bisected(whole[:12]))
-    to_go = trials_to_go(found)
-    assert to_go is not None
+    to_go = known(trials_to_go(found))
     assert (len(whole) - 12) / 6 < to_go <= 100
 
 

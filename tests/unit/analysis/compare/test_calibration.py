@@ -13,26 +13,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.analysis.compare.calibration import (
+    Calibration,
+    Pair,
     calibration,
     detectable,
     noise_of,
     sequential_verdicts,
 )
-from millrace.analysis.compare.calibration_model import Calibration, Pair
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.model import DIFFERENCES
-from millrace.model.run_spec import Calibrates
-from millrace.report.calibration.json import as_json
-from millrace.report.calibration.sentences import (
+from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
+from millrace.report.calibration import (
     age_text,
+    as_json,
     sentences,
     smallest_text,
     verdicts_text,
 )
 from millrace.stats.ratio import paired_ratio
-from millrace.stats.sequential import FEWEST_BLOCKS, FIRST_LOOK
-from tests.unit.analysis.query_runs import Levels, QueryRun, Values, nothing_else
-from tests.unit.analysis.seconds import Series, events
+from millrace.stats.sequential import FIRST_LOOK
+from tests.support.known import known
+from tests.support.query_runs import Levels, QueryRun, Values, nothing_else
+from tests.support.seconds import Series, events
 
 MARGIN = 0.02
 
@@ -70,7 +72,7 @@ def test_a_verdict_ends_at_the_first_look_that_decides() -> None:
         assert (undecided, rest) == ((), tuple(before))
 
 
-def test_less_is_better_where_the_metric_says_so() -> None:
+def test_less_is_better_when_the_metrics_direction_is_lower() -> None:
     pairs = stream(10, sd=0.002, change=-0.10)
     verdicts, _ = sequential_verdicts(pairs, direction="lower", margin=MARGIN, most=10)
     assert {each.verdict for each in verdicts} == {"improvement"}
@@ -81,7 +83,7 @@ def test_a_budget_that_decides_nothing_is_refused() -> None:
         sequential_verdicts(stream(9), direction="higher", margin=MARGIN, most=2)
 
 
-def test_false_verdicts_are_as_rare_as_is_claimed() -> None:
+def test_false_verdicts_are_as_rare_as_claimed() -> None:
     """Of 200 verdicts at 5 % each, 18 or more would be false in 1 of 80 calibrations."""
     pairs = stream(200 * 16, sd=0.03)
     verdicts, _ = sequential_verdicts(pairs, direction="higher", margin=0.001, most=16)
@@ -100,16 +102,14 @@ def test_peeking_with_a_fixed_interval_would_be_seen() -> None:
         for n in range(FIRST_LOOK, 17):
             part = pairs[start : start + n]
             found = paired_ratio([p.base for p in part], [p.other for p in part])
-            assert found.low is not None
-            assert found.high is not None
-            if not found.low <= 1 <= found.high:
+            if not known(found.low) <= 1 <= known(found.high):
                 wrong += 1
                 break
     assert wrong >= 30
 
 
 @pytest.mark.parametrize("times", [1.0, 2.0])
-def test_the_smallest_change_that_is_announced_is_seen_as_often_as_is_said(times: float) -> None:
+def test_detectable_change_is_found_as_often_as_claimed(times: float) -> None:
     sd, most = 0.02, 16
     change = times * detectable(sd, [most])[most]
     pairs = stream(100 * most, sd=sd, change=1 / (1 + change) - 1)
@@ -119,8 +119,7 @@ def test_the_smallest_change_that_is_announced_is_seen_as_often_as_is_said(times
 
 
 def test_noise_is_that_of_a_block_and_of_a_trial() -> None:
-    noise = noise_of(stream(200, sd=0.02))
-    assert noise is not None
+    noise = known(noise_of(stream(200, sd=0.02)))
     assert noise.low < 0.02 < noise.high
     assert noise.log_sd == pytest.approx(0.02, rel=0.15)
     assert noise.trials_cv == pytest.approx(0.05, rel=0.25)  # of a disturbance of whole blocks
@@ -142,7 +141,7 @@ def test_more_blocks_see_less(log_sd: float) -> None:
         ((0.0123, 0.168), "1 false verdict of 60 (1.2 to 17 %)"),
     ],
 )
-def test_rates_are_told_as_they_can_be_read(limits: tuple[float, float], text: str) -> None:
+def test_rates_are_rounded_for_reading(limits: tuple[float, float], text: str) -> None:
     assert verdicts_text(1, 60, limits) == text
 
 
@@ -151,11 +150,11 @@ def test_rates_are_told_as_they_can_be_read(limits: tuple[float, float], text: s
     [(0, "just now"), (59, "just now"), (60, "1 minute ago"), (7200, "2 hours ago"),
      (3 * 86400 + 5, "3 days ago")],
 )  # fmt: skip
-def test_ages_are_told_in_their_largest_unit(seconds: float, text: str) -> None:
+def test_ages_are_in_their_largest_unit(seconds: float, text: str) -> None:
     assert age_text(seconds) == text
 
 
-def test_the_smallest_change_is_told_from_the_quietest_group_to_the_noisiest() -> None:
+def test_smallest_change_has_a_range_when_groups_differ_in_noise() -> None:
     assert smallest_text((0.041, 0.041), 10) == "smallest change 4.1 % in 10 blocks"
     assert smallest_text((0.019, 0.041), 10) == "smallest change 1.9 to 4.1 % in 10 blocks"
 
@@ -169,8 +168,7 @@ def test_a_drift_that_blocks_cancel_makes_no_verdict_false() -> None:
     ]
     verdicts, _ = sequential_verdicts(drifting, direction="higher", margin=MARGIN, most=16)
     assert sum(each.verdict in DIFFERENCES for each in verdicts) <= 1
-    noise = noise_of(drifting)
-    assert noise is not None
+    noise = known(noise_of(drifting))
     assert noise.log_sd < 0.012 < 0.15 < noise.trials_cv
     apart = [
         Pair(n, a.base, b.other)

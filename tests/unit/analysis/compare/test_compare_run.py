@@ -12,7 +12,9 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.errors import UserError
 from millrace.stats.ratio import paired_ratio
 from millrace.store.records import StoredRun
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
+from tests.support.builders import Fails, RunBuilder, noisy
+from tests.support.known import known
+from tests.support.sequential_runs import run_of, with_aa_trials
 
 BASE, SLOWER, FASTER = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.11.19"
 
@@ -44,8 +46,7 @@ def test_verdicts_hold_under_drift() -> None:
     analysis = compare_run(drifting())
     slower, faster = one(analysis, SLOWER), one(analysis, FASTER)
     assert (slower.verdict, faster.verdict) == ("regression", "improvement")
-    assert slower.estimate is not None
-    assert slower.estimate.ratio == pytest.approx(4.0 / 4.4, rel=0.02)
+    assert known(slower.estimate).ratio == pytest.approx(4.0 / 4.4, rel=0.02)
     assert slower.n_blocks == 5
     assert analysis.base == BASE
 
@@ -54,13 +55,11 @@ def test_every_metric_is_compared_in_its_own_direction() -> None:
     analysis = compare_run(drifting())
     assert [metric.name for metric in analysis.metrics] == ["throughput", "time", "count_time"]
     assert analysis.headline.name == "throughput"
-    assert analysis.time is not None
-    assert analysis.time.name == "time"
+    assert known(analysis.time).name == "time"
     by_metric = {c.metric.name: c for c in analysis.groups[0].comparisons if c.candidate == SLOWER}
     rate, time = by_metric["throughput"].estimate, by_metric["time"].estimate
-    assert rate is not None
     assert time is not None
-    assert time.ratio == pytest.approx(1 / rate.ratio)
+    assert time.ratio == pytest.approx(1 / known(rate).ratio)
     assert by_metric["throughput"].verdict == by_metric["time"].verdict == "regression"
 
 
@@ -82,7 +81,7 @@ def test_the_base_can_be_another_one() -> None:
     analysis = compare_run(drifting(), base=SLOWER)
     assert one(analysis, BASE).verdict == "improvement"
     assert {c.candidate for c in analysis.comparisons()} == {BASE, FASTER}
-    with pytest.raises(UserError, match="no level") as caught:
+    with pytest.raises(UserError, match="is not a level of") as caught:
         compare_run(drifting(), base="mysql-9.9")
     assert BASE in (caught.value.hint or "")
 
@@ -109,8 +108,7 @@ def test_a_failed_trial_drops_its_pair_and_no_other() -> None:
     assert (one(analysis, SLOWER).n_blocks, one(analysis, FASTER).n_blocks) == (4, 5)
     base = noisy(4.0, 5)
     expected = paired_ratio([4.4, 4.5, 4.45, 4.4], [base[0], base[2], base[3], base[4]])
-    found = one(analysis, SLOWER).estimate
-    assert found is not None
+    found = known(one(analysis, SLOWER).estimate)
     assert found.ratio == pytest.approx(expected.ratio)
     assert [(f.block, f.step) for f in analysis.failures] == [(1, "load")]
 
@@ -228,7 +226,7 @@ def test_like_with_like_is_marked() -> None:
     assert not one(compare_run(drifting()), SLOWER).same
 
 
-def test_like_with_like_is_rarely_told_apart() -> None:
+def test_equal_servers_rarely_differ_in_a_run() -> None:
     """Compare 40 A/A runs of 5 blocks with noise of 1 %.
 
     At most 5 are beyond the margin (binomial, 99 %)."""
@@ -274,3 +272,48 @@ def test_a_trial_without_its_measurement_is_no_pair() -> None:
         replace(run, attempts=(replace(first, measurements=without), *run.attempts[1:]))
     )
     assert one(analysis, SLOWER).n_blocks == 3
+
+
+RUN = run_of({BASE: noisy(4, 12), SLOWER: noisy(4.4, 12, seed=2)})
+
+
+def test_aa_trials_are_none_when_the_run_has_none() -> None:
+    assert compare_run(RUN).aa_trials is None
+
+
+def test_the_pairs_are_those_of_their_block() -> None:
+    found = known(compare_run(with_aa_trials(RUN, {1: 1.02, 7: 1.04})).aa_trials)
+    (group,) = found.groups
+    assert group.estimate == found.estimate
+    assert found.estimate is not None
+    assert found.estimate.ratio == pytest.approx((1.02 * 1.04) ** 0.5)
+    assert (found.estimate.n_pairs, group.planned, group.finished) == (2, 2, 2)
+    assert not found.excludes_1
+
+
+def test_a_single_pair_has_no_interval_and_excludes_nothing() -> None:
+    found = known(compare_run(with_aa_trials(RUN, {0: 1.5})).aa_trials)
+    assert found.estimate is not None
+    assert found.estimate.ratio == pytest.approx(1.5)
+    assert found.estimate.low is None
+    assert not found.excludes_1
+
+
+def test_aa_interval_is_reported_when_it_excludes_1() -> None:
+    found = known(compare_run(with_aa_trials(RUN, {0: 1.05, 4: 1.051, 9: 1.049})).aa_trials)
+    assert found.excludes_1
+
+
+def test_failed_aa_trial_has_no_pair_and_is_listed() -> None:
+    analysis = compare_run(with_aa_trials(RUN, {0: 1.01, 5: 0.0}))
+    (group,) = known(analysis.aa_trials).groups
+    assert (group.planned, group.finished) == (2, 1)
+    assert [(f.treatment, f.block) for f in analysis.failures] == [(f"{BASE} (A/A trial)", 5)]
+
+
+def test_aa_trials_change_nothing_else() -> None:
+    without, having = compare_run(RUN), compare_run(with_aa_trials(RUN, {0: 2.0, 3: 0.0, 7: 3.0}))
+    assert having.groups == without.groups
+    assert len(having.trials) == len(without.trials) + 3
+    left = replace(having, aa_trials=None, trials=without.trials, failures=(), spent_s=0.0)
+    assert left == replace(without, spent_s=0.0)

@@ -9,12 +9,10 @@ import pytest
 from millrace.analysis.compare import conditions
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.host_facts import HostFacts
-from millrace.model.run_spec import Design
-from millrace.report.run.notes import conditions as conditions_of
 from millrace.report.run.notes import warnings
-from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
-from tests.unit.analysis.query_runs import TIME_S, Levels, QueryRun, Values
-from tests.unit.analysis.sequential_runs import designed
+from tests.support.builders import Fails, RunBuilder, extended, measured, noisy, tried_again
+from tests.support.known import known
+from tests.support.query_runs import TIME_S, Levels, QueryRun, Values
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 RUN = RunBuilder({BASE: (4.0, 4.0, 4.0), OTHER: (2.0, 2.0, 2.0)}).build()
@@ -80,8 +78,7 @@ def test_conditions_of_driven_clients_are_of_all_their_trials() -> None:
 
     stored = QueryRun((BASE,), ("point-query",), (8,), 3, also=also).build()
     (treatment,) = compare_run(stored).treatments
-    driven = treatment.driven
-    assert driven is not None
+    driven = known(treatment.driven)
     assert (driven.trials, driven.unsettled, driven.longest_settle_s) == (3, 1, 30.0)
     assert driven.missed == pytest.approx(150 / 3_000)
     assert driven.snapshots_saved_s == pytest.approx(40.0)
@@ -95,29 +92,13 @@ def test_without_driven_clients_there_are_no_such_conditions() -> None:
     assert all(treatment.driven is None for treatment in compare_run(RUN).treatments)
 
 
-def test_what_a_trial_lacks_is_not_told() -> None:
+def test_condition_is_none_when_a_trial_has_none() -> None:
     stored = QueryRun((BASE,), ("point-query",), (8,), 2).build()
     first = stored.attempts[0]
     kept = tuple(m for m in first.measurements if not m.name.startswith(("server_", "load_gen")))
     lacking = replace(stored, attempts=(replace(first, measurements=kept), *stored.attempts[1:]))
-    driven = compare_run(lacking).treatments[0].driven
-    assert driven is not None
+    driven = known(compare_run(lacking).treatments[0].driven)
     assert (driven.server_s, driven.client_s, driven.client_share) == (None, None, None)
     assert driven.snapshots_saved_s is None
     unknown = replace(stored.run, host=replace(stored.run.host, facts=HostFacts()))
     assert conditions.trial_cpus(unknown) is None
-
-
-def test_concurrent_a_trial_has_half_of_the_cpus_and_half_of_the_time() -> None:
-    stored = QueryRun((BASE, OTHER), ("point-query",), (8,), 2).build()
-    beside = designed(stored, Design(kind="fixed", blocks=2, concurrent=True))
-    in_turns, concurrent = compare_run(stored), compare_run(beside)
-    assert conditions.trial_cpus(stored.run) == 2
-    assert conditions.trial_cpus(beside.run) == 1
-    shares = [run.treatments[0].driven for run in (in_turns, concurrent)]
-    assert shares[0] is not None
-    assert shares[1] is not None
-    assert shares[1].client_share == pytest.approx(2 * (shares[0].client_share or 0))
-    assert concurrent.spent_s == pytest.approx(in_turns.spent_s / 2)
-    (result,) = [line for line in conditions_of(concurrent) if "load generator used" in line]
-    assert "of its half’s CPU time" in result

@@ -16,9 +16,9 @@ from millrace.analysis.compare.model import Dependence, Term
 from millrace.stats.effects import cell_of, factor_effects
 from millrace.stats.ratio import Looks, RatioEstimate
 from millrace.stats.sequential import FIRST_LOOK, sides
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.crossed import BASE, BINLOG, CANDIDATE, analysed
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.builders import Fails
+from tests.support.crossed_runs import BASE, BINLOG, CANDIDATE, analysed
+from tests.support.query_runs import Levels, QueryRun
 
 
 def found(ratio: Callable[[Levels], float], **also: Any) -> Dependence:
@@ -87,7 +87,7 @@ def test_comparisons_without_a_result_are_left_out() -> None:
     assert verdicts(term(dependence, BINLOG)) == {(0,): "equivalent", (1,): "regression"}
 
 
-def test_factors_that_cannot_be_told_apart_are_no_terms() -> None:
+def test_factors_are_not_terms_when_they_cannot_be_separated() -> None:
     def fails(levels: Levels, _block: int) -> Fails | None:
         together = (levels["test"] == "reads") == (levels["clients"] == 1)
         return None if together else Fails()
@@ -98,7 +98,7 @@ def test_factors_that_cannot_be_told_apart_are_no_terms() -> None:
     assert (dependence.missing, dependence.planned) == (2, 4)
 
 
-def test_unequal_work_tells_nothing_of_speed() -> None:
+def test_comparison_is_left_out_when_work_is_unequal() -> None:
     def also(levels: Levels, block: int) -> Mapping[str, float]:
         is_one = levels["server"] == CANDIDATE and levels["clients"] == 8
         return {"errors": 9_000.0 + block} if is_one else {}
@@ -110,7 +110,7 @@ def test_unequal_work_tells_nothing_of_speed() -> None:
 @pytest.mark.parametrize(
     "also", [{"blocks": 2}, {"tests": ("reads",), "clients": (1,), "factors": {}}]
 )
-def test_nothing_is_said_without_blocks_or_levels(also: Mapping[str, Any]) -> None:
+def test_dependence_is_none_without_blocks_or_levels(also: Mapping[str, Any]) -> None:
     run = QueryRun(**{"servers": (BASE, CANDIDATE), **also})
     assert dependences(compare_run(run.build())) == ()
 

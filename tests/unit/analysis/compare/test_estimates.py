@@ -12,15 +12,20 @@ from pydantic import ValidationError
 
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.compare.estimates import Pair, by_group, estimate_ratios, paired_values
-from millrace.analysis.compare.group_noise import noise_of_groups
+from millrace.analysis.compare.estimates import (
+    Pair,
+    by_group,
+    estimate_ratios,
+    noise_of_groups,
+    paired_values,
+)
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.run_spec import EarlierNoise
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import render
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import Fails, RunBuilder, noisy
+from tests.support.query_runs import QueryRun
 
 BASE, *OTHERS = (f"mysql-5.{minor}.1" for minor in range(6))
 FAIR = Comparability("", "", None)
@@ -140,7 +145,7 @@ def test_two_fair_comparisons_of_three_do_not_share() -> None:
     assert [(each.shares, each.earlier_runs) for each in found[1:] if each] == [(False, 1)] * 2
 
 
-def test_a_run_tells_the_noise_of_its_groups() -> None:
+def test_noise_of_groups_is_known_after_a_run() -> None:
     analysis = run(5, blocks=4)
     found = list(noise_of_groups(analysis))
     assert [each.metric for each in found] == [each.name for each in analysis.metrics]

@@ -15,7 +15,8 @@ from millrace.report.run.matrix import matrix
 from millrace.report.run.sentences import answer, sentence, verdict_text
 from millrace.report.run.tables import results_table
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from tests.unit.analysis.builders import Fails, RunBuilder
+from tests.support.builders import Fails, RunBuilder
+from tests.support.known import known, limits
 
 BASE, SLOWER = "mysql-5.6.24", "mysql-5.7.22"
 BLOCKS = 8
@@ -40,8 +41,7 @@ def slower_one(analysis: RunAnalysis) -> Comparison:
 
 def test_a_single_comparison_has_its_own_error_rate() -> None:
     comparison = slower_one(run(0))
-    assert comparison.estimate is not None
-    assert comparison.adjusted_p == comparison.estimate.p_value
+    assert comparison.adjusted_p == known(comparison.estimate).p_value
     assert (comparison.verdict, comparison.not_significant) == ("regression", False)
 
 
@@ -69,8 +69,7 @@ def test_among_many_the_same_is_not_significant_and_is_not_counted() -> None:
 def test_among_many_more_blocks_are_needed() -> None:
     """A decided comparison needs further blocks among many, and an undecided one needs more."""
     assert slower_one(run(0)).more_blocks is None
-    among = slower_one(run(19)).more_blocks
-    assert among is not None
+    among = known(slower_one(run(19)).more_blocks)
     assert among > 0
     noisy = {BASE: (4.0,) * BLOCKS, SLOWER: times(0.03, 0.05)}
     like = {f"mysql-8.0.{number}": times(0.0, 0.008) for number in range(9)}
@@ -82,7 +81,7 @@ def test_among_many_more_blocks_are_needed() -> None:
     assert (alone.more_blocks or 0) < (beside.more_blocks or 10_000)
 
 
-def test_of_few_comparisons_it_is_told_beside_the_verdict() -> None:
+def test_adjusted_p_is_with_the_verdict_when_comparisons_are_few() -> None:
     analysis = run(3)
     found = replace(slower_one(analysis), adjusted_p=0.07)
     groups = (replace(analysis.groups[0], comparisons=(found,)),)
@@ -112,17 +111,15 @@ def test_each_metric_is_a_family() -> None:
 
 
 @pytest.mark.parametrize("looks", ["once", "any"])
-def test_a_p_value_says_whether_the_interval_excludes_1(looks: Looks) -> None:
+def test_p_value_is_small_when_the_interval_excludes_1(looks: Looks) -> None:
     source = np.random.default_rng(3)
     sides = set()
     for size in np.linspace(0, 0.06, 25):
         logs = size + 0.02 * source.standard_normal(9)
         estimate = paired_ratio([1.0] * 9, np.exp(logs).tolist(), looks=looks)
-        assert estimate.p_value is not None
-        assert estimate.low is not None
-        assert estimate.high is not None
-        excludes_1 = not estimate.low <= 1 <= estimate.high
-        assert excludes_1 == (estimate.p_value < 0.05)
+        low, high = limits(estimate)
+        excludes_1 = not low <= 1 <= high
+        assert excludes_1 == (known(estimate.p_value) < 0.05)
         sides.add(excludes_1)
     assert sides == {True, False}
 

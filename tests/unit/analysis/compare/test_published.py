@@ -9,8 +9,8 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.published import PublishedFigure, published_comparison
 from millrace.report.run.tables import published_table
 from millrace.studies.lookup import Conditions, load_study, study_names
-from tests.unit.analysis.builders import RunBuilder, noisy
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.builders import RunBuilder, noisy
+from tests.support.query_runs import QueryRun
 
 # As published in the study: percent of 5.6 by configuration, for the versions matched below.
 PRINTED = {
@@ -113,7 +113,7 @@ UPDATES: dict[str, Any] = {
 }
 
 
-def test_response_times_are_told_as_the_throughput_they_mean() -> None:
+def test_published_response_time_is_converted_to_throughput() -> None:
     found = of_cells("S3", "mysql-5.5.34", **UPDATES)
     figure = found["mysql-5.7.22", "InnoDB", "update-indexed", "clients 1"]
     assert (figure.value, figure.relative_to) == (None, "MySQL 5.0.85")

@@ -12,7 +12,7 @@ from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS
 from millrace.model.run_spec import RunSpec
 from millrace.report.run.doubts import doubts
-from tests.unit.analysis.query_runs import TIME_S, WORKLOAD, Levels, QueryRun, Values
+from tests.support.query_runs import TIME_S, WORKLOAD, Levels, QueryRun, Values
 
 BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
 
@@ -72,7 +72,7 @@ def test_interleaved_trials_leave_no_stalls_out() -> None:
     assert in_slices(0.08, rounds=False).stalls == ()
 
 
-def test_a_difference_of_loads_is_told_where_stalls_make_half_of_it() -> None:
+def test_stalls_of_loads_are_reported_when_they_make_half_of_a_difference() -> None:
     assert in_slices(0.08, counted=True, slower=0.3).stalls == ()
     analysis = in_slices(0.3, counted=True)
     (found,) = analysis.stalls

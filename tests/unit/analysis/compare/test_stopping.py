@@ -20,10 +20,10 @@ from millrace.model.run_spec import Design, MetricDefinition
 from millrace.stats.ratio import Looks
 from millrace.stats.sequential import FIRST_LOOK
 from millrace.store.records import ROUND_FAILED, StoredRun
-from tests.unit.analysis.builders import Fails, noisy
-from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import Series, events
-from tests.unit.analysis.sequential_runs import (
+from tests.support.builders import Fails, noisy
+from tests.support.query_runs import Levels, QueryRun
+from tests.support.seconds import Series, events
+from tests.support.sequential_runs import (
     BASE,
     SEQUENTIAL,
     designed,
@@ -67,7 +67,7 @@ def test_the_base_drops_out_with_the_last() -> None:
     assert found.ending == "closed"
 
 
-def test_when_a_comparison_was_decided_is_told_by_its_last_block() -> None:
+def test_decided_comparison_has_the_number_of_its_last_block() -> None:
     like = noisy(4.1, 9, seed=3, spread=0.05)
     stored = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: like})
     after = {
@@ -185,7 +185,7 @@ def test_the_limit_of_blocks_ends_a_run() -> None:
     assert run_status(analysis, Design(kind="fixed", blocks=6)).ending is None
 
 
-def test_a_block_that_would_pass_the_limit_of_time_is_not_begun() -> None:
+def test_block_is_not_started_when_it_would_exceed_the_time_limit() -> None:
     stored = run_of({BASE: noisy(4, 6, spread=0.1), LIKE: noisy(4, 6, spread=0.1, seed=2)})
     analysis = compare_run(with_aa_trials(stored, {0: 1.01}))
     assert len(analysis.trials) == 13

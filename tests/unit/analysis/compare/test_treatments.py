@@ -8,7 +8,7 @@ import pytest
 
 from millrace.analysis.compare.treatments import repeated_s, trial_s
 from millrace.store.records import StepRecord, StoredAttempt
-from tests.unit.analysis.query_runs import QueryRun
+from tests.support.query_runs import QueryRun
 
 MADE = (("prepare", 1.0), ("make", 80.0), ("stop", 4.0), ("save", 5.0))
 AGED = (("restore", 1.0), ("start", 1.0), ("l.x", 7.0), ("stop", 1.0), ("save", 2.0))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.compare.verdict import decide, power
 from millrace.stats.ratio import RatioEstimate, paired_ratio
+from tests.support.known import known
 
 Direction = Literal["higher", "lower"]
 MARGIN = 0.02
@@ -43,7 +44,7 @@ def test_each_case(
     assert "2 %" in reason
 
 
-def test_an_inconclusive_one_says_why() -> None:
+def test_inconclusive_verdict_has_a_reason() -> None:
     _, unknown = decide(estimate(0.960, 0.985, 1.010), "higher", MARGIN)
     assert unknown == "the interval includes no difference and differences beyond 2 %"
     _, small = decide(estimate(0.970, 0.985, 0.999), "higher", 0.025)
@@ -91,8 +92,7 @@ def test_any_number_of_looks_want_more_than_one_look_for_the_same_verdict() -> N
     assert few is not None
     assert many is not None
     assert few.more_blocks == 0
-    assert many.more_blocks is not None
-    assert 0 < many.more_blocks < 20
+    assert 0 < known(many.more_blocks) < 20
     assert 0 < few.minimum_detectable < many.minimum_detectable
 
 
@@ -108,7 +108,6 @@ def test_no_more_blocks_are_wanted_exactly_where_it_is_decided(
     points: tuple[float, float, float, float], margin: float
 ) -> None:
     found = paired_ratio([1.0] * 4, [2.0**point for point in points])
-    seen = power(found, margin)
-    assert seen is not None
+    seen = known(power(found, margin))
     verdict, _ = decide(found, "higher", margin)
     assert (verdict == "inconclusive") == (seen.more_blocks != 0)

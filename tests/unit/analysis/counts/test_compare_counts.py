@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from millrace.analysis.counts.compare_counts import compare_counts
+from millrace.analysis.counts.compare_counts import compare_counts, compare_stored
 from millrace.analysis.counts.model import CountComparison
+from millrace.analysis.explain.explanation import explain
 from millrace.model.instruction_counts import CountedStart, TreatmentStarts
-from tests.unit.analysis.counts.counted import BASE, MORE, start, treatment
+from millrace.model.observations import Observations
+from millrace.store.records import StoredRun
+from tests.support.counted_starts import BASE, MORE, start, treatment, with_counts
+from tests.support.explained import first_blocks, study_run
+from tests.support.known import known
+from tests.support.observed_trials import A, B
 
 
 def compared(*others: TreatmentStarts, base: TreatmentStarts = BASE) -> CountComparison:
@@ -19,13 +26,12 @@ def compared(*others: TreatmentStarts, base: TreatmentStarts = BASE) -> CountCom
     return comparison
 
 
-def test_what_executes_more_is_said_with_its_interval_and_its_function() -> None:
+def test_more_instructions_are_reported_with_interval_and_function() -> None:
     found = compared(MORE)
     assert found.verdict == "more"
     assert found.ratio is not None
     assert found.ratio.ratio == pytest.approx(1.064, abs=0.001)
-    assert found.ratio.low is not None
-    assert 1.06 < found.ratio.low < 1.064
+    assert 1.06 < known(found.ratio.low) < 1.064
     assert (found.functions[0].name, found.functions[0].only) == ("extra", "B")
     assert found.base.spread == pytest.approx(0.0005, abs=0.0003)
     assert found.base.background == 25
@@ -36,7 +42,7 @@ def test_what_differs_less_than_starts_is_no_difference() -> None:
     assert compared(again).verdict == "no difference shown"
 
 
-def test_other_compilers_and_kinds_of_programs_are_said() -> None:
+def test_notes_name_compilers_and_kinds_when_programs_differ() -> None:
     first, second = compared(MORE).notes
     assert first.startswith("old was compiled by GCC 4.1.2, new by GCC 11.2.1 and clang 15.0.7: ")
     assert second.startswith("only new is a position-independent program (PIE)")
@@ -65,8 +71,7 @@ def test_counts_that_are_no_statements_are_refused(
 ) -> None:
     found = compared(treatment("new", starts))
     assert (found.verdict, found.ratio, found.functions) == ("refused", None, ())
-    assert found.candidate.refusal is not None
-    assert said in found.candidate.refusal
+    assert said in known(found.candidate.refusal)
 
 
 def test_repetitions_may_have_statements_that_take_more_in_every_start() -> None:
@@ -109,7 +114,7 @@ def test_tests_are_compared_each_with_its_own_base() -> None:
     assert all([each.verdict for each in group.comparisons] == ["more"] for group in groups)
 
 
-def test_like_servers_are_rarely_told_apart() -> None:
+def test_counts_of_equal_servers_rarely_differ() -> None:
     random = np.random.default_rng(1)
     different = 0
     for _ in range(400):
@@ -129,3 +134,86 @@ def test_like_servers_are_rarely_told_apart() -> None:
         assert verdict != "refused"
         different += verdict != "no difference shown"
     assert different / 400 < 0.075
+
+
+def compared_in(
+    stored: StoredRun, factor: str = "server", clients: int = 1
+) -> CountComparison | None:
+    a, b = (
+        next(
+            each
+            for each in stored.treatments
+            if each.levels["server"] == server and each.levels["clients"] == clients
+        )
+        for server in (A, B)
+    )
+    return compare_stored(stored, factor, a, b)
+
+
+def failed(stored: StoredRun, number: int) -> StoredRun:
+    """Return the run whose last attempts failed."""
+    kept, lost = stored.attempts[:-number], stored.attempts[-number:]
+    reason = "valgrind is not installed"
+    broken = (
+        replace(each, outcome="failed", reason=reason, observations=Observations()) for each in lost
+    )
+    return replace(stored, attempts=(*kept, *broken))
+
+
+def test_counts_of_a_run_are_compared_by_their_starts() -> None:
+    found = known(compared_in(study_run(counted=True)))
+    assert found.verdict == "more"
+    assert found.base.values == pytest.approx((1001, 1002, 1001), abs=1.0)
+    assert [each.name for each in found.functions] == ["extra"]
+    assert found.base.program is not None
+
+
+def test_a_run_that_nobody_counted_has_no_comparison() -> None:
+    assert compared_in(study_run()) is None
+    (explanation,) = explain(study_run(), factor="server", base=A, candidate=B)
+    assert explanation.instructions is None
+
+
+def test_a_count_holds_for_any_number_of_clients() -> None:
+    stored = study_run(counted=True, clients=(8, 1))
+    assert compared_in(stored, clients=1) == compared_in(stored, clients=8)
+    assert compared_in(stored, factor="clients") is None
+
+
+def test_count_has_a_refusal_when_it_is_missing() -> None:
+    stored = with_counts(study_run(), {A: BASE.starts})
+    found = known(compared_in(stored))
+    assert found.verdict == "refused"
+    assert found.candidate.refusal == "no start of the server was counted"
+    found = known(compared_in(failed(study_run(counted=True), 1)))
+    assert found.candidate.refusal == "valgrind is not installed"
+
+
+def test_counts_are_no_measurements() -> None:
+    """A trial in valgrind is slow: it must not enter a time, a verdict or a failure."""
+    stored = study_run(counted=True)
+    (with_them,) = explain(stored, factor="server", base=A, candidate=B)
+    (without,) = explain(study_run(), factor="server", base=A, candidate=B)
+    assert with_them.a == without.a
+    assert with_them.b == without.b
+    lost = failed(stored, len(MORE.starts))
+    (explanation,) = explain(lost, factor="server", base=A, candidate=B)
+    assert explanation.b.failed == 0
+    assert explanation.missing == without.missing
+
+
+def test_more_instructions_are_among_the_facts() -> None:
+    (found,) = explain(study_run(counted=True), factor="server", base=A, candidate=B)
+    (cause,) = (each for each in found.likely_causes if each.kind == "instructions")
+    assert cause.certainty.is_fact
+    assert cause.sentence.startswith("B executes 1.06 times the instructions per statement: 1,001")
+    assert "extra, with all that it calls: 64.3 more" in cause.evidence
+
+
+@pytest.mark.parametrize("blocks", [0, 2])
+def test_counts_alone_are_explained(blocks: int) -> None:
+    stored = study_run(counted=True)
+    counts = {A: BASE.starts, B: MORE.starts}
+    stored = with_counts(first_blocks(study_run(profiled=0), blocks), counts) if blocks else stored
+    (found,) = explain(stored, factor="server", base=A, candidate=B)
+    assert found.instructions is not None

@@ -31,7 +31,8 @@ from millrace.store.records import (
     TreatmentRecord,
     TrialRecord,
 )
-from tests.unit.analysis.seconds import events
+from tests.support.known import known, limits
+from tests.support.seconds import events
 from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
 
 RATE = Metric(
@@ -92,14 +93,11 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
 
 
 def shares(blocks: Blocks, *, better: Direction = "higher") -> Ablation:
-    found = ablation(measured(blocks, better=better))
-    assert found is not None
-    return found
+    return known(ablation(measured(blocks, better=better)))
 
 
 def remaining(found: Ablation) -> float:
-    assert found.remaining is not None
-    return found.remaining.mean
+    return known(found.remaining).mean
 
 
 def test_a_loss_and_what_is_given_back_of_it() -> None:
@@ -142,7 +140,7 @@ def test_each_alignment_counts_in_the_blocks_that_have_it_and_both_sides() -> No
     assert found.untried == ()
 
 
-def test_what_could_not_be_tried_is_told_and_the_others_answer() -> None:
+def test_other_alignments_have_results_when_one_fails() -> None:
     found = shares([{**WHOLE, "two": 0.0, "all": 0.0}] * 2)
     (only,) = found.recovered
     assert (only.name, round(only.share.mean, 9)) == ("binary log", 0.1)
@@ -183,9 +181,8 @@ def test_the_interval_of_a_loss_holds_its_rate() -> None:
         names = ("a", "b", *ALIGNED.values())
         blocks = [dict(zip(names, map(float, block), strict=True)) for block in drawn]
         share = shares(blocks).recovered[0].share
-        assert share.low is not None
-        assert share.high is not None
-        held += share.low <= 0.09 <= share.high
+        low, high = limits(share)
+        held += low <= 0.09 <= high
     assert 365 <= held <= 394  # 380 expected of 400, within 3 standard deviations
 
 
@@ -197,8 +194,7 @@ def test_a_setting_is_shown_where_its_share_is_certain_and_of_the_losss_sign() -
 
     def certainty(loss: float, given: MeanEstimate) -> Certainty | None:
         found = Ablation(RATE, share(loss), (Recovery("binary log", given, share(0.0)),))
-        answer = found.answer("binary log")
-        assert answer is not None
+        answer = known(found.answer("binary log"))
         return answer.certainty
 
     assert certainty(0.14, share(0.09)) == Certainty.SHOWN
@@ -263,14 +259,12 @@ def test_what_an_ablation_measured_replaces_what_was_likely() -> None:
 
 def test_an_ablation_that_was_not_steady_replaces_nothing() -> None:
     blocks = [{**WHOLE, "one": 80.0}] * 4
-    found = ablation(driven(blocks, falling=("b",)))
-    assert found is not None
+    found = known(ablation(driven(blocks, falling=("b",))))
     cause = LikelyCause(
         kind="option", about="binary log", sentence="", evidence=(), us=1.0, share=0.5
     )
     assert with_answers((cause,), [found], 10.0) == (cause,)
-    steady = ablation(driven(blocks, falling=()))
-    assert steady is not None
+    steady = known(ablation(driven(blocks, falling=())))
     assert with_answers((cause,), [steady], 10.0) == ()
 
 
@@ -290,25 +284,21 @@ def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
 
 def test_what_was_not_steady_does_not_count() -> None:
     blocks = [WHOLE] * 4
-    steady = ablation(driven(blocks, falling=()))
-    assert steady is not None
+    steady = known(ablation(driven(blocks, falling=())))
     assert (steady.unsteady, steady.untried, len(steady.recovered)) == ("", (), 3)
 
-    one = ablation(driven(blocks, falling=("one",)))
-    assert one is not None
+    one = known(ablation(driven(blocks, falling=("one",))))
     assert (one.unsteady, [each.name for each in one.recovered]) == ("", ["checksums", ALL])
     (untried,) = one.untried
     assert untried.startswith("binary log: not steady: 4 of 4 trials of B with binary log as in A")
 
     failing = [{**WHOLE, "two": 0.0, "all": 0.0}] * 4
-    only = ablation(driven(failing, falling=("one",)))
-    assert only is not None
+    only = known(ablation(driven(failing, falling=("one",))))
     assert only.unsteady.startswith("not steady: 4 of 4 trials of B with binary log as in A")
     assert [each.partition(": ")[0] for each in only.untried] == [f"checksums, {ALL}"]
 
     for falling in (("b",), ("a", "b", *ALIGNED.values()), tuple(ALIGNED.values())):
-        none = ablation(driven(blocks, falling=falling))
-        assert none is not None
+        none = known(ablation(driven(blocks, falling=falling)))
         assert len(none.recovered) == 3
         assert none.answer("binary log") is None
         (answer, *_) = sentences(none, base="5.6", candidate="9.7")

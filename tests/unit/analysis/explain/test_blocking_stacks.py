@@ -14,7 +14,7 @@ from millrace.analysis.explain.time_breakdown import (
     time_breakdown,
     trial_breakdown,
 )
-from tests.unit.analysis.observations import Scene, Truth, seen
+from tests.support.observed_trials import Scene, Truth, seen
 
 SYNC = "entry_SYSCALL_64_after_hwframe;do_syscall_64;do_fsync;jbd2_log_wait_commit"
 FAULT = "asm_exc_page_fault;exc_page_fault;handle_mm_fault;io_schedule"
@@ -46,7 +46,7 @@ def test_each_side_is_the_mean_of_its_trials() -> None:
     assert stack.b_us == pytest.approx(row.b_us)
 
 
-def test_the_longest_comes_first_and_what_one_side_lacks_took_it_no_time() -> None:
+def test_longest_call_is_first_and_missing_one_takes_no_time() -> None:
     reading, syncing = Truth(waits={"data_read": 50.0}), Truth(waits={"log_flush": 90.0})
     first, second = compare_blocked([SCENE.trial(reading)], [SCENE.trial(syncing)])
     assert (first.part, first.a_us) == ("log_flush", 0.0)
@@ -126,7 +126,7 @@ def test_a_stack_of_another_call_is_not_shown_and_its_time_is_kept() -> None:
     assert row.a_us == pytest.approx(50.0, rel=0.02)
 
 
-def test_nothing_is_said_of_what_was_not_sampled() -> None:
+def test_blocked_calls_are_empty_when_not_sampled() -> None:
     truth = Truth(waits=WAITS)
     document = SCENE.document(truth)
     del document["states"]

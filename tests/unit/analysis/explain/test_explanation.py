@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.explain.explanation import explain
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.errors import UserError
 from millrace.model.observations import Observations
 from millrace.store.records import StoredRun
-from tests.unit.analysis.observations import A, B, Scene, Truth, explained_run
+from tests.support.known import known
+from tests.support.observed_trials import A, B, Scene, Truth, explained_run
 
 FAST = Truth(waits={"log_flush": 20.0})
 SLOW = replace(FAST, cpu_user=34.0, waits={"log_flush": 50.0})
@@ -65,13 +65,10 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.differences is not None
     assert [line.key for line in found.differences.lines[:2]] == ["log_flush", "cpu_user"]
     assert found.differences.latency.mean == pytest.approx(44 * 1.1, rel=1e-3)
-    assert found.a.breakdown is not None
-    assert len(found.a.breakdown.trials) == 3
-    assert found.a.coverage is not None
-    assert found.a.coverage.spinning_us == 0
+    assert len(known(found.a.breakdown).trials) == 3
+    assert known(found.a.coverage).spinning_us == 0
     assert found.efficiency[0].key == "cpu_foreground"
-    assert found.efficiency[0].difference is not None
-    assert found.efficiency[0].difference.mean == pytest.approx(14 * 1.1)
+    assert known(found.efficiency[0].difference).mean == pytest.approx(14 * 1.1)
     assert [row.name for row in found.waits] == ["wait/synch/mutex/x"]
     assert [row.name for row in found.stages] == ["stage/sql/x"]
     assert [row.text for row in found.digests] == ["COMMIT"]
@@ -80,14 +77,13 @@ def test_everything_that_was_seen_of_both() -> None:
     assert found.profile is not None
     assert found.profile.blocks == (0, 1)
     assert found.profile.groups[0].name == "parser"
-    assert found.a.flat is not None
-    assert found.a.flat.lines[0].symbol == "MYSQLparse"
+    assert known(found.a.flat).lines[0].symbol == "MYSQLparse"
     assert found.a.instance is not None
     assert found.variables is not None
     assert found.likely_causes[0].kind == "plan"
 
 
-def test_disturbances_and_what_is_missing_are_told_by_side() -> None:
+def test_disturbances_and_missing_observations_are_by_side() -> None:
     found = one(run())
     assert {(d.side, d.block, d.profiled) for d in found.disturbances} == {
         (side, 1, profiled) for side in "AB" for profiled in (False, True)
@@ -141,8 +137,7 @@ def test_each_group_is_explained_by_itself() -> None:
     assert [each.group for each in found] == ["clients 1", "clients 4"]
     assert [each.fixed_factors["clients"] for each in found] == [1, 4]
     (chosen,) = explain(stored, factor="server", base=A, candidate=B, fixed_factors={"clients": 4})
-    assert chosen.a.breakdown is not None
-    assert chosen.a.breakdown.clients == 4
+    assert known(chosen.a.breakdown).clients == 4
     with pytest.raises(UserError, match="no treatment in common with clients 8"):
         explain(stored, factor="server", base=A, candidate=B, fixed_factors={"clients": 8})
     with pytest.raises(UserError, match="no other factor 'server'"):
@@ -161,7 +156,7 @@ def test_levels_of_a_factor_that_is_not_the_compared_one() -> None:
 
 @pytest.mark.parametrize(
     ("candidate", "message"),
-    [(A, "no different from itself"), ("mysql-4.1", "no treatment in common")],
+    [(A, "does not differ from itself"), ("mysql-4.1", "no treatment in common")],
 )
 def test_levels_that_are_not_there(candidate: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -196,7 +191,7 @@ def test_a_side_without_a_finished_trial_has_no_account() -> None:
     assert "perf is gone" in lack.what
 
 
-def test_unequal_work_is_said() -> None:
+def test_unequal_work_is_explained() -> None:
     stored = run()
     trials = {trial.id for trial in stored.trials if trial.treatment_id == "treatment-1"}
     failing = [
@@ -218,12 +213,11 @@ def test_unequal_work_is_said() -> None:
 
 def test_servers_that_are_alike_have_no_significant_part() -> None:
     found = one(explained_run(lambda _server, block: (FAST.times(1 + block / 10), {}), scene=EXACT))
-    assert found.differences is not None
-    assert not any(line.significant for line in found.differences.lines)
+    assert not any(line.significant for line in known(found.differences).lines)
     assert not any(row.significant for row in found.efficiency)
 
 
-def test_where_nobody_is_suspected_it_says_why() -> None:
+def test_reason_is_given_when_no_cause_is_likely() -> None:
     assert one(run()).why_no_likely_causes == ""
     same = one(explained_run(lambda _, block: (FAST.times(1 + block / 10), {}), blocks=3))
     assert same.likely_causes == ()

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from millrace.analysis.explain.function_groups import group_of, groups, own_group
+from tests.support.known import known
 
 SERVER, KERNEL, LIBC = "mysqld", "[kernel]", "libc.so"
 
@@ -55,8 +56,7 @@ SERVER, KERNEL, LIBC = "mysqld", "[kernel]", "libc.so"
     ],
 )
 def test_functions_of_servers(symbol: str, group: str) -> None:
-    found = own_group(SERVER, symbol)
-    assert found is not None
+    found = known(own_group(SERVER, symbol))
     assert found.name == group
 
 
@@ -74,8 +74,7 @@ def test_functions_of_servers(symbol: str, group: str) -> None:
     ],
 )
 def test_functions_of_the_kernel(symbol: str, group: str) -> None:
-    found = own_group(KERNEL, symbol)
-    assert found is not None
+    found = known(own_group(KERNEL, symbol))
     assert found.name == group
     assert found.kernel
 
@@ -86,7 +85,7 @@ def test_generic_functions_have_a_group_of_their_own_whoever_calls_them() -> Non
     assert group_of([(SERVER, "MYSQLparse"), (LIBC, "malloc")]).name == "memory"
 
 
-def test_a_name_that_says_nothing_is_as_its_caller() -> None:
+def test_unknown_name_has_the_group_of_its_caller() -> None:
     parsing = [(SERVER, "do_command"), (SERVER, "MYSQLparse"), (SERVER, "frobnicate")]
     assert group_of(parsing).name == "parser"
     assert group_of([(SERVER, "frobnicate")]).name == "other"

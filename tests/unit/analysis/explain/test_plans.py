@@ -6,7 +6,8 @@ from typing import Any
 
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison, compare_plans, unlike_plans
-from tests.unit.analysis.observations import Scene, Truth
+from tests.support.known import known
+from tests.support.observed_trials import Scene, Truth
 
 
 def row(**columns: Any) -> dict[str, Any]:
@@ -71,8 +72,7 @@ def test_a_plan_that_is_not_known_is_not_called_another() -> None:
     assert compared(side(row()), []).same is None
     failed = compared(side(row()), side(error="no such table"))
     assert (failed.same, failed.different) == (None, ())
-    assert failed.b is not None
-    assert failed.b.error == "no such table"
+    assert known(failed.b).error == "no such table"
 
 
 def test_a_dropped_index() -> None:

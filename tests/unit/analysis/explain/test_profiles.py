@@ -20,7 +20,8 @@ from millrace.analysis.explain.profiles import (
     flat_profile,
     spinning_us,
 )
-from tests.unit.analysis.observations import Scene, Truth
+from tests.support.known import known, limits
+from tests.support.observed_trials import Scene, Truth
 
 # µs of an operation by stack, for a server that inserts rows.
 ROOT = "connection;mysqld`handle_one_connection;mysqld`dispatch_command"
@@ -70,9 +71,7 @@ def trial(
 
 
 def compared(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> ProfileComparison:
-    found = compare_profiles(a, b)
-    assert found is not None
-    return found
+    return known(compare_profiles(a, b))
 
 
 def function(found: ProfileComparison, name: str) -> FunctionDifference:
@@ -147,8 +146,7 @@ def test_groups_are_the_sum_of_their_functions_and_tell_who_serves_clients() -> 
     assert groups["memory"].title == "memory allocation"
     assert groups["kernel_network"].a_us == pytest.approx(5, abs=0.01)
     assert groups["kernel_network"].kernel
-    spinning = found.group("spinning")
-    assert spinning is not None
+    spinning = known(found.group("spinning"))
     assert spinning.a_us == pytest.approx(5, abs=0.01)
     assert spinning.a_foreground_us == pytest.approx(2, abs=0.01)
     assert found.group("encryption") is None
@@ -158,8 +156,7 @@ def test_groups_are_the_sum_of_their_functions_and_tell_who_serves_clients() -> 
 
 
 def test_a_flat_profile_is_as_profilers_print_it() -> None:
-    found = flat_profile([trial(INSERT, samples=2_800), trial(INSERT, 1, samples=2_800)])
-    assert found is not None
+    found = known(flat_profile([trial(INSERT, samples=2_800), trial(INSERT, 1, samples=2_800)]))
     assert (found.trials, found.samples, found.lost, found.event) == (2, 5_600, 2, "cpu-clock")
     first = found.lines[0]
     assert (first.samples, first.library, first.symbol) == (1_200, "mysqld", "row_ins_step")
@@ -170,7 +167,7 @@ def test_a_flat_profile_is_as_profilers_print_it() -> None:
     assert flat_profile([Scene().trial(ALONE)]) is None
 
 
-def test_call_paths_are_told_apart_and_add_up_to_the_cpu_time() -> None:
+def test_call_paths_are_separate_and_add_up_to_the_cpu_time() -> None:
     """Only the more expensive call path of a function that has two callers differs."""
     spun = f"{ROOT};mysqld`mysql_insert;mysqld`ha_innobase::write_row;mysqld`ut_delay"
     source = np.random.default_rng(7)
@@ -193,9 +190,8 @@ def test_one_block_has_the_interval_of_its_samples_and_marks_nothing() -> None:
     assert found.by == "samples"
     parse = found.functions[0]
     assert parse.name == "MYSQLparse"
-    assert parse.difference.low is not None
-    assert parse.difference.high is not None
-    assert 3.7 < parse.difference.low < 4 < parse.difference.high < 4.3
+    low, high = limits(parse.difference)
+    assert 3.7 < low < 4 < high < 4.3
     assert (parse.adjusted_p, parse.significant) == (None, False)
 
 
@@ -332,9 +328,7 @@ MANY = {f"{ROOT};mysqld`row_f{n}": 10.0 / (1 + n) for n in range(60)}
 
 
 @pytest.mark.parametrize(("blocks", "noisy"), [(3, False), (5, False), (3, True)])
-def test_like_servers_are_rarely_told_apart_by_any_function_or_group(
-    blocks: int, noisy: bool
-) -> None:
+def test_functions_and_groups_of_equal_servers_rarely_differ(blocks: int, noisy: bool) -> None:
     source = np.random.default_rng(20_261_130)
     repeats, functions, groups, shifted = 80, 0, 0, 0
 
@@ -375,9 +369,8 @@ def test_intervals_of_one_block_hold_as_often_as_samples_make_them() -> None:
             [trial(dearer, samples=2_000, source=source)],
         )
         parse = function(found, "MYSQLparse").difference
-        assert parse.low is not None
-        assert parse.high is not None
-        held += parse.low <= 1.0 <= parse.high
+        low, high = limits(parse)
+        held += low <= 1.0 <= high
     assert held / repeats >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / repeats)
 
 
@@ -401,9 +394,7 @@ def leading_of(
     """Compare one profiled block of each, with CPU times that three blocks measured."""
     source = np.random.default_rng(seed)
     sides = ([trial(each, samples=samples, source=source)] for each in (a, b))
-    found = compare_profiles(*sides, measured=(measured_trials(a), measured_trials(b)))
-    assert found is not None
-    return found
+    return known(compare_profiles(*sides, measured=(measured_trials(a), measured_trials(b))))
 
 
 def test_one_profiled_block_names_the_function_that_makes_most_of_the_difference() -> None:
@@ -460,3 +451,67 @@ def test_renamed_function_is_not_named() -> None:
     renamed = {stack.replace("row_ins_step", "row_ins_new"): us for stack, us in INSERT.items()}
     slower = {**renamed, f"{ROOT};mysqld`MYSQLparse": 9.0}
     assert [each.name for each in leading_of(INSERT, slower, 20_000).leading] == ["MYSQLparse"]
+
+
+def test_costs_are_shares_of_the_time_that_was_measured() -> None:
+    """Profiled trials took twice as long: they only give shares."""
+    a = [trial(INSERT, block, faster=0.5) for block in range(2)]
+    b = [trial(with_costs(malloc=9.0), block, faster=0.4) for block in range(2)]
+    of_a, of_b = measured([27, 28, 29]), measured([34, 35, 36])
+    found = known(compare_profiles(a, b, measured=(of_a, of_b)))
+    assert found.a_cpu_us == pytest.approx(28)
+    assert found.b_cpu_us == pytest.approx(35)
+    assert math.fsum(each.difference.mean for each in found.groups) == pytest.approx(7)
+    memory = known(found.group("memory"))
+    assert memory.difference.mean == pytest.approx(7, abs=0.01)
+    assert found.tree.b_us == pytest.approx(35)
+    flat = known(flat_profile(b, of_b))
+    assert flat.cpu_us == pytest.approx(35)
+    assert sum(line.us for line in flat.lines) == pytest.approx(35)
+    assert spinning_us(a, of_a) == pytest.approx(2, abs=0.01)
+
+
+def test_an_interval_has_the_error_of_the_time_in_it() -> None:
+    sides = [[trial(INSERT, block) for block in range(3)] for _ in range(2)]
+    steady = compare_profiles(*sides, measured=(measured([28.0] * 4), measured([30.0] * 4)))
+    uneven = compare_profiles(*sides, measured=(measured([28.0] * 4), measured([20, 40, 25, 35])))
+    assert uneven is not None
+    widths = []
+    for found in (known(steady), uneven):
+        btree = next(each for each in found.groups if each.name == "btree").difference
+        low, high = limits(btree)
+        widths.append(high - low)
+    # B-tree code is 6 of 28 µs, and has the same share of the error.
+    whole = known(uneven.cpu.high) - known(uneven.cpu.low)
+    assert widths[1] == pytest.approx(whole * 6 / 28, rel=0.05)
+    assert widths[0] < widths[1] / 3
+
+
+def test_a_profile_without_the_kernel_shares_the_time_in_user_code() -> None:
+    scene = Scene()
+    truth = Truth(cpu_user=20, cpu_system=10, background={})
+
+    def without_kernel(block: int) -> ObservedTrial:
+        profile = {"stacks": {f"{ROOT};mysqld`MYSQLparse": 600}, "with_kernel": False}
+        return scene.trial(truth, block, {**scene.document(truth), "profile": profile})
+
+    trials = [without_kernel(block) for block in range(2)]
+    found = compared(trials, trials)
+    assert found.user_only
+    assert found.a_cpu_us == pytest.approx(20)
+    flat = known(flat_profile(trials))
+    assert flat.user_only
+    assert flat.cpu_us == pytest.approx(20)
+    assert compare_profiles(trials, [trial(INSERT, block) for block in range(2)]) is None
+
+
+def test_a_function_that_costs_more_is_marked_and_comes_first() -> None:
+    source = np.random.default_rng(20_261_132)
+    dearer = with_costs(MYSQLparse=6.0)
+    a = [trial(INSERT, block, source=source) for block in range(5)]
+    b = [trial(dearer, block, source=source) for block in range(5)]
+    found = compared(a, b)
+    assert (found.functions[0].name, found.functions[0].significant) == ("MYSQLparse", True)
+    assert found.groups[0].name == "parser"
+    assert found.groups[0].significant
+    assert sum(each.significant for each in found.functions) == 1

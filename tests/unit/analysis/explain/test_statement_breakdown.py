@@ -16,8 +16,8 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdown_differences,
     statement_breakdowns,
 )
-from tests.unit.analysis.asked import CLIENTS, TRANSACTION, Asked, Look, Seen, trial
-from tests.unit.analysis.observations import seen
+from tests.support.asked_statements import CLIENTS, TRANSACTION, Asked, Look, Seen, trial
+from tests.support.observed_trials import seen
 
 
 def us(account: StatementBreakdown) -> dict[str, float]:
@@ -42,7 +42,7 @@ def test_the_account_of_each_statement_is_what_happened() -> None:
         assert found[name].unaccounted.us.mean == pytest.approx(0, abs=0.05)
 
 
-def test_the_scheduler_tells_a_thread_on_a_cpu_from_one_that_is_ready() -> None:
+def test_running_time_is_divided_by_scheduler_events() -> None:
     scheduled = {"select": (300, 100), "update": (0, 12), "COMMIT": (5, 4)}
     trials = [Seen(TRANSACTION, scheduled=scheduled).trial(block) for block in range(2)]
     found = {each.name: each for each in statement_breakdowns(trials)}
@@ -92,7 +92,7 @@ def test_nobody_looked_or_there_is_nothing_to_tell_apart() -> None:
     assert (us(a)["running"] > 0, us(b)["running"]) == (True, 0.0)
 
 
-def test_older_observations_are_told_once() -> None:
+def test_older_observations_are_missing_once() -> None:
     known = Seen(TRANSACTION).trial()
     observations = known.attempt.observations
     assert observations.states is not None

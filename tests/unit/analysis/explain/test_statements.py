@@ -10,7 +10,8 @@ import pytest
 
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statements import compare_statements, normalised
-from tests.unit.analysis.observations import Scene, Truth, histogram, seen
+from tests.support.known import known
+from tests.support.observed_trials import Scene, Truth, histogram, seen
 
 TABLES = ("sbtest{n}",)
 
@@ -105,23 +106,16 @@ def test_each_statement_has_its_count_and_both_clocks() -> None:
     b = [trial(block, slower, PLANS) for block in range(2)]
     found = {each.name: each for each in compare_statements(a, b, tables=TABLES)}
     assert list(found) == ["BEGIN", "point_select", "index_update", "COMMIT"]
-    point = found["point_select"].a
-    assert point is not None
+    point = known(found["point_select"].a)
     assert point.per_operation == pytest.approx(10, rel=1e-4)
     assert point.latency.mean == pytest.approx(40)
-    assert point.server is not None
-    assert point.server.mean == pytest.approx(30)  # of both tables, by execution
-    commit = found["COMMIT"].a
-    assert commit is not None
-    assert commit.server is not None
-    assert commit.server.mean == pytest.approx(100)
+    assert known(point.server).mean == pytest.approx(30)  # of both tables, by execution
+    commit = known(found["COMMIT"].a)
+    assert known(commit.server).mean == pytest.approx(100)
     update = found["index_update"]
-    assert update.a is not None
-    assert update.a.server is None  # no value is invented without a digest
-    assert update.difference is not None
-    assert update.difference.mean == pytest.approx(5)
-    assert update.b is not None
-    assert update.b.server is None
+    assert known(update.a).server is None  # no value is invented without a digest
+    assert known(update.difference).mean == pytest.approx(5)
+    assert known(update.b).server is None
 
 
 def test_two_statements_of_one_text_share_no_digest() -> None:
@@ -129,8 +123,7 @@ def test_two_statements_of_one_text_share_no_digest() -> None:
     digests = [digest("SELECT `c` FROM `t` WHERE `id` = ?", 10, 1.0)]
     a = [trial(0, {"one": (1, 10.0), "other": (1, 20.0)}, plans, digests)]
     for found in compare_statements(a, a):
-        assert found.a is not None
-        assert found.a.server is None
+        assert known(found.a).server is None
 
 
 def test_a_statement_of_one_side_is_compared_with_nothing() -> None:

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.analysis.explain.breakdown_model import BreakdownDifference, TimeBreakdown
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.time_breakdown import (
+    BreakdownDifference,
+    TimeBreakdown,
     breakdown_difference,
     time_breakdown,
     trial_breakdown,
 )
-from tests.unit.analysis.observations import Scene, Truth, loading, seen
+from tests.support.known import known, limits
+from tests.support.observed_trials import Scene, Truth, loading, seen
 
 WAITS = {
     "lock": 8.0, "log_flush": 30.0, "log_write": 6.0, "fsync": 4.0, "data_read": 12.0,
@@ -43,15 +45,11 @@ TRUTHS = st.builds(
 
 
 def account_of(trials: Sequence[ObservedTrial]) -> TimeBreakdown:
-    found = time_breakdown(trials)
-    assert found is not None
-    return found
+    return known(time_breakdown(trials))
 
 
 def compared(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> BreakdownDifference:
-    found = breakdown_difference(account_of(a), account_of(b))
-    assert found is not None
-    return found
+    return known(breakdown_difference(account_of(a), account_of(b)))
 
 
 def us(found: TimeBreakdown) -> dict[str, float]:
@@ -72,10 +70,8 @@ def test_the_account_is_what_happened(clients: int) -> None:
     assert found.unaccounted.us.mean == pytest.approx(0, abs=0.01)
     assert found.latency.mean == pytest.approx(TRUTH.latency, rel=1e-4)
     assert found.cycle.mean == pytest.approx(TRUTH.cycle)
-    assert found.gap is not None
-    assert found.gap.mean == pytest.approx(5)
-    assert found.client_cpu is not None
-    assert found.client_cpu.mean == pytest.approx(9)
+    assert known(found.gap).mean == pytest.approx(5)
+    assert known(found.client_cpu).mean == pytest.approx(9)
     assert found.blocked_us() == pytest.approx(72, abs=0.01)
     assert {kind: cpu.mean for kind, cpu in found.background.items()} == {
         "log": pytest.approx(3), "purge": pytest.approx(1),
@@ -107,14 +103,13 @@ def test_loading_waits_for_rows_and_has_no_gap() -> None:
     assert found.unaccounted.us.mean == pytest.approx(0, abs=0.01)
 
 
-def test_an_open_loop_tells_no_wait_for_requests_from_one_for_the_wire() -> None:
+def test_client_part_is_unaccounted_in_an_open_loop() -> None:
     found = account_of([replace(EXACT, open_loop=True).trial(TRUTH)])
     assert found.loop == "open"
     assert "client and wire" in found.unknown
     assert found.gap is None
     assert found.unaccounted.us.mean == pytest.approx(15, abs=0.02)
-    assert found.waiting_for_client is not None
-    assert found.waiting_for_client.mean == pytest.approx(20, abs=0.02)
+    assert known(found.waiting_for_client).mean == pytest.approx(20, abs=0.02)
     assert "open loop" in found.notes[0]
 
 
@@ -142,8 +137,8 @@ def test_what_is_missing_is_unknown_and_not_nothing() -> None:
     assert found.blocked_us() is None
 
 
-def test_trials_of_which_less_was_observed_are_left_out() -> None:
-    bare = EXACT.trial(TRUTH, block=2, document={"version": 1})
+def test_trials_are_left_out_when_less_was_observed() -> None:
+    bare = EXACT.trial(TRUTH, block=2, document={"window_s": 2.0})
     found = account_of([EXACT.trial(TRUTH), EXACT.trial(TRUTH, block=1), bare])
     assert [trial.block for trial in found.trials] == [0, 1]
     assert "1 trial left out, with fewer observations" in found.notes[0]
@@ -156,7 +151,7 @@ def test_no_account_without_a_latency() -> None:
     assert time_breakdown([ObservedTrial("trial", 0, made, seen(made))]) is None
 
 
-def test_errors_are_told() -> None:
+def test_errors_are_noted() -> None:
     trial = EXACT.trial(TRUTH)
     failed = replace(trial.observed, work=replace(trial.observed.work, failed=0.05))
     assert "5 % of the transactions" in account_of([replace(trial, observed=failed)]).notes[0]
@@ -191,11 +186,10 @@ def test_only_blocks_that_both_have_are_compared() -> None:
     assert not any(line.significant for line in found.lines)
 
 
-def test_a_part_that_one_side_lacks_is_compared_on_neither() -> None:
+def test_part_is_not_compared_when_one_side_has_none() -> None:
     document = {name: part for name, part in EXACT.document(TRUTH).items() if name != "states"}
     a, b = account_of([EXACT.trial(TRUTH)]), account_of([EXACT.trial(TRUTH, document=document)])
-    found = breakdown_difference(a, b)
-    assert found is not None
+    found = known(breakdown_difference(a, b))
     assert {line.key for line in found.lines} == {"cpu_user", "cpu_system", "runnable"}
     assert found.unaccounted.difference.mean == pytest.approx(0, abs=1e-6)
     assert "client and wire" in found.unknown
@@ -277,7 +271,7 @@ def test_turned_around_every_difference_changes_its_sign(one: Truth, other: Trut
         Truth(waits={"lock": 0.4, "log_flush": 0.1, "sleep": 0.05, "other": 0.2}),  # seen rarely
     ],
 )
-def test_servers_that_are_alike_are_rarely_told_apart(blocks: int, truth: Truth) -> None:
+def test_parts_of_equal_servers_rarely_differ(blocks: int, truth: Truth) -> None:
     """Test any part of the breakdown, in one comparison of 20 at most.
 
     Where it is one of 20, the limit is passed in 1 of 140 tests."""
@@ -310,7 +304,7 @@ def test_what_differs_is_found_and_what_does_not_is_not() -> None:
 
 
 @pytest.mark.parametrize("blocks", [3, 8])
-def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
+def test_intervals_of_parts_hold_as_often_as_claimed(blocks: int) -> None:
     source = np.random.default_rng(20_261_128)
     repeats = 120
     held = dict.fromkeys(("cpu_user", "log_flush", "client_wire", "unaccounted"), 0)
@@ -320,19 +314,17 @@ def test_intervals_of_parts_hold_as_often_as_they_say(blocks: int) -> None:
         found = account_of(noisy(TRUTH, blocks, source, 0.01, scene))
         for part in (*found.parts, found.unaccounted):
             if part.key in held:
-                assert part.us.low is not None
-                assert part.us.high is not None
-                held[part.key] += part.us.low <= expected[part.key] <= part.us.high
+                low, high = limits(part.us)
+                held[part.key] += low <= expected[part.key] <= high
     for count in held.values():
         assert count / repeats >= 0.95 - 2.6 * math.sqrt(0.05 * 0.95 / repeats)
 
 
-def test_what_is_unaccounted_has_the_counting_error_of_the_shares_it_lacks() -> None:
+def test_unaccounted_time_has_the_counting_error_of_its_parts() -> None:
     """In an open loop no part contains waits for clients, so their share is in the error."""
     closed, opened = (trial_breakdown(Scene(open_loop=loop).trial(TRUTH)) for loop in (False, True))
     assert closed is not None
-    assert opened is not None
-    errors = [result.left(list(result.parts)).error_us for result in (closed, opened)]
+    errors = [result.left(list(result.parts)).error_us for result in (closed, known(opened))]
     running, waiting = (TRUTH.shares()[name] for name in ("running", "network"))
     for error, share in zip(errors, (running, running + waiting), strict=True):
         expected = TRUTH.cycle * math.sqrt(share * (1 - share) / 300)
@@ -366,7 +358,7 @@ def test_time_ready_while_other_servers_work_is_no_time_of_an_operation(
     trial = in_slices(ready_outside_us)
     assert trial.observed.others_turn_us == pytest.approx(100.0)
     found = account_of([trial])
-    # What the thread waits for its client cannot be told from what it is ready in that time.
+    # Waits for the client cannot be separated from time ready for a CPU.
     in_excess = max(ready_outside_us - 15.0, 0.0)
     assert us(found)["client_wire"] == pytest.approx(15.0 - ready_outside_us + in_excess, abs=0.1)
     assert us(found)["runnable"] == pytest.approx(2.0 + ready_outside_us - in_excess, abs=0.1)

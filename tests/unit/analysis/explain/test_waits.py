@@ -17,7 +17,8 @@ from millrace.analysis.explain.waits import (
     coverage,
     is_of_sessions,
 )
-from tests.unit.analysis.observations import Scene, Truth, seen
+from tests.support.known import known
+from tests.support.observed_trials import Scene, Truth, seen
 
 TRUTH = Truth(waits={"lock": 20.0, "log_flush": 30.0})
 SCENE = Scene(rate_hz=1e6)
@@ -51,15 +52,13 @@ def test_the_largest_of_each_side_stand_beside_each_other() -> None:
     assert found[0].b.us == pytest.approx(70)
     assert found[0].b.seconds == pytest.approx(70e-6 * OPERATIONS)
     small = next(row for row in found if row.name.endswith("/m0"))
-    assert small.a is not None
-    assert small.a.us == pytest.approx(1)
+    assert known(small.a).us == pytest.approx(1)
 
 
-def test_a_wait_that_one_trial_lacks_was_not_there() -> None:
+def test_wait_counts_as_zero_when_a_trial_has_none() -> None:
     a = [trial(0, waits=waiting(event(MUTEX, 50))), trial(1, waits=waiting())]
     (row,) = compare_waits(a, [])
-    assert row.a is not None
-    assert row.a.us == pytest.approx(25)
+    assert known(row.a).us == pytest.approx(25)
 
 
 def test_a_rate_is_all_seconds_by_all_operations() -> None:
@@ -77,15 +76,13 @@ def test_a_rate_is_all_seconds_by_all_operations() -> None:
 def test_trials_that_measured_no_waits_say_nothing_about_them() -> None:
     off = {"enabled": False, "why": "performance_schema is off", "events": []}
     (row,) = compare_waits([trial(0, waits=off), trial(1, waits=waiting(event(MUTEX, 50)))], [])
-    assert row.a is not None
-    assert row.a.us == pytest.approx(50)
+    assert known(row.a).us == pytest.approx(50)
 
 
 def test_stages_are_compared_too() -> None:
     stages = [{"name": "stage/sql/Opening tables", "count": 10, "wait_s": 0.5}]
     (row,) = compare_stages([trial(stages=stages)], [trial()])
-    assert row.a is not None
-    assert (row.a.seconds, row.b) == (0.5, None)
+    assert (known(row.a).seconds, row.b) == (0.5, None)
 
 
 def test_digests_are_matched_by_their_text() -> None:
@@ -99,9 +96,8 @@ def test_digests_are_matched_by_their_text() -> None:
     assert [row.text for row in found] == ["SELECT `c` FROM `t` WHERE `id` = ?", "COMMIT"]
     one, other = found[0].a, found[0].b
     assert one is not None
-    assert other is not None
     assert one.us == pytest.approx(40)
-    assert other.us == pytest.approx(60)
+    assert known(other).us == pytest.approx(60)
     assert one.per_operation == pytest.approx(1)
     assert one.rows_examined == pytest.approx(10)
     assert (one.lock_us, one.cpu_us, one.rows_sent) == (0.0, None, None)
@@ -125,13 +121,12 @@ def test_digests_are_matched_by_their_text() -> None:
         ("idle", False),
     ],
 )
-def test_waits_of_sessions_are_told_from_others(name: str, expected: bool) -> None:
+def test_waits_of_sessions_are_recognised(name: str, expected: bool) -> None:
     assert is_of_sessions(name) == expected
 
 
 def covered(trials: Sequence[ObservedTrial], spinning_us: float | None) -> float | None:
-    found = time_breakdown(trials)
-    assert found is not None
+    found = known(time_breakdown(trials))
     result = coverage(trials, found, spinning_us=spinning_us)
     return None if result is None else result.share
 
@@ -144,16 +139,14 @@ def test_instrumented_waits_cover_so_much_of_what_was_lost() -> None:
 
 def test_no_coverage_without_instruments_or_samples() -> None:
     assert covered([trial()], 5.0) is None
-    bare = SCENE.trial(TRUTH, 0, {"version": 1, "waits": waiting(event(MUTEX, 10))})
+    bare = SCENE.trial(TRUTH, 0, {"waits": waiting(event(MUTEX, 10))})
     assert covered([bare], None) is None
 
 
-def test_coverage_tells_of_the_queue_in_which_timers_run_too() -> None:
+def test_coverage_includes_the_queue() -> None:
     trials = [trial(waits=waiting(event(MUTEX, 10)))]
-    found = time_breakdown(trials)
-    assert found is not None
-    result = coverage(trials, found, spinning_us=None)
-    assert result is not None
+    found = known(time_breakdown(trials))
+    result = known(coverage(trials, found, spinning_us=None))
     assert result.queue_us == pytest.approx(TRUTH.runnable)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from millrace.analysis.history.changes import Examined, Range, examine, is_settled, paired
 from millrace.stats.change_points import Sensitivity
 from millrace.store.history_records import ChangeRecord, ChangeState, History, Remeasured
-from tests.unit.analysis.history_points import NOW, OTHER_STATE, STATE, change, history, stepping
+from tests.support.history_points import NOW, OTHER_STATE, STATE, change, history, stepping
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -128,7 +128,7 @@ def test_a_candidate_that_more_points_do_not_show_is_withdrawn_until_they_do() -
     assert (gone.state, gone.id) == ("withdrawn", known.id)
     assert gone.reason == "80 points do not show it any more"
     assert first.lost == {known.id}
-    # The same points show it after all: that is no news.
+    # The same points show it after all, which is not new.
     assert look(history(step[:80]), [gone]).changes == (gone,)
     (back,) = look(history(step), [gone]).changes
     assert (back.id, back.state, back.reason, back.n_points) == (known.id, "candidate", "", 100)

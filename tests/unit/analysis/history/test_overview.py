@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.history.overview import ChangeView, group_changes, series_view
 from millrace.store.history_records import ChangeRecord, Remeasured, SeriesRecord
-from tests.unit.analysis.history_points import (
+from tests.support.history_points import (
     NOW,
     OTHER_STATE,
     SERIES,
@@ -40,7 +40,7 @@ def test_a_series_has_its_changes_in_the_order_of_its_points() -> None:
     assert (found.name, found.points) == ("a name", made.points)
 
 
-def test_a_fact_is_told_as_it_was_measured_and_a_candidate_as_it_was_found() -> None:
+def test_confirmed_change_has_measured_ratio_and_candidate_the_found_one() -> None:
     fact = change(40, 0.8, state="confirmed", remeasured=AGAIN)
     undecided = change(60, 0.8, remeasured=replace(AGAIN, verdict="inconclusive"))
     one, other = shown(fact, undecided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +11,15 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
+from millrace.model.instruction_counts import CountedStart
 from millrace.store.history_records import PointRecord
 from millrace.store.records import HostRecord, InstanceRecord, StoredRun
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy
-from tests.unit.analysis.history_points import CANDIDATE, NOW, REFERENCE, run_of
-from tests.unit.report.explanation.explained import study_run
+from tests.support.builders import Fails, RunBuilder, noisy
+from tests.support.counted_starts import BASE, MORE, start, with_counts
+from tests.support.explained import study_run
+from tests.support.history_points import CANDIDATE, NOW, REFERENCE, run_of
+from tests.support.known import known, limits
+from tests.support.observed_trials import A, B
 
 THIRD = "mysql-8.0.12"
 
@@ -76,8 +80,7 @@ def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
     assert len(found.part.series) == len(points) > 1
     assert found.left_out == ()
     for metric, point in points.items():
-        estimate = comparisons[metric].estimate
-        assert estimate is not None
+        estimate = known(comparisons[metric].estimate)
         assert (point.ratio, point.low, point.high) == (estimate.ratio, estimate.low, estimate.high)
         assert (point.n_blocks, point.log_sd) == (5, estimate.log_sd)
         assert (point.label, point.at_utc, point.run_id) == (CANDIDATE, NOW, "r1")
@@ -135,7 +138,9 @@ def test_another_reference_makes_other_series() -> None:
 
 
 def test_a_run_without_the_reference_is_refused() -> None:
-    with pytest.raises(UserError, match="'mysql-9' is no level of the compared factor") as caught:
+    with pytest.raises(
+        UserError, match="'mysql-9' is not a level of the compared factor"
+    ) as caught:
         drawn(run_of("r1"), reference="mysql-9")
     assert CANDIDATE in (caught.value.hint or "")
     alone = RunBuilder({REFERENCE: noisy(3.0, 3)}).build()
@@ -205,7 +210,7 @@ def test_the_state_is_that_of_host_reference_and_configuration() -> None:
     assert usual not in states
 
 
-def test_the_place_of_files_that_an_experiment_says_is_in_its_series() -> None:
+def test_page_cache_is_in_the_series_when_the_experiment_sets_it() -> None:
     stored = run_of("r1")
     assert state_of(restored(stored, "warm", chosen="warm")) == state_of(stored)
 
@@ -228,3 +233,64 @@ def test_another_digest_makes_other_series() -> None:
     assert not {each.id for each in drawn(stored).part.series} & {
         each.id for each in drawn(other).part.series
     }
+
+
+COUNTS = {A: BASE.starts, B: MORE.starts}
+
+
+def counting(counts: Mapping[str, Sequence[CountedStart]]) -> StoredRun:
+    """Return a run that counted these starts and nothing else."""
+    stored = with_counts(study_run(profiled=0), counts)
+    trials = tuple(each for each in stored.trials if each.purpose == "count")
+    kept = {each.id for each in trials}
+    attempts = tuple(each for each in stored.attempts if each.trial_id in kept)
+    run = stored.run
+    run = replace(
+        run,
+        name="count-study",
+        versions={**run.versions, "valgrind": "3.19.0"},
+        spec=run.spec.replace(counts="instructions"),
+    )
+    return replace(stored, run=run, trials=trials, attempts=attempts)
+
+
+def test_counts_alone_are_a_series_without_clients() -> None:
+    part = drawn(counting(COUNTS)).part
+    ((series,), ((of, point),), (state,)) = (part.series, part.points, part.states)
+    assert of == series.id
+    assert (series.metric, series.direction, series.margin) == ("instructions", "lower", 0.002)
+    assert (series.experiment, series.reference, series.candidate) == ("count-study", A, None)
+    assert "clients" not in series.fixed_factors
+    assert point.ratio == pytest.approx(1.064, abs=0.001)
+    low, high = limits(point)
+    assert low < point.ratio < high
+    assert (point.label, point.level, point.n_blocks, point.log_sd) == (B, B, 3, None)
+    assert (point.at_utc, point.place, point.state) == (NOW, 0, state.id)
+    assert state.facts["valgrind"] == "3.19.0"
+
+
+def test_another_valgrind_is_another_environment_of_the_same_series() -> None:
+    stored = counting(COUNTS)
+    versions = {**stored.run.versions, "valgrind": "3.24.0"}
+    later = replace(stored, run=replace(stored.run, versions=versions))
+    first, second = (drawn(each).part for each in (stored, later))
+    assert first.series == second.series
+    assert first.states != second.states
+
+
+def test_a_label_and_another_reference() -> None:
+    part = drawn(counting(COUNTS), reference=B, label="a1b2c3d").part
+    ((series,), ((_, point),)) = (part.series, part.points)
+    assert (series.reference, point.label, point.level) == (B, "a1b2c3d", A)
+    assert point.ratio == pytest.approx(1 / 1.064, abs=0.001)
+    with pytest.raises(UserError, match="cannot be the label"):
+        drawn(counting(COUNTS), label="two\nlines")
+
+
+def test_what_was_refused_is_left_out_with_its_reason() -> None:
+    unequal = [start(1000, 2000), start(2000, 1000)]
+    with pytest.raises(UserError, match=f"has no ratio to {A}") as caught:
+        drawn(counting({A: BASE.starts, B: unequal}))
+    assert f"{B}: repetitions of the same statements differ" in caught.value.message
+    with pytest.raises(UserError, match=f"{B}: no start of the server was counted"):
+        drawn(counting({A: BASE.starts}))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millrace.analysis.history.segments import environment_changes, segments, series_names
 from millrace.store.history_records import StateRecord
-from tests.unit.analysis.history_points import OTHER_STATE, SERIES, STATE, STATES, history, point
+from tests.support.history_points import OTHER_STATE, SERIES, STATE, STATES, history, point
 
 ONE, TWO = STATE.id, OTHER_STATE.id
 
@@ -25,7 +25,7 @@ def test_each_point_is_in_the_strand_of_its_state(states: list[str]) -> None:
         assert len({states[index] for index in segment}) == 1
 
 
-def test_a_break_says_what_is_not_as_it_was() -> None:
+def test_environment_change_names_what_differs() -> None:
     made = history([1.0] * 5, [ONE, ONE, TWO, TWO, ONE])
     first, second = environment_changes(made.points, STATES)
     assert (first.index, first.label) == (2, "v2")
@@ -34,7 +34,7 @@ def test_a_break_says_what_is_not_as_it_was() -> None:
     assert environment_changes(history([1.0] * 5).points, STATES) == ()
 
 
-def test_another_host_or_build_is_told_without_digests() -> None:
+def test_another_host_or_build_is_reported_without_digests() -> None:
     facts = {"kernel release": "6.1", "reference server": "aa", "configuration wmf": "11"}
     before = StateRecord("a", "host-1", facts)
     after = StateRecord("b", "host-2", {**facts, "reference server": "bb"})
@@ -43,7 +43,7 @@ def test_another_host_or_build_is_told_without_digests() -> None:
     assert found.changes == ("the host was host-1 and is host-2", "another reference server")
 
 
-def test_series_are_called_by_what_tells_them_apart() -> None:
+def test_series_are_named_by_what_differs() -> None:
     alone = series_names([SERIES])
     assert alone == {SERIES.id: "nightly · throughput"}
     latency = replace(SERIES, id="2", metric="p95", title="95th percentile")

@@ -10,13 +10,12 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
-from millrace.analysis.steady.checks import SteadyCheck
 from millrace.analysis.steady.policy import reasons, unsteady_sides
-from millrace.analysis.steady.steadiness import State, TrialSteadiness
+from millrace.analysis.steady.steadiness import State, SteadyCheck, TrialSteadiness
 from millrace.report.run.sentences import answer, sentence
 from millrace.stats.trend import Trend
-from tests.unit.analysis.query_runs import Levels, QueryRun
-from tests.unit.analysis.seconds import Series, events
+from tests.support.query_runs import Levels, QueryRun
+from tests.support.seconds import Series, events
 
 BASE, OTHER = NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 STEADY = Trend("steady")
@@ -66,7 +65,7 @@ def test_a_verdict_is_refused_where_unsteady_trials_are_frequent_or_on_one_side(
 
 
 @pytest.mark.parametrize("other", ["too short to tell", "not recorded", "does not apply"])
-def test_trials_that_cannot_be_told_refuse_nothing(other: State) -> None:
+def test_nothing_is_refused_when_trials_are_too_short(other: State) -> None:
     assert unsteady_sides(side(0, 0, other), side(0, 0, other), names=NAMES) == ""
     # Nor do they dilute those that can.
     assert unsteady_sides(side(0, 3, other), side(2, 1, other), names=NAMES)
@@ -144,7 +143,7 @@ def test_unsteady_trials_make_every_metric_inconclusive_and_say_why() -> None:
     )
 
 
-def test_unequal_work_is_told_with_it() -> None:
+def test_unequal_work_is_in_the_reason_too() -> None:
     analysis = compared(
         falling,
         also=lambda levels, _block: {"errors": 90_000.0} if levels["server"] == OTHER else {},

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.compare.calibration_model import (
+from millrace.analysis.compare.calibration import (
     Calibration,
     GroupCalibration,
     InjectedSlowdown,
@@ -24,7 +24,7 @@ from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.slowdown import AGAIN, NONE, Stopped, slowdown_named
-from tests.unit.analysis.builders import study
+from tests.support.builders import study
 from tests.unit.experiment.files import SMALL, read_text
 
 FACTORS = 'server = ["mysql-5.6.24", "mysql-5.7.22"]\nengine = ["InnoDB", "MyISAM"]'

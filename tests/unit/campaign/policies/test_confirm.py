@@ -36,8 +36,8 @@ from millrace.store.history_records import (
 )
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.unit.analysis.builders import keep
-from tests.unit.analysis.history_points import (
+from tests.support.builders import keep
+from tests.support.history_points import (
     NOW,
     OTHER_STATE,
     SERIES,

@@ -1,17 +1,26 @@
 """Test the reader of callgrind's files: what it writes, and what a hostile server might."""
 
-from __future__ import annotations
-
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.collect.counting import callgrind
-from millrace.collect.counting.callgrind import ThreadDump, parse
+from millrace.collect.counting.callgrind import ThreadDump, parse, read_dumps
+from millrace.errors import TrialFailed
 from millrace.model.instruction_counts import CallPath
+
+DUMP = """\
+positions: line
+events: Ir
+fn=(1) dispatch_command'main
+0 40
+totals: 40
+"""
 
 # What callgrind 3.19 writes of a thread of mysql-5.6.24, most of it left out.
 WRITTEN = """\
@@ -76,21 +85,21 @@ def test_what_callgrind_writes_is_read() -> None:
     [
         ("totals: 1180\n", "", "after line 36: the end of the file is missing"),
         ("totals: 1180", "totals: 1181", "after line 37: its lines have 1,180 instructions"),
-        ("totals: 1180", "totals: many", "line 37: 'many' is no number of instructions"),
+        ("totals: 1180", "totals: many", "line 37: 'many' is not a number of instructions"),
         ("events: Ir", "events: Ir Dr", "it counts 'Ir Dr'"),
         ("events: Ir\n", "", "it does not say that it counts instructions"),
         ("positions: line", "positions: instr line", "it has the positions"),
-        ("* 50", "* -50", "'-50' is no number of instructions"),
-        ("* 50", "* 99999999999999999999", "no number of instructions"),
+        ("* 50", "* -50", "'-50' is not a number of instructions"),
+        ("* 50", "* 99999999999999999999", "not a number of instructions"),
         ("* 50", "* 9999999999999999999", "more than a thread executes"),
-        ("* 50", "* ٥٠", "no number of instructions"),
+        ("* 50", "* ٥٠", "not a number of instructions"),
         ("fn=(10)\n0 400", "fn=(11)\n0 400", "the name (11) was not written before"),
-        ("fn=(12) 0x", "fn=12 0x", "is no number of a name"),
-        ("calls=350 3350", "calls=x 3350", "'x' is no number of instructions"),
-        ("cfn=(10) free", "fl=(10) free", "a call of no function"),
-        ("+3 30", "+3x 30", "is no position"),
-        ("+3 30", "what is this", "is no line of callgrind's format"),
-        ("fn=(8) operator", "fl=(8) operator", "instructions of no function"),
+        ("fn=(12) 0x", "fn=12 0x", "is not the number of a name"),
+        ("calls=350 3350", "calls=x 3350", "'x' is not a number of instructions"),
+        ("cfn=(10) free", "fl=(10) free", "a call without a function"),
+        ("+3 30", "+3x 30", "is not a position"),
+        ("+3 30", "what is this", "is not a line of callgrind's format"),
+        ("fn=(8) operator", "fl=(8) operator", "instructions without a function"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_line(before: str, after: str, said: str) -> None:
@@ -161,3 +170,53 @@ def test_what_was_written_is_what_is_read(
     }
     assert dump.calls == {path: n for path, n in calls.items() if path[:-1] in own}
     assert dump.total == sum(own.values())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    return directory
+
+
+def test_dumps_are_read_by_their_numbers(place: Path) -> None:
+    for name in ("callgrind.out.1-01", "callgrind.out.2-01", "callgrind.out.2-14"):
+        (place / name).write_text(DUMP)
+    (place / "callgrind.out").touch()
+    (place / "vgdb-pipe").write_text("something else")
+    found = read_dumps(place)
+    assert {dump: set(threads) for dump, threads in found.items()} == {1: {1}, 2: {1, 14}}
+    assert found[2][14].total == 40
+
+
+def test_a_dump_that_is_cut_names_its_file_and_line(place: Path) -> None:
+    (place / "callgrind.out.1-01").write_text(DUMP[:-20])
+    with pytest.raises(TrialFailed, match=r"callgrind\.out\.1-01, .* after line 3: "):
+        read_dumps(place)
+
+
+def test_links_and_pipes_are_not_followed(place: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(DUMP)
+    file = place / "callgrind.out.1-01"
+    file.symlink_to(secret)
+    with pytest.raises(TrialFailed, match="cannot be read"):
+        read_dumps(place)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(TrialFailed, match="it is not a file"):
+        read_dumps(place)
+
+
+def test_files_too_large_or_too_many_are_not_read(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = place / "callgrind.out.1-01"
+    file.touch()
+    os.truncate(file, callgrind._FILE_LIMIT_BYTES + 1)
+    with pytest.raises(TrialFailed, match="it has 268,435,457 bytes"):
+        read_dumps(place)
+    file.write_text(DUMP)
+    monkeypatch.setattr(callgrind, "_MOST_FILES", 0)
+    with pytest.raises(TrialFailed, match="callgrind wrote 1 files"):
+        read_dumps(place)

@@ -1,7 +1,5 @@
 """Count a small program in callgrind, with and without a function, and find that function."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Test how the instructions of a statement are found in the dumps of two sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Test the conversion of perf script's text to folded stacks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """Test names of functions that are comparable between builds."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

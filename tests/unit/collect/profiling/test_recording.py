@@ -1,7 +1,5 @@
 """Test a recording that begins and ends repeatedly, with a stand-in for perf."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -67,7 +65,7 @@ def test_a_perf_that_has_control_adds_to_what_it_recorded(tmp_path: Path) -> Non
         assert words(recorded) == ["started", "disable", *["enable", "disable"] * 3]
 
 
-def test_a_perf_that_cannot_be_told_would_start_anew(tmp_path: Path) -> None:
+def test_recording_cannot_resume_without_control(tmp_path: Path) -> None:
     with recording(tmp_path, has_control=False) as recorded:
         recorded.begin()
         assert not recorded.may_resume

@@ -1,7 +1,5 @@
 """Test which socket of a server leads to which client, on real sockets."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

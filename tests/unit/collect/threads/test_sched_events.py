@@ -1,7 +1,5 @@
 """Test the conversion of a trace's text to waits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

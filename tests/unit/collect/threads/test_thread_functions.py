@@ -1,7 +1,5 @@
 """Test the functions in which threads spend their lives, by symbols and stacks."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 import sys

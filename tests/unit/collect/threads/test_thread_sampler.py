@@ -1,7 +1,5 @@
 """Test the sampler of threads, and samplers that do not work."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -83,7 +81,7 @@ def test_a_load_generator_that_cannot_do_it(program: Path) -> None:
     assert caught.value.hint == "run `make setup`"
 
 
-def test_a_sampler_that_says_why_it_cannot(program: Path) -> None:
+def test_sampler_reports_why_it_cannot_sample(program: Path) -> None:
     write(program, "sys.exit('millrace-load: the threads of process 42 may not be inspected')")
     with pytest.raises(Unavailable, match="process 42 may not be inspected"):
         ThreadSampler(42, 1)
@@ -107,9 +105,7 @@ def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
         sampler.close()
 
 
-def test_a_sampler_that_says_nothing_is_not_waited_for(
-    program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_sampler_times_out(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_sampler, "_READY_LIMIT_S", 0.3)
     monkeypatch.setattr(thread_sampler, "_ANSWER_LIMIT_S", 0.3)
     write(program, "time.sleep(60)")
@@ -124,7 +120,7 @@ def test_a_sampler_that_says_nothing_is_not_waited_for(
     assert sampler._process.returncode is not None
 
 
-def test_a_sampler_that_was_never_told_to_begin_is_ended(program: Path) -> None:
+def test_sampler_ends_without_a_begin(program: Path) -> None:
     write(program, READY + "sys.stdin.read()")
     sampler = ThreadSampler(42, 1)
     sampler.close()

@@ -166,7 +166,7 @@ class Server:
 
     def query(self, _sql: str, *_values: str) -> Sequence[Any]:
         if self._statistics is None:
-            raise DatabaseError("Table doesn't exist", kind="absent", code=1146)
+            raise DatabaseError("Table doesn't exist", kind="absent", code="1146")
         return self._statistics
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import xml.etree.ElementTree as ElementTree
 
@@ -8,7 +6,7 @@ from hypothesis import given, settings
 
 from millrace.analysis.explain.call_tree import CallNode
 from millrace.report.common.flame_graph import ROW_PX, FlameGraph, Frame, as_svg, flame_graph
-from tests.unit.report.common.flame_trees import tree, trees
+from tests.support.flame_trees import tree, trees
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -53,7 +51,7 @@ def test_widths_are_microseconds_on_one_scale(root: CallNode) -> None:
 
 
 @given(trees)
-def test_what_is_left_out_is_told(root: CallNode) -> None:
+def test_left_out_time_completes_the_whole(root: CallNode) -> None:
     """The frames' own time and the omitted time add up to the whole."""
     widest = max(root.a_us, root.b_us)
 
@@ -83,11 +81,8 @@ def test_stacks_may_be_deeper_than_our_own() -> None:
     assert graphs(node).graphs[0].height == 5001 * ROW_PX
 
 
-def test_narrow_frames_are_told() -> None:
-    root = CallNode(
-        "all", "", 100, 50, (CallNode("f", "m", 99.9, 49.96), CallNode("g", "m", 0.05, 0.04))
-    )
-    graph = graphs(root)
+def test_narrow_frames_are_counted() -> None:
+    graph = graphs(tree("m`f 99.95 49.96\nm`g 0.05 0.04"))
     assert [f.label for f in graph.graphs[0].frames] == ["all", "f"]
     assert "narrower than 0.1 %: 1 call path of A, together 0.05 µs (0.1 %)" in graph.left_out_text
     assert "1 call path of B, together 0.04 µs (0.1 %)" in graph.left_out_text
@@ -112,17 +107,8 @@ def test_what_is_called_through_other_functions_is_compared_all_the_same() -> No
 
 
 def test_functions_without_a_name_or_with_other_arguments_do_not_stand_between() -> None:
-    root = CallNode(
-        "all",
-        "",
-        50,
-        50,
-        (
-            CallNode("[unknown]", "mysqld", 50, 9, (CallNode("run(THD*)", "mysqld", 50, 0),)),
-            CallNode("run(THD*, bool)", "mysqld", 0, 41),
-        ),
-    )
-    graph = graphs(root)
+    stacks = "mysqld`[unknown] 0 9\nmysqld`[unknown];mysqld`run(THD*) 50 0"
+    graph = graphs(tree(f"{stacks}\nmysqld`run(THD*, bool) 0 41"))
     of_a, of_b = frame(graph, 0, "run"), frame(graph, 1, "run")
     assert of_a.counterpart == of_b.counterpart
     assert of_a.title.split("\n")[2] == "A 50 µs, 100.0 % · B 41 µs, 82.0 % · difference −9 µs"
@@ -132,17 +118,7 @@ def test_functions_without_a_name_or_with_other_arguments_do_not_stand_between()
 
 
 def test_functions_of_one_side_have_the_colour_of_their_own_time() -> None:
-    root = CallNode(
-        "all",
-        "",
-        60,
-        80,
-        (
-            CallNode("old", "m", 60, 0, (CallNode("write", "m", 60, 0),)),
-            CallNode("new", "m", 0, 80, (CallNode("write", "m", 0, 60),)),
-        ),
-    )
-    graph = graphs(root)
+    graph = graphs(tree("m`old;m`write 60 0\nm`new 0 20\nm`new;m`write 0 60"))
     assert frame(graph, 0, "old").shade == "same"
     assert frame(graph, 1, "new").shade == "more-4"
     assert frame(graph, 1, "write").shade == "same"

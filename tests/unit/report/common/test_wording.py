@@ -1,17 +1,16 @@
-from __future__ import annotations
-
-import json
 import shlex
 from dataclasses import replace
 
 import click
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.cli.main import cli
-from millrace.report.common.wording import extended, repeating
+from millrace.report.common.wording import extended, repeating, short_symbol
 from millrace.report.run.formats import render
-from tests.unit.analysis.builders import study
+from tests.support.builders import study
 
 
 @pytest.mark.parametrize(
@@ -35,13 +34,6 @@ from tests.unit.analysis.builders import study
 )
 def test_the_command_begins_a_new_run(command: str, again: str) -> None:
     assert repeating(command) == again
-
-
-@pytest.mark.parametrize("form", ["markdown", "html", "json"])
-def test_reports_repeat_a_run_and_do_not_continue_it(form: str) -> None:
-    text = render(compare_run(study()), form)
-    again = "millrace run --new experiments/load-data.toml --scale demo"
-    assert (json.loads(text)["run"]["command"] if form == "json" else text).find(again) >= 0
 
 
 @pytest.mark.parametrize("form", ["markdown", "html"])
@@ -94,3 +86,31 @@ def test_limits_replace_all_of_the_command() -> None:
     assert extended(command, "--max-blocks 12 --max-time 40min") == (
         "millrace run a.toml --max-blocks 12 --max-time 40min"
     )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "short"),
+    [
+        ("main", "main"),
+        ("do_command(THD*)", "do_command"),
+        ("row_search_mvcc(unsigned char*, page_cur_mode_t, row_prebuilt_t*)", "row_search_mvcc"),
+        ("Item_func::fix_fields(THD*, Item**) const", "Item_func::fix_fields"),
+        ("void std::sort<int*, bool (*)(int, int)>(int*, int*)", "std::sort"),
+        ("rw_lock_x_lock_func [clone .isra.0]", "rw_lock_x_lock_func"),
+        ("page_cur_search_with_match.constprop.3", "page_cur_search_with_match"),
+        ("(anonymous namespace)::Log::write(char const*)", "Log::write"),
+        ("Bitmap<64u>::is_set(unsigned int) const", "Bitmap::is_set"),
+        ("operator new(unsigned long)", "operator new(unsigned long)"),
+        ("std::operator<<(std::ostream&, char)", "std::operator<<(std::ostream&, char)"),
+        ("page_cleaner", "page_cleaner"),
+        ("[unknown]", "[unknown]"),
+        ("", ""),
+    ],
+)
+def test_names_are_short(symbol: str, short: str) -> None:
+    assert short_symbol(symbol) == short
+
+
+@given(st.text())
+def test_any_name_has_a_short_one(symbol: str) -> None:
+    assert len(short_symbol(symbol)) <= len(symbol)

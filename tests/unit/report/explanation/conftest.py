@@ -1,11 +1,9 @@
 """Provide explanations for the tests of their formats."""
 
-from __future__ import annotations
-
 import pytest
 
-from millrace.analysis.explain.model import Explanation
-from tests.unit.report.explanation.explained import explained_study, unprofiled
+from millrace.analysis.explain.explanation import Explanation
+from tests.support.explained import explained_study, unprofiled
 
 
 @pytest.fixture(scope="module")

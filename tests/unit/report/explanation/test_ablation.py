@@ -1,7 +1,5 @@
 """Test the report on the share of settings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -10,7 +8,8 @@ from millrace.analysis.compare.metrics import Metric
 from millrace.analysis.explain.ablation import ALL, Ablation, Recovery
 from millrace.report.explanation.ablation import ablation_sentences, sentences
 from millrace.stats.mean import MeanEstimate
-from tests.unit.report.explanation.explained import explained_study, explained_text
+from tests.support.explained import explained_study, explained_text
+from tests.support.reports import one_line
 
 RATE = Metric(
     name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)
@@ -65,7 +64,7 @@ def test_one_setting_and_what_remains() -> None:
         (-0.14, -0.16, "; nothing remains: B is then 2 % worse"),
     ],
 )
-def test_the_way_a_share_goes_is_told_and_whether_it_is_sure(
+def test_answer_has_direction_and_certainty_of_a_share(
     loss: float, given: float, result: str
 ) -> None:
     assert result in answer(binary_log(loss, given))
@@ -98,7 +97,7 @@ def test_a_single_block_has_no_interval() -> None:
     assert "(one block: no interval)" in said[1]
 
 
-def test_what_the_experiment_could_not_tell_is_said() -> None:
+def test_sentences_name_untried_and_left_out_settings() -> None:
     found = replace(
         binary_log(0.14, 0.09),
         run_id="study-2",
@@ -114,8 +113,8 @@ def test_what_the_experiment_could_not_tell_is_said() -> None:
     assert ablation_sentences(explained_study()) == ()
 
 
-def test_among_many_comparisons_the_answer_is_told_alone() -> None:
+def test_terminal_has_only_the_answer_among_many_comparisons() -> None:
     tested = replace(explained_study(), ablation=binary_log(0.14, 0.09))
-    text = " ".join(explained_text([tested] * 5).split())
+    text = one_line(explained_text([tested] * 5))
     assert text.count("9 are binary log; 5 remain") == 5
     assert "given back" not in text

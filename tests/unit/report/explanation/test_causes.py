@@ -1,27 +1,25 @@
 """Test the words of likely causes: their headings, and what would confirm each."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import Kind
-from millrace.analysis.explain.model import Explanation
+from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.causes import ablating, cause_texts
 from millrace.report.explanation.json import as_json
-from tests.unit.report.explanation.explained import explained_text
-from tests.unit.report.explanation.test_formats import page, text_of
+from tests.support.explained import explained_page, explained_text
+from tests.support.reports import one_line, page_text
 
 
-def test_each_cause_says_what_would_confirm_it(study: Explanation) -> None:
-    text = " ".join(explained_text([study]).split())
+def test_each_cause_has_its_confirmation(study: Explanation) -> None:
+    text = one_line(explained_text([study]))
     assert text.count("to confirm it: ") == sum(
         each.certainty != Certainty.SHOWN for each in study.likely_causes
     )
     assert "to confirm it: `--ablate` measures B with it as in A" in text
     queue = replace(study.likely_causes[0], kind="cpu", about="queue for CPUs")
-    queued = " ".join(explained_text([replace(study, likely_causes=(queue,))]).split())
+    queued = one_line(explained_text([replace(study, likely_causes=(queue,))]))
     assert "to confirm it: measure again while the host's CPUs are free" in queued
     assert "--ablate" not in queued
 
@@ -41,7 +39,7 @@ def test_no_profile_is_advised_when_there_is_one(study: Explanation) -> None:
 def test_facts_alone_have_a_heading_of_their_own(study: Explanation) -> None:
     fact = replace(study.likely_causes[0], us=None, share=None, certainty=Certainty.FACT)
     alone = replace(study, likely_causes=(fact,), why_no_likely_causes="No cause follows.")
-    for text in (explained_text([alone]), text_of(page(alone))):
+    for text in (explained_text([alone]), page_text(explained_page(alone))):
         assert text.index("No cause follows.") < text.index("Facts that may be behind it")
     assert "Facts that may be behind it" not in explained_text([study])
 

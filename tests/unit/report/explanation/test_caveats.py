@@ -1,7 +1,5 @@
 """Test the caveats of an explanation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,18 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from millrace.analysis.explain.breakdown_model import TrialBreakdown
-from millrace.analysis.explain.model import Explanation, SideExplanation
-from millrace.analysis.explain.statement_breakdown import (
-    statement_breakdown_differences,
-    statement_breakdowns,
-)
+from millrace.analysis.explain.explanation import Explanation, SideExplanation
+from millrace.analysis.explain.time_breakdown import TrialBreakdown
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
-from tests.unit.analysis.asked import TRANSACTION, Seen
-from tests.unit.analysis.observations import A, B
-from tests.unit.report.explanation.explained import explained_study, explained_text, with_statements
+from tests.support.asked_statements import TRANSACTION, Seen
+from tests.support.explained import explained_study, explained_text, with_statements
+from tests.support.observed_trials import A, B
+from tests.support.reports import one_line
 
 USABLE = "what is sure is usable, since intervals include that noise"
 
@@ -83,9 +78,9 @@ def test_breakdown_without_samples_need_not_close(study: Explanation) -> None:
     assert caveat_sentences(replace(open_, b=without_samples(open_.b))) == []
 
 
-@pytest.mark.parametrize(("share", "is_told"), [(-0.3, True), (-0.01, False), (0.3, False)])
+@pytest.mark.parametrize(("share", "is_doubted"), [(-0.3, True), (-0.01, False), (0.3, False)])
 def test_part_far_below_zero_is_a_defect_of_the_breakdown(
-    study: Explanation, share: float, is_told: bool
+    study: Explanation, share: float, is_doubted: bool
 ) -> None:
     found = study.differences
     assert found is not None
@@ -95,13 +90,15 @@ def test_part_far_below_zero_is_a_defect_of_the_breakdown(
     left = replace(found.unaccounted, a_us=found.unaccounted.a_us + wire.a_us - us)
     lines = tuple(changed if line is wire else line for line in found.lines)
     differences = replace(found, lines=lines, unaccounted=left)
-    told = [
+    doubts = [
         each
         for each in caveat_sentences(replace(study, differences=differences))
         if "which no time can be" in each
     ]
-    assert bool(told) is is_told
-    assert all(f"µs in {A}" in each and each.startswith("“client and wire” is −") for each in told)
+    assert bool(doubts) is is_doubted
+    assert all(
+        f"µs in {A}" in each and each.startswith("“client and wire” is −") for each in doubts
+    )
 
 
 def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
@@ -115,12 +112,8 @@ def test_more_clients_may_leave_more(study: Explanation) -> None:
     account = changed.b.breakdown
     assert account is not None
     assert caveat_sentences(changed)
-    assert (
-        caveat_sentences(
-            replace(changed, b=replace(changed.b, breakdown=replace(account, clients=16)))
-        )
-        == []
-    )
+    many = replace(changed.b, breakdown=replace(account, clients=16))
+    assert caveat_sentences(replace(changed, b=many)) == []
 
 
 def of_statements(study: Explanation, *, unseen: Mapping[str, float], looks: int) -> Explanation:
@@ -176,17 +169,12 @@ def test_accounts_of_statements_that_close_are_seldom_doubted(study: Explanation
     for seed in range(40):
         source = np.random.default_rng(seed)
         sides = [[Seen(TRANSACTION, 300, source).trial(b) for b in range(3)] for _ in range(2)]
-        explained = replace(
-            study,
-            a=replace(study.a, statement_breakdowns=statement_breakdowns(sides[0])),
-            b=replace(study.b, statement_breakdowns=statement_breakdowns(sides[1])),
-            statement_breakdown_differences=statement_breakdown_differences(*sides),
-        )
-        found += sum(text.count("%") for text in caveat_sentences(explained))
+        sentences = caveat_sentences(with_statements(study, *sides))
+        found += sum(text.count("%") for text in sentences)
     assert found <= 12  # a twentieth of 240
 
 
-def test_disturbed_blocks_are_told_beside_the_answer() -> None:
+def test_disturbed_blocks_are_counted_by_side() -> None:
     disturbed = explained_study()
     (said,) = caveat_sentences(disturbed)
     assert said == f"1 of 5 blocks of {B} was disturbed by what else the host did; {USABLE}."
@@ -207,7 +195,7 @@ def test_disturbed_blocks_are_told_beside_the_answer() -> None:
 
 def test_doubts_are_on_the_page_and_in_the_terminal(study: Explanation) -> None:
     changed = with_latency(study, 1.4, 0, 1, 2, 3, 4)
-    assert "do not trust the parts" in " ".join(explained_text([changed]).split())
+    assert "do not trust the parts" in one_line(explained_text([changed]))
     assert 'class="caveat"' in as_html([changed], changed.run)
 
 

@@ -1,7 +1,5 @@
 """Test the first likely cause of a comparison in the summary of a run."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -16,7 +14,8 @@ from millrace.analysis.compare.model import FirstCause, RunAnalysis
 from millrace.report.run.causes import cause_text
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
-from tests.unit.analysis.builders import RunBuilder, noisy
+from tests.support.builders import RunBuilder, noisy
+from tests.support.reports import one_line
 
 BASE, OTHER = "mysql-5.6.24", "mysql-8.0.33"
 LOG = FirstCause(
@@ -62,7 +61,7 @@ def test_a_fact_is_a_possible_cause_of_what_is_not_beyond_doubt() -> None:
     assert sentence(comparison, undecided).endswith(f". Possible cause: {IN_FULL}.")
 
 
-def test_an_experiment_says_more() -> None:
+def test_cause_shown_by_an_experiment_is_named_so() -> None:
     found = with_cause(replace(LOG, certainty=Certainty.SHOWN))
     assert cause_text(found.comparisons()[0], found).startswith("cause shown by an experiment: ")
 
@@ -90,7 +89,7 @@ def test_other_metrics_have_none() -> None:
     assert texts["count_time"] == ""
 
 
-def test_the_compared_factor_is_not_told_again() -> None:
+def test_cause_leaves_out_the_compared_factor() -> None:
     found = with_cause(replace(LOG, settings={"server": (BASE, OTHER)}))
     assert cause_text(found.comparisons()[0], found) == "likely cause: binary log"
 
@@ -108,33 +107,32 @@ def text_of(**changed: Any) -> str:
     return cause_text(found.comparisons()[0], found)
 
 
-def test_switches_are_told_by_those_that_differ() -> None:
+def test_cause_has_only_the_switches_that_differ() -> None:
     same = ",".join(f"switch_{n}=on" for n in range(20))
     switches = (f"{same},mrr=on", f"mrr=off,{same}")
     text = text_of(settings={"optimizer_switch": switches})
     assert text.endswith("(optimizer_switch is mrr=off, in mysql-5.6.24 mrr=on)")
 
 
-def test_settings_have_the_names_of_each_server() -> None:
-    isolation = {"transaction_isolation": ("READ-COMMITTED", "REPEATABLE-READ")}
-    own: dict[str, tuple[str | None, str | None]] = {}
-    own["transaction_isolation"] = ("tx_isolation", "transaction_isolation")
-    assert text_of(settings=isolation, names=own).endswith(
-        "(transaction_isolation is REPEATABLE-READ, in mysql-5.6.24 tx_isolation READ-COMMITTED)"
-    )
-    engine = {"internal_tmp_mem_storage_engine": ("MEMORY", "TempTable")}
-    own = {"internal_tmp_mem_storage_engine": (None, "internal_tmp_mem_storage_engine")}
-    assert text_of(settings=engine, names=own).endswith(
-        "(internal_tmp_mem_storage_engine is TempTable, mysql-5.6.24 has none)"
-    )
-    cache = {"query_cache_type": ("ON", "OFF")}
-    own = {"query_cache_type": ("query_cache_type", None)}
-    assert text_of(settings=cache, names=own).endswith(
-        "(mysql-5.6.24 has query_cache_type ON, the other has none)"
-    )
+@pytest.mark.parametrize(
+    ("names", "values", "text"),
+    [
+        (
+            ("tx_isolation", "transaction_isolation"),
+            ("READ-COMMITTED", "REPEATABLE-READ"),
+            "transaction_isolation is REPEATABLE-READ, in mysql-5.6.24 tx_isolation READ-COMMITTED",
+        ),
+        ((None, "engine"), ("MEMORY", "TempTable"), "engine is TempTable, mysql-5.6.24 has none"),
+        (("x", None), ("ON", "OFF"), "mysql-5.6.24 has x ON, the other has none"),
+    ],
+)
+def test_settings_have_the_names_of_each_server(
+    names: tuple[str | None, str | None], values: tuple[str, str], text: str
+) -> None:
+    assert text_of(settings={"x": values}, names={"x": names}).endswith(f"({text})")
 
 
-def test_a_measured_share_is_told() -> None:
+def test_cause_has_its_measured_share() -> None:
     shown = text_of(certainty=Certainty.SHOWN, share=0.43)
     assert shown.startswith("cause shown by an experiment: binary log, 43 % of the difference (")
     whole = text_of(certainty=Certainty.SHOWN, share=1.0)
@@ -150,7 +148,7 @@ def test_causes_of_many_comparisons_are_counted() -> None:
 @pytest.mark.parametrize("output_format", ["terminal", "markdown", "html", "json"])
 def test_every_format_names_it(output_format: str) -> None:
     text = render(with_cause(), output_format).replace("\u00a0", " ").replace("\\_", "_")
-    assert "likely cause: binary log" in " ".join(text.split())
+    assert "likely cause: binary log" in one_line(text)
 
 
 def test_documents_have_a_key_of_it() -> None:

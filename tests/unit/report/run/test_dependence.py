@@ -1,8 +1,5 @@
 """Test the words on the factors on which differences depend, in each format."""
 
-from __future__ import annotations
-
-import io
 import json
 import re
 from collections.abc import Callable
@@ -11,23 +8,22 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.effects import dependences, main_terms
 from millrace.analysis.compare.model import DIFFERENCES, RunAnalysis
-from millrace.report.run import terminal
 from millrace.report.run.dependence import TITLE, dependence_part, dependence_text, where
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import verdict_text
-from tests.unit.analysis import crossed
-from tests.unit.analysis.builders import Fails
-from tests.unit.analysis.crossed import BINLOG, CANDIDATE
-from tests.unit.analysis.query_runs import SERVERS, Levels, QueryRun
+from millrace.report.run.terminal import as_text
+from tests.support import crossed_runs
+from tests.support.builders import Fails
+from tests.support.crossed_runs import BINLOG, CANDIDATE
+from tests.support.query_runs import SERVERS, Levels, QueryRun
 
 
 def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
-    return crossed.analysed(ratio, **{"noise": 0.001, **also})
+    return crossed_runs.analysed(ratio, **{"noise": 0.001, **also})
 
 
 def said(ratio: Callable[[Levels], float], **also: Any) -> str:
@@ -37,7 +33,7 @@ def said(ratio: Callable[[Levels], float], **also: Any) -> str:
     return text
 
 
-def test_only_is_said_where_everything_else_is_shown_to_be_the_same() -> None:
+def test_text_has_only_when_all_other_levels_are_the_same() -> None:
     def ratio(levels: Levels) -> float:
         return 0.94 if levels[BINLOG] == 1 else 1.0
 
@@ -74,13 +70,13 @@ def test_about_the_same_everywhere() -> None:
     assert text.startswith("mysql-5.7.22 differs by ")
 
 
-def test_what_cannot_be_told_is_not() -> None:
+def test_text_claims_nothing_when_noise_is_large() -> None:
     text = said(lambda _levels: 1.0, noise=0.06, blocks=4)
     assert "depends on test, clients or sync_binlog is not known" in text
     assert "everywhere" not in text
 
 
-def test_many_levels_are_told_by_their_ends() -> None:
+def test_many_levels_are_summed_up_by_their_ends() -> None:
     tests = tuple(f"test-{number}" for number in range(6))
     text = said(
         lambda levels: 0.9 - 0.05 * tests.index(str(levels["test"])), tests=tests, factors={}
@@ -127,10 +123,7 @@ def test_json_has_all_terms_with_their_figures() -> None:
 
 
 def test_a_large_run_keeps_a_terminal_short() -> None:
-    console = Console(file=io.StringIO(), width=120, color_system=None, highlight=False)
-    terminal.show(compare_run(QueryRun(SERVERS, blocks=6).build()), console)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = as_text(compare_run(QueryRun(SERVERS, blocks=6).build()))
     assert TITLE in text
     assert "apart from the rest" not in text
 
@@ -141,7 +134,7 @@ COMPARISONS = [(test, clients) for test in ("reads", "writes", "scans") for clie
 @settings(max_examples=25, deadline=None)
 @given(st.sets(st.sampled_from(COMPARISONS)), st.integers(1, 4), st.sampled_from([0.0005, 0.05]))
 @example({("reads", 8), ("writes", 8), ("scans", 8)}, 3, 0.0005)
-def test_whatever_fails_no_more_is_said_than_is_shown(
+def test_text_claims_no_more_than_is_shown_when_trials_fail(
     failing: set[tuple[str, int]], blocks: int, noise: float
 ) -> None:
     def fails(levels: Levels, _block: int) -> Fails | None:

@@ -1,7 +1,5 @@
 """Test the report on a run's design, its end, and its A/A trials."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -11,12 +9,12 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
 from millrace.levels import Level
 from millrace.model.run_spec import Design
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.run.design import design_text, method
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.schema import ReportDocument
-from tests.unit.analysis.builders import Fails, noisy
-from tests.unit.analysis.sequential_runs import BASE, designed, run_of, with_aa_trials
+from millrace.report.run.json import ReportDocument
+from tests.support.builders import Fails, noisy
+from tests.support.sequential_runs import BASE, designed, run_of, with_aa_trials
 
 SLOW, LIKE, BROKEN = "mysql-5.7.22", "mysql-8.0.12", "mysql-9.7.4"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
@@ -24,7 +22,7 @@ UNDECIDED = run_of({BASE: noisy(4, 9), SLOW: noisy(8, 9, seed=2), LIKE: noisy(4.
 TOLD = ("terminal", "markdown", "html")
 
 
-def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
+def test_design_has_the_blocks_of_a_decided_run() -> None:
     assert design_text(compare_run(DECIDED)) == "sequential, at most 20 blocks: decided after 6"
 
 
@@ -48,7 +46,9 @@ def test_a_run_that_was_decided_says_after_how_many_blocks() -> None:
         ),
     ],
 )
-def test_a_run_that_was_not_says_why_and_what_it_would_take(design: Design, begins: str) -> None:
+def test_design_has_reason_and_remaining_blocks_of_an_undecided_run(
+    design: Design, begins: str
+) -> None:
     text = design_text(compare_run(designed(UNDECIDED, design)))
     assert text.startswith(f"{begins}: about ")
     assert text.endswith(" more blocks")
@@ -60,7 +60,7 @@ def test_what_is_out_of_reach_has_no_number() -> None:
     assert text.endswith("1 of 1 undecided: more than 100 more blocks")
 
 
-def test_what_is_in_reach_is_told_apart_from_what_is_not() -> None:
+def test_design_separates_comparisons_within_and_out_of_reach() -> None:
     found = compare_run(UNDECIDED)
     one, other = found.status.comparisons
     near = replace(one, state="open", more_blocks=1)
@@ -70,15 +70,15 @@ def test_what_is_in_reach_is_told_apart_from_what_is_not() -> None:
         replace(near, more_blocks=None),
     )
 
-    def told(*comparisons: ComparisonStatus) -> str:
+    def rest(*comparisons: ComparisonStatus) -> str:
         status = replace(found.status, comparisons=comparisons)
         return design_text(replace(found, status=status)).partition(" undecided: ")[2]
 
-    assert told(*undecided) == "1 to 52 more blocks for 2 of them, more than 100 for the other"
-    assert told(near, undecided[2], undecided[2]) == (
+    assert rest(*undecided) == "1 to 52 more blocks for 2 of them, more than 100 for the other"
+    assert rest(near, undecided[2], undecided[2]) == (
         "1 more block for 1 of them, more than 100 for the other 2"
     )
-    assert told(*undecided[:2]) == "about 52 more blocks"
+    assert rest(*undecided[:2]) == "about 52 more blocks"
 
 
 def test_too_few_blocks_foretell_nothing() -> None:
@@ -93,25 +93,8 @@ def test_what_cannot_be_decided_is_counted_apart() -> None:
     )
 
 
-def test_a_fixed_number_is_said_as_it_is() -> None:
+def test_design_has_a_fixed_number_of_blocks() -> None:
     assert design_text(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))) == "6 blocks"
-
-
-@pytest.mark.parametrize("output_format", [*TOLD, "json"])
-def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None:
-    beside = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, concurrent=True)))
-    beside = replace(beside, calibrations=())
-    text = " ".join(render(beside, output_format).replace("\u00a0", " ").split())
-    if output_format == "json":
-        assert '"concurrent": true' in text
-        return
-    assert "side by side, sequential, at most 20 blocks: decided after 6" in text
-    assert "this host was not calibrated side by side" in text
-    assert "--concurrent" not in text
-    words = " ".join(method(beside))
-    assert "at the same time, each on half of the CPUs" in words
-    assert "take turns" not in words
-    assert "left out with it, at the step pair_failed" in words
 
 
 @pytest.mark.parametrize(
@@ -122,9 +105,7 @@ def test_each_report_says_that_pairs_were_concurrent(output_format: str) -> None
         ({"clients": 8}, "`millrace calibrate FILE --slowdown none` tells"),
     ],
 )
-def test_the_remedy_of_a_run_in_slices_calibrates_slices(
-    clients: dict[str, Level], hint: str
-) -> None:
+def test_hint_of_a_run_in_slices_calibrates_slices(clients: dict[str, Level], hint: str) -> None:
     found = compare_run(designed(DECIDED, Design(kind="sequential", blocks=20, slices=True)))
     groups = tuple(
         replace(
@@ -138,15 +119,10 @@ def test_the_remedy_of_a_run_in_slices_calibrates_slices(
     line = head_line(replace(found, groups=groups, calibrations=()))
     assert line is not None
     assert line.startswith(f"this host was not calibrated in slices; {hint}")
+    assert "left out with it, at the step pair_failed" in " ".join(method(found))
 
 
-@pytest.mark.parametrize("output_format", TOLD)
-def test_the_head_of_each_report_says_it(output_format: str) -> None:
-    text = " ".join(render(compare_run(DECIDED), output_format).replace("\u00a0", " ").split())
-    assert "at most 20 blocks: decided after 6" in text
-
-
-def test_the_method_tells_which_interval_it_is() -> None:
+def test_method_names_the_interval() -> None:
     assert "holds however often one has looked" in " ".join(method(compare_run(DECIDED)))
     fixed = " ".join(method(compare_run(designed(DECIDED, Design(kind="fixed", blocks=6)))))
     assert "Student’s t" in fixed

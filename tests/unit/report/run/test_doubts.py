@@ -1,7 +1,5 @@
 """Test what makes an answer doubtful: the host's disturbances, and the base against itself."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -9,15 +7,16 @@ import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.conditions import DisturbedBlocks
-from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.compare.model import AaTrials, RunAnalysis
 from millrace.model import measurements
 from millrace.model.observations import Observations
 from millrace.report.run import notes
 from millrace.report.run.doubts import aa_text, doubts
 from millrace.report.run.formats import render
 from millrace.store.records import MeasurementRecord, StoredRun
-from tests.unit.analysis.builders import noisy
-from tests.unit.analysis.sequential_runs import BASE, run_of, with_aa_trials
+from tests.support.builders import noisy
+from tests.support.reports import one_line
+from tests.support.sequential_runs import BASE, run_of, with_aa_trials
 
 SLOW = "mysql-5.7.22"
 DECIDED = run_of({BASE: noisy(4, 6), SLOW: noisy(8, 6, seed=2)})
@@ -27,25 +26,27 @@ STEAL = "the hypervisor gave 3.1% of the CPU time to others"
 
 
 def words(found: RunAnalysis, output_format: str) -> str:
-    return " ".join(render(found, output_format).replace("\u00a0", " ").split())
+    return one_line(render(found, output_format))
+
+
+def aa_trials(ratios: dict[int, float]) -> AaTrials:
+    found = compare_run(with_aa_trials(DECIDED, ratios)).aa_trials
+    assert found is not None
+    return found
 
 
 def test_the_base_against_itself_in_words() -> None:
-    three = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.0, 4: 1.01})).aa_trials
-    two = compare_run(with_aa_trials(DECIDED, {0: 1.0, 4: 1.01})).aa_trials
-    one = compare_run(with_aa_trials(DECIDED, {0: 1.0})).aa_trials
-    none = compare_run(with_aa_trials(DECIDED, {0: 0.0})).aa_trials
-    assert three is not None
+    three = aa_trials({0: 1.0, 2: 1.0, 4: 1.01})
     assert three.estimate is not None
-    assert two is not None
-    assert one is not None
-    assert none is not None
-    # A sequential run has looked more than once: two pairs give no interval then.
-    assert aa_text(two) == "the base against itself: 1.005 in 2 blocks"
     interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
     assert aa_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"
-    assert aa_text(one) == "the base against itself: 1.000 in 1 block"
-    assert aa_text(none) == "the base against itself: none of 1 A/A trial has a pair yet"
+    # A sequential run has looked more than once: two pairs give no interval then.
+    for ratios, text in (
+        ({0: 1.0, 4: 1.01}, "1.005 in 2 blocks"),
+        ({0: 1.0}, "1.000 in 1 block"),
+        ({0: 0.0}, "none of 1 A/A trial has a pair yet"),
+    ):
+        assert aa_text(aa_trials(ratios)) == f"the base against itself: {text}"
 
 
 def test_a_base_like_itself_is_a_condition() -> None:
@@ -77,8 +78,7 @@ def test_slices_are_not_doubted_for_what_whole_trials_do() -> None:
     (group,), aa = found.groups, found.aa_trials
     assert aa is not None
     (apart,) = aa.groups
-    alike = compare_run(with_aa_trials(DECIDED, {0: 1.0, 2: 1.001})).aa_trials
-    assert alike is not None
+    alike = aa_trials({0: 1.0, 2: 1.001})
     treatments = tuple(
         replace(each, id=f"{each.id}-sliced", in_slices=True) for each in group.treatments
     )

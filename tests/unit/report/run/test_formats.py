@@ -1,30 +1,33 @@
 """Test each format of the report, on a run that has a bit of everything."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
-from importlib import resources
 
 import pytest
 from jinja2.meta import find_undeclared_variables
-from rich.console import Console
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.report.common.flame_graph import as_svg, flame_graph
 from millrace.report.common.pages import environment
 from millrace.report.explanation.html import context
-from millrace.report.run import terminal
+from millrace.report.run import notes, terminal
 from millrace.report.run.formats import FORMATS, render
-from millrace.report.run.html import RunPage
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.html import run_page
+from millrace.report.run.json import ReportDocument
 from millrace.report.run.tables import results_table
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.report.json_schema import json_schema
+from millrace.shown_text import shown
+from millrace.store.records import StoredRun
+from tests.support.builders import Fails, RunBuilder, noisy, study
+from tests.support.flame_trees import STACKS, tree
+from tests.support.query_runs import QueryRun
+from tests.support.reports import Page, terminal_text
 
 SECTIONS = [
     "answer", "verdicts", "dependence", "results", "bars", "ratios", "count_time", "published",
@@ -45,12 +48,12 @@ SECTIONS = [
     ],
     ids=["study", "one block", "nothing ended", "no base", "no spread", "one treatment"],
 )
-def test_every_format_takes_every_run(output_format: str, run: object) -> None:
-    text = render(compare_run(run), output_format)  # type: ignore[arg-type]
+def test_every_format_takes_every_run(output_format: str, run: StoredRun) -> None:
+    text = render(compare_run(run), output_format)
     assert "nan" not in re.findall(r"\b\w+\b", text.lower())
 
 
-def test_json_is_what_its_schema_says() -> None:
+def test_json_keeps_its_schema() -> None:
     analysis = compare_run(study())
     text = render(analysis, "json")
     document = ReportDocument.model_validate_json(text, strict=True)
@@ -64,24 +67,11 @@ def test_json_is_what_its_schema_says() -> None:
     assert {c.verdict for c in document.comparisons} >= {"regression", "failed"}
 
 
-def test_the_schema_file_is_up_to_date() -> None:
-    file = resources.files("millrace.report") / "schema" / "report-3.schema.json"
-    assert json.loads(file.read_text("utf-8")) == json_schema(ReportDocument)
-
-
-def test_csv_has_a_row_a_comparison() -> None:
-    analysis = compare_run(study())
-    rows = list(csv.DictReader(io.StringIO(render(analysis, "csv"))))
-    assert len(rows) == 2 * 2 * 3
-    failed = [row for row in rows if row["verdict"] == "failed"]
-    assert {row["ratio"] for row in failed} == {""}
-    assert failed[0]["fixed_factors"] == "configuration=wmf;engine=InnoDB;load_mode=local"
-
-
-def test_markdown_tables_have_as_many_cells_as_heads() -> None:
-    text = render(compare_run(study()), "markdown")
+@pytest.mark.parametrize(("run", "n_tables"), [(study(), 4), (QueryRun().build(), 8)])
+def test_markdown_tables_have_as_many_cells_as_heads(run: StoredRun, n_tables: int) -> None:
+    text = render(compare_run(run), "markdown")
     tables = re.findall(r"(?:^\|.*\|$\n?)+", text, flags=re.MULTILINE)
-    assert len(tables) >= 4
+    assert len(tables) >= n_tables
     for table in tables:
         cells = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(cells) == 1
@@ -101,10 +91,7 @@ def test_markdown_and_html_take_names_as_text() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_the_terminal_cuts_nothing(width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
-    terminal.show(compare_run(study()), console)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = terminal_text(partial(terminal.show, compare_run(study())), width=width)
     assert max(len(line) for line in text.splitlines()) <= width
     table = text[text.index("rows/s ") : text.index("mysql-5.7.22 gives")]
     for whole in ("mysql-5.7.22", "mariadb-10.2.11", "regression", "improvement", "failed"):
@@ -113,11 +100,8 @@ def test_the_terminal_cuts_nothing(width: int) -> None:
 
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_narrow_terminal_breaks_cells_and_cuts_none(width: int) -> None:
-    console = Console(file=io.StringIO(), width=width, color_system=None)
     analysis = compare_run(study())
-    terminal.show(analysis, console)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = terminal_text(partial(terminal.show, analysis), width=width)
     assert max(len(line) for line in text.splitlines()) <= width
     drawn = text[text.index("server ") : text.index("  mysql-5.7.22 gives")]
     table = results_table(analysis, analysis.headline, analysis.time)
@@ -125,37 +109,6 @@ def test_a_narrow_terminal_breaks_cells_and_cuts_none(width: int) -> None:
         if column.drop == 0:
             cells = "".join(row.cells[number] for part in table.sections for row in part.rows)
             assert Counter(cells.replace(" ", "")) <= Counter(drawn)
-
-
-class Page(HTMLParser):
-    """Ids of sections in order, elements that load something, and counted marks."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.sections: list[str] = []
-        self.loads: list[str] = []
-        self.bars = 0
-        self.open: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        given = dict(attributes)
-        if tag == "section":
-            self.sections.append(given.get("id") or "")
-        if tag in ("script", "img", "iframe") or "src" in given:
-            self.loads.append(tag)
-        if "href" in given and not str(given["href"]).startswith(("#", "data:")):
-            self.loads.append(str(given["href"]))
-        self.bars += tag == "rect" and "bar" in (given.get("class") or "").split()
-        if tag not in ("meta", "link", "br", "wbr"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attributes)
-        self.open.pop()
 
 
 def test_html_is_well_formed_in_order_and_loads_nothing() -> None:
@@ -178,7 +131,7 @@ def test_html_shows_the_hints_of_findings_with_commands_as_code() -> None:
     assert "`" not in page
 
 
-def test_html_says_whose_variables_are_missing() -> None:
+def test_html_names_a_base_without_variables() -> None:
     times = {"mysql-5.6.24": [Fails()] * 3, "mysql-5.7.22": (1, 1, 1)}
     run = RunBuilder(times).build()  # type: ignore[arg-type]
     attempts = tuple(
@@ -192,20 +145,6 @@ def test_html_says_whose_variables_are_missing() -> None:
     assert "No two servers" not in page
 
 
-def test_html_shows_what_was_found() -> None:
-    text = re.sub(r"<[^>]+>", "", render(compare_run(study()), "html"))
-    for said in (
-        "open_files_limit",
-        "left out: unknown to this version",
-        "MariaDB 10.2.2",
-        "KVM",
-        "[ERROR] Aborting",
-        "millrace run --new experiments/load-data.toml --scale demo",
-        "seed 7",
-    ):
-        assert said in text
-
-
 def test_templates_show_the_fields_of_the_page_and_nothing_else() -> None:
     made = environment(())
     assert made.loader is not None
@@ -213,7 +152,109 @@ def test_templates_show_the_fields_of_the_page_and_nothing_else() -> None:
     for name in ("report", "overview", "dependence", "results", "latencies", "context"):
         source, *_ = made.loader.get_source(made, f"{name}.html.j2")
         used |= find_undeclared_variables(made.parse(source))
-    page = {field.name for field in fields(RunPage)}
+    page = run_page(compare_run(study())).keys()
     assert page <= used
     given = {*context(()), "draw", "glyphs", "repeating", "first_line"}
     assert used <= page | given
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\u00a0=", "\uff1d"])
+def test_no_text_of_csv_is_a_formula(sign: str) -> None:
+    level = f"{sign}cmd"
+    load_s = {"mysql-5.6.24": noisy(3, 3), "mysql-5.7.22": noisy(4, 3, seed=2)}
+    run = RunBuilder(load_s, factors={"engine": [level, "InnoDB"]}).build()
+    rows = list(csv.DictReader(io.StringIO(render(compare_run(run), "csv"), newline="")))
+    assert {row["engine"] for row in rows} == {f"'{level}", "InnoDB"}
+    assert all(float(row["ratio"]) > 0 for row in rows)
+
+
+def test_a_command_of_several_lines_is_one_line_of_code_in_markdown() -> None:
+    stored = study()
+    command = "millrace run --new `x` | y\n# heading\n<script>alert(1)</script>"
+    text = render(
+        compare_run(replace(stored, run=replace(stored.run, millrace_command=command))), "markdown"
+    )
+    line = "millrace run --new '`x`' '|' y '#' heading '<script>alert(1)</script>'"
+    assert f"\n    {line}\n" in text
+
+
+def test_an_option_counts_once_however_many_treatments_ask_for_it() -> None:
+    servers = ("mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12")
+    load_s = {server: noisy(3, 3, seed=n) for n, server in enumerate(servers)}
+    run = RunBuilder(load_s, factors={"configuration": ["wmf"]}).build()
+    lines = notes.warnings(compare_run(run))
+    three = ", ".join(servers)
+    taken = f"1 requested option (open_files_limit on {three}) took another value"
+    assert taken in lines
+    assert f"1 option (temp_pool on {three}) left out, which a server cannot have" in lines
+
+
+_HARMLESS = "harmless"
+_HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--",
+    "-->",
+    "]]><script>alert(1)</script>",
+    "</title></svg><img src=x onerror=alert(1)>",
+    "\"' onmouseover='alert(1)' x=\"",
+    "&lt;script&gt; &amp; &#x3c;",
+    "javascript:alert(1)",
+    "{{ 7*7 }}{% raw %}",
+    "a\u2028b\u2029c\u202ed",
+    "\x1b]52;c;aGk=\x07\x9b2J\x00",
+]
+_hostile = pytest.mark.parametrize("name", _HOSTILE, ids=range(len(_HOSTILE)))
+
+
+class _Elements(HTMLParser):
+    """A parser that counts a page's elements by their attributes, and keeps its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: Counter[tuple[str, ...]] = Counter()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements[(tag, *sorted(name for name, _ in attributes))] += 1
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _run(name: str) -> RunBuilder:
+    values = {"mysql-5.6.24": noisy(4, 3), name: noisy(5, 3, seed=2)}
+    return RunBuilder(
+        values,
+        factors={"engine": [name, "InnoDB"]},
+        aliases={name: "mysql-5.7.22"},
+    )
+
+
+@_hostile
+def test_a_report_has_the_elements_that_it_has_with_harmless_names(name: str) -> None:
+    page = _Elements(shown(render(compare_run(_run(name).build()), "html")))
+    harmless = _Elements(shown(render(compare_run(_run(_HARMLESS).build()), "html")))
+    assert set(page.elements) <= {*harmless.elements, ("wbr",)}
+    assert not [element for element in page.elements if element[0] in ("script", "img")]
+    assert shown(name) in page.text
+
+
+@_hostile
+def test_a_flame_graph_has_the_elements_that_it_has_with_harmless_names(name: str) -> None:
+    def drawn(function: str, server: str) -> ElementTree.Element:
+        root = tree(STACKS.replace("trans_commit_stmt(THD*, bool)", "commit"))
+        renamed = replace(root, children=(replace(root.children[0], name=function),))
+        return ElementTree.fromstring(shown(as_svg(flame_graph(renamed, a=server, b="b"))))
+
+    def elements(root: ElementTree.Element) -> Counter[tuple[str, ...]]:
+        return Counter((each.tag, *sorted(each.attrib)) for each in root.iter())
+
+    hostile, harmless = drawn(name, name), drawn("x" * len(shown(name)), "a")
+    assert elements(hostile) == elements(harmless)
+    assert shown(name) in "".join(hostile.itertext())
+
+
+def test_variables_that_differ_alike_everywhere_are_shown_once() -> None:
+    text = render(compare_run(QueryRun().build()), "html")
+    assert text.count("<summary>mysql-9.7.4 against mysql-5.6.24") == 1

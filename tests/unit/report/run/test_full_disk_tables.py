@@ -1,7 +1,5 @@
 """Test the tables of trials that filled their disk."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +8,17 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.model.instance_facts import FullDiskFact
-from millrace.report.calibration.sentences import head_line
+from millrace.report.calibration import head_line
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.full_disk_tables import full_disk_tables, outcome
-from millrace.report.run.schema import ReportDocument
+from millrace.report.run.json import ReportDocument
 from millrace.report.run.sentences import answer
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.query_runs import Levels, QueryRun
 
 SERVERS = ("mysql-5.6.24", "mariadb-11.8.9")
 
 FACT: dict[str, Any] = {
-    "trouble": "error", "trouble_s": 3.25, "error_code": 1114, "error": "The table is full",
+    "trouble": "error", "trouble_s": 3.25, "error_code": "1114", "error": "The table is full",
     "free_bytes": 0, "reads": 6, "reads_answered": 6, "commits_while_full": 0, "waiting_s": 0.0,
     "ended": None, "recovery_s": 0.25, "recovery_limit_s": 90.0, "stop_failed": None,
     "restart_s": 2.0, "restart_failed": None, "committed_rows": 64_000, "lost_rows": 0,
@@ -67,9 +65,7 @@ def analysis(**changes: Any) -> RunAnalysis:
         ({"unanswered_rows": 256}, "error; writes again by itself; no row lost"),
     ],
 )
-def test_an_outcome_says_the_trouble_the_way_out_and_the_rows(
-    changes: dict[str, Any], words: str
-) -> None:
+def test_outcome_has_trouble_way_out_and_rows(changes: dict[str, Any], words: str) -> None:
     assert outcome(FullDiskFact.model_validate({**FACT, **changes})) == words
 
 
@@ -139,7 +135,7 @@ def test_details_of_a_server_that_hangs_and_does_not_start() -> None:
     )  # fmt: skip
 
 
-def test_no_calibration_is_asked_for() -> None:
+def test_full_disk_runs_have_no_calibration_line() -> None:
     assert head_line(replace(analysis(), calibrations=())) is None
 
 

@@ -1,7 +1,5 @@
 """Test the notes that qualify a report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,12 +8,16 @@ from typing import Any
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.model import RunAnalysis
+from millrace.analysis.counts.compare_counts import compare_counts
 from millrace.model.instance_facts import InstanceFacts
-from millrace.report.run.formats import render
-from millrace.report.run.notes import conditions, warnings
+from millrace.report.run.formats import FORMATS, render
+from millrace.report.run.notes import conditions, counted_lines, warnings
 from millrace.report.run.tables import trials_table
 from millrace.store.records import InstanceRecord, OptionRecord, StoredAttempt, StoredRun
-from tests.unit.analysis.builders import Fails, RunBuilder, extended, measured, noisy
+from tests.support import counted_starts
+from tests.support.builders import Fails, RunBuilder, extended, measured, noisy, study
+from tests.support.reports import one_line
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mariadb-10.2.11"
 RUN = RunBuilder({BASE: (4.0,) * 3, OTHER: (2.0,) * 3, THIRD: (2.0,) * 3}).build()
@@ -26,16 +28,16 @@ def test_a_plain_run_has_no_notes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("collectors", "is_told"), [((), True), (("status",), False), (None, False)]
+    ("collectors", "is_noted"), [((), True), (("status",), False), (None, False)]
 )
-def test_run_without_collectors_says_so_once(
-    collectors: tuple[str, ...] | None, is_told: bool
+def test_run_without_collectors_has_one_note(
+    collectors: tuple[str, ...] | None, is_noted: bool
 ) -> None:
     spec = RUN.run.spec.model_copy(update={"collectors": collectors})
     analysis = compare_run(replace(RUN, run=replace(RUN.run, spec=spec)))
-    told = [line for line in conditions(analysis) if "no collector observed" in line]
-    assert len(told) == is_told
-    assert render(analysis, "html").count("no collector observed") == is_told
+    lines = [line for line in conditions(analysis) if "no collector observed" in line]
+    assert len(lines) == is_noted
+    assert render(analysis, "html").count("no collector observed") == is_noted
 
 
 def test_a_load_that_waited_for_rows_is_named_with_its_share() -> None:
@@ -64,7 +66,7 @@ def test_the_wait_is_a_column_of_the_trials_where_measured() -> None:
         ({OTHER: 12}, None),
     ],
 )
-def test_warnings_of_the_load_are_told_where_they_differ(
+def test_warnings_of_the_load_are_noted_when_they_differ(
     counts: dict[str, float], result: str | None
 ) -> None:
     analysis = compare_run(measured(RUN, "load_warnings", counts))
@@ -75,7 +77,7 @@ def test_warnings_of_the_load_are_told_where_they_differ(
     ]
 
 
-def test_an_option_that_a_server_got_by_another_name_is_told() -> None:
+def test_option_with_another_name_is_noted() -> None:
     why = f"{OTHER} has innodb_redo_log_capacity in its place: 512M"
     gone = OptionRecord("innodb_log_file_size", "256M", "mine", optional=False, left_out=why)
 
@@ -91,7 +93,7 @@ def test_an_option_that_a_server_got_by_another_name_is_told() -> None:
     assert notes.count(f"innodb_log_file_size: {why}") == 1
 
 
-def test_blocks_added_after_a_look_are_told() -> None:
+def test_blocks_added_after_a_look_are_noted() -> None:
     run = RunBuilder({BASE: noisy(4, 10), OTHER: noisy(4, 10)}).build()
     (note,) = warnings(compare_run(extended(run, 10, at_block=5)))
     assert "added after a first look (5, then 10)" in note
@@ -116,8 +118,8 @@ def test_no_base_is_proposed_that_has_no_result_either() -> None:
     assert warnings(compare_run(RunBuilder(times).build())) == ["6 of 6 trials failed"]
 
 
-def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
-    facts = {"attached": True, "limits": ["it cannot be stopped", "its log cannot be observed"]}
+def test_limits_of_an_attached_server_are_noted_once() -> None:
+    facts = {"limits": ["it cannot be stopped", "its log cannot be observed"]}
     analysis = compare_run(with_facts(RUN, facts, of=OTHER))
     (note,) = warnings(analysis)
     assert note.startswith(f"{OTHER} is attached, ")
@@ -125,7 +127,7 @@ def test_what_an_attached_server_does_not_allow_is_told_once_a_server() -> None:
     limits = {s["name"]: s["limits"] for s in json.loads(render(analysis, "json"))["servers"]}
     assert limits == {BASE: [], OTHER: facts["limits"], THIRD: []}
     for output_format in ("terminal", "markdown", "html"):
-        text = " ".join(render(analysis, output_format).split())
+        text = one_line(render(analysis, output_format))
         assert "its log cannot be observed" in text
 
 
@@ -141,3 +143,30 @@ def with_facts(stored: StoredRun, facts: Mapping[str, Any], of: str | None = Non
 
     attempts = tuple(replace(a, instances=tuple(map(result, a.instances))) for a in stored.attempts)
     return replace(stored, attempts=attempts)
+
+
+SAID = "new executes 6.4 % more instructions than old"
+
+
+def counted_analysis(comparisons: int = 1) -> RunAnalysis:
+    ((found,),) = (
+        each.comparisons
+        for each in compare_counts([counted_starts.BASE, counted_starts.MORE], "server", "old")
+    )
+    return replace(compare_run(study()), instructions=(("point-query", found),) * comparisons)
+
+
+def test_each_format_has_the_sentences_of_counts() -> None:
+    for name in FORMATS:
+        if name in ("terminal", "markdown", "json"):
+            assert SAID in one_line(render(counted_analysis(), name)), name
+    document = json.loads(render(counted_analysis(2), "json"))
+    assert [SAID in each for each in document["instructions"]] == [True, True]
+    assert json.loads(render(compare_run(study()), "json"))["instructions"] == []
+
+
+def test_of_many_counts_the_first_stand_for_all() -> None:
+    lines = counted_lines(counted_analysis(9))
+    assert len(lines) == 7
+    assert "not speed; the functions that differ, and 3 more comparisons: " in lines[-1]
+    assert counted_lines(compare_run(study())) == []

@@ -1,24 +1,28 @@
-from __future__ import annotations
+"""Test the answer, the summary, and the sentence of a comparison."""
 
+import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
+from millrace.report.run.formats import render
 from millrace.report.run.html import as_html
 from millrace.report.run.json import as_json
 from millrace.report.run.markdown import as_markdown
-from millrace.report.run.sentences import answer, effect, sentence
+from millrace.report.run.sentences import answer, effect, sentence, summary
 from millrace.report.run.tables import results_table
 from millrace.report.run.terminal import as_text
-from tests.unit.analysis.builders import Fails, RunBuilder, noisy, study
-from tests.unit.analysis.query_runs import Levels, QueryRun
+from tests.support.builders import Fails, RunBuilder, noisy, study
+from tests.support.driven_runs import falling
+from tests.support.query_runs import Levels, QueryRun
+from tests.support.reports import one_line
 
 Times = dict[tuple[str, str], Sequence[float | Fails | None]]
-BASE, OTHER = "mysql-5.6.24", "mysql-5.7.22"
+BASE, OTHER, NEWER, THIRD = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-11.8.6"
 
 
 def analysis(
@@ -102,14 +106,14 @@ def test_the_answer_names_each_of_a_few() -> None:
     )
 
 
-def test_failed_trials_are_told_with_a_regression_too() -> None:
+def test_failed_trials_are_counted_with_a_regression() -> None:
     found = analysis(4.42, Fails(), 4.55, 4.35, base=(4.0, 4.05, 4.1, 3.9))
     lost = "1 of 4 trials of mysql-5.7.22 failed"
     assert only_sentence(found).endswith(f" over 3 blocks: regression; {lost}.")
     assert answer(found).endswith(f" (regression; {lost}).")
 
 
-def test_failed_trials_are_told_where_comparisons_are_counted() -> None:
+def test_failed_trials_are_counted_among_many_comparisons() -> None:
     times = {f"mysql-5.7.{n}": noisy(4.0 + n / 4, 4, seed=n) for n in range(1, 6)}
     partly = {"mysql-5.7.6": (5.0, 5.1, Fails(), 5.0), "mysql-5.7.7": [Fails()] * 4}
     found = compare_run(RunBuilder({BASE: noisy(4.0, 4), **times, **partly}).build())
@@ -123,7 +127,7 @@ def test_the_answer_counts_many() -> None:
     assert "(largest: mysql-5.7.6 gives " in answer(found)
 
 
-def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
+def test_failed_base_is_named_once_and_candidates_are_not_failed() -> None:
     times = {name: noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
     found = compare_run(
         RunBuilder({BASE: [Fails("start", "no such option\nand more")] * 3, **times}).build()
@@ -138,7 +142,7 @@ def test_a_failed_base_is_told_once_and_no_candidate_is_called_failed() -> None:
     assert {comparison.verdict for comparison in found.comparisons()} == {"failed"}
 
 
-def test_many_reasons_are_told_by_the_first() -> None:
+def test_answer_has_the_first_of_many_reasons() -> None:
     names = (BASE, OTHER, "mysql-8.0.12", "mysql-9.0")
     times = {name: [Fails("fits", f"no room for {name}")] * 3 for name in names}
     found = compare_run(RunBuilder(times).build())
@@ -147,7 +151,7 @@ def test_many_reasons_are_told_by_the_first() -> None:
     assert answer(found).endswith(f": no room for {first}.")
 
 
-def test_a_failed_base_of_one_group_is_told() -> None:
+def test_answer_names_a_failed_base_of_one_group() -> None:
     times: Times = {(name, "default"): noisy(4.0, 3) for name in (BASE, OTHER, "mysql-8.0.12")}
     failing: Times = {(name, "wmf"): noisy(4.0, 3) for name in (OTHER, "mysql-8.0.12")}
     failing[BASE, "wmf"] = [Fails()] * 3
@@ -163,7 +167,9 @@ def test_a_failed_base_of_one_group_is_told() -> None:
 
 
 @pytest.mark.parametrize("times", [(None, None, None), [Fails("start", "no")] * 3])
-def test_no_comparison_is_said(times: tuple[float | Fails | None, ...]) -> None:
+def test_answer_states_that_nothing_could_be_compared(
+    times: tuple[float | Fails | None, ...],
+) -> None:
     assert answer(analysis(*times)).startswith("No comparison could be made: ")
 
 
@@ -173,14 +179,14 @@ def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",))
     return compare_run(run.build())
 
 
-def test_a_difference_that_the_headline_metric_does_not_show_is_told() -> None:
+def test_answer_has_differences_outside_the_headline_metric() -> None:
     found = equal_rates((BASE, "mysql-9.7.4"))
     assert {each.verdict for each in found.comparisons()} == {"equivalent"}
     result = answer(found)
     assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in result
     assert result.endswith(" (server CPU time of a transaction) (regression).")
     for said in (as_text(found), as_markdown(found), as_html(found)):
-        assert "In other metrics, " in " ".join(said.split())
+        assert "In other metrics, " in one_line(said)
 
 
 def test_another_metric_in_the_unit_of_the_headline_is_named_by_its_title() -> None:
@@ -215,7 +221,7 @@ def test_many_differences_of_other_metrics_are_counted() -> None:
     assert ": 6 regressions (largest: mysql-9.7.4 (" in answer(found).partition(said)[2]
 
 
-def test_a_difference_that_the_headline_metric_shows_is_told_once() -> None:
+def test_answer_has_a_difference_in_the_headline_metric_once() -> None:
     found = compare_run(QueryRun((BASE, "mysql-9.7.4"), ("point-query",), (1,), blocks=6).build())
     assert {each.verdict for each in found.comparisons()} == {"regression"}
     assert "In other metrics" not in answer(found)
@@ -238,7 +244,7 @@ def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunA
     return compare_run(run.build())
 
 
-def test_a_tail_that_grew_by_more_than_the_headline_shows_is_told_in_every_format() -> None:
+def test_every_format_has_a_tail_that_grew_more_than_the_headline() -> None:
     found = slow_tails(OTHER, rate=4_800.0)
     verdicts = {
         metric.name: found.comparisons(metric)[0].verdict
@@ -251,7 +257,7 @@ def test_a_tail_that_grew_by_more_than_the_headline_shows_is_told_in_every_forma
     assert json.loads(as_json(found))["answer"] == answer(found)
     for text in (as_text(found), as_markdown(found), as_html(found)):
         plain = re.sub(r"<[^>]+>", "", text).replace("\u00a0", " ")
-        answered = " ".join(plain.split()).partition("In other metrics, ")[2]
+        answered = one_line(plain).partition("In other metrics, ")[2]
         assert answered.startswith(f"{OTHER} ")
         assert f"{said} (regression)." in answered[:120]
 
@@ -275,5 +281,127 @@ def test_each_metric_is_named_where_many_differences_are_counted() -> None:
     assert second.startswith("in server CPU time of a transaction: 5 regressions (largest: ")
 
 
-def test_an_undecided_tail_is_not_told() -> None:
+def test_answer_leaves_out_an_undecided_tail() -> None:
     assert "percentile" not in answer(slow_tails(OTHER, blocks=2))
+
+
+HINT = "warm up for longer"
+
+
+def test_comparisons_refused_alike_share_a_reason_without_its_hint() -> None:
+    found = falling(lambda server, block: server == BASE or block == 0, (BASE, NEWER, THIRD))
+    assert answer(found) == (
+        "Compared with mysql-5.6.24, mysql-8.0.12 and mariadb-11.8.6 have no verdict: 5 of 5 "
+        "trials of mysql-5.6.24, 1 of 5 of mysql-8.0.12 and 1 of 5 of mariadb-11.8.6 were not "
+        "steady."
+    )
+    assert all(HINT in sentence(each, found) for each in found.comparisons())
+
+
+@pytest.mark.parametrize("output_format", ["terminal", "markdown", "html", "json"])
+def test_every_format_has_the_hint_below_the_answer(output_format: str) -> None:
+    found = falling(lambda server, _block: server == NEWER, (BASE, NEWER))
+    text = html.unescape(re.sub(r"<[^>]*>|\\", "", render(found, output_format)))
+    text = one_line(text)
+    _, short, below = text.partition("has no verdict: 5 of 5 trials of mysql-8.0.12 were not ")
+    assert short
+    assert HINT in below
+
+
+def test_what_has_a_verdict_comes_first() -> None:
+    found = falling(lambda server, _block: server == THIRD, (BASE, NEWER, THIRD))
+    certain, without = answer(found).split("(regression). ")
+    assert certain.startswith("Compared with mysql-5.6.24, mysql-8.0.12 gives ")
+    assert without == (
+        "mariadb-11.8.6 has no verdict: 5 of 5 trials of mariadb-11.8.6 were not steady."
+    )
+
+
+def test_reasons_of_many_comparisons_are_counted() -> None:
+    def failing(levels: Levels, _block: int) -> Mapping[str, float]:
+        return {"errors": 90_000.0} if levels["server"] == NEWER else {}
+
+    servers, tests = (BASE, NEWER, THIRD, "mysql-9.7.4"), ("point-query", "insert")
+    found = falling(lambda server, _block: server == THIRD, servers, tests, also=failing)
+    text = answer(found)
+    assert text.startswith("Of 6 comparisons with mysql-5.6.24: 2 regressions (largest: ")
+    assert text.endswith(
+        " and 4 without a verdict. No verdict: unequal work (2 comparisons); 10 of 10 trials of "
+        "mariadb-11.8.6 were not steady (2 comparisons)."
+    )
+
+
+def test_of_many_levels_the_trials_are_added_up() -> None:
+    servers = (BASE, *(f"mysql-5.7.{number}" for number in range(1, 6)))
+    found = falling(lambda server, _block: server != BASE, servers, blocks=3)
+    assert answer(found) == (
+        "Of 5 comparisons with mysql-5.6.24: 5 without a verdict. No verdict: 15 of 18 trials "
+        "were not steady."
+    )
+
+
+def test_too_few_blocks_are_the_reason() -> None:
+    found = falling(lambda _server, _block: False, (BASE, NEWER), blocks=2)
+    assert answer(found).endswith("mysql-8.0.12 has no verdict: fewer than 3 blocks.")
+
+
+def of(times: dict[str, tuple[float, ...]]) -> RunAnalysis:
+    return compare_run(RunBuilder(times).build())
+
+
+def many(number: int, slower: int) -> RunAnalysis:
+    """Return a comparison of many servers, some of which are slower, each by more than the last."""
+    others = {
+        f"mysql-8.4.{each}": noisy(4.0 + (each + 1 if each < slower else 0), 5, seed=each)
+        for each in range(number)
+    }
+    return of({BASE: noisy(4.0, 5, seed=99), **others})
+
+
+@pytest.mark.parametrize(("number", "slower"), [(1, 1), (2, 1), (3, 3), (12, 9), (40, 0), (40, 39)])
+def test_summary_is_one_sentence_of_30_words_at_most(number: int, slower: int) -> None:
+    found = summary(many(number, slower))
+    assert len(found.split()) <= 30
+    assert found.endswith(".")
+    assert ". " not in found
+
+
+def test_summary_names_the_largest_regressions_first() -> None:
+    found = summary(many(12, 9))
+    assert found.startswith(f"Of 12 comparisons with {BASE}: 9 regressions")
+    assert "; largest regressions: mysql-8.4.8 is 3.23 times slower" in found
+    assert " and mysql-8.4.7 gives " in found
+    assert "mysql-8.4.6" not in found
+
+
+def test_summary_names_the_largest_improvement_when_nothing_is_slower() -> None:
+    found = summary(
+        of({BASE: noisy(4.0, 5), NEWER: noisy(2.0, 5), "mysql-9.7.4": noisy(3.0, 5, seed=3)})
+    )
+    assert "2 improvements; largest improvements: mysql-8.0.12 gives " in found
+
+
+def test_summary_of_one_comparison_has_its_effect() -> None:
+    found = summary(of({BASE: noisy(4.0, 5), NEWER: noisy(6.0, 5, seed=2)}))
+    assert found.startswith(f"Compared with {BASE}, {NEWER} gives ")
+    assert found.endswith("fewer rows/s (regression).")
+
+
+def test_summary_of_an_undecided_comparison_is_not_beyond_doubt() -> None:
+    found = summary(of({BASE: noisy(4.0, 5), NEWER: (8.0, 4.2, 5.5, 4.1, 6.0)}))
+    assert found.startswith(f"Not beyond doubt yet, compared with {BASE}: {NEWER}, slower in ")
+
+
+def test_summary_of_failures_makes_no_comparison() -> None:
+    assert summary(of({BASE: noisy(4.0, 5), NEWER: (None,) * 5})) == (  # type: ignore[dict-item]
+        "No comparison could be made: no pair of trials has a result."
+    )
+
+
+def test_page_has_the_summary_alone_in_large_type() -> None:
+    analysis = many(12, 9)
+    page = as_html(analysis)
+    (large,) = re.findall(r'<p class="answer">(.*?)</p>', page, re.DOTALL)
+    assert len(re.sub(r"<[^>]+>", "", large).split()) <= 40  # with no-break spaces as words
+    assert page.index('class="answer"') < page.index("<svg") < page.index('id="verdicts"')
+    assert answer(analysis) != summary(analysis)

@@ -1,7 +1,5 @@
 """Test the words for comparisons that are not beyond doubt, and the command that adds blocks."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -17,13 +15,15 @@ from millrace.model.run_spec import BLOCKS_IN_TIME, Design
 from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
-from tests.unit.analysis.builders import RunBuilder, noisy
-from tests.unit.analysis.sequential_runs import designed, run_of
+from tests.support.builders import RunBuilder, noisy
+from tests.support.reports import one_line
+from tests.support.sequential_runs import designed, run_of
 
 BASE, OTHER, THIRD = "mysql-5.6.24", "mysql-8.0.33", "mysql-9.7.4"
 TIMES = (4.0, 4.1, 3.9)
 SLOWER = (8.0, 6.0, 7.0)  # in every block, by 42 %
 FIXED = Design(kind="fixed", blocks=3)
+UNDECIDED = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
 
 
 def analysis(*others: Sequence[float], design: Design = FIXED) -> RunAnalysis:
@@ -31,12 +31,21 @@ def analysis(*others: Sequence[float], design: Design = FIXED) -> RunAnalysis:
     return compare_run(designed(RunBuilder(times).build(), design))
 
 
+def open_run(design: Design) -> tuple[RunAnalysis, int]:
+    """Return a run with an undecided comparison, and the blocks that would settle it."""
+    found = compare_run(run_of(UNDECIDED, design))
+    (comparison,) = found.comparisons()
+    assert comparison.undecided
+    assert comparison.more_blocks is not None
+    return found, comparison.more_blocks
+
+
 def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
     (comparison,) = (c for c in found.groups[0].comparisons if c.metric.name == metric)
     return sentence(comparison, found)
 
 
-def test_a_difference_in_every_block_is_told_as_such_with_both_numbers_of_blocks() -> None:
+def test_sentence_has_both_numbers_of_blocks_when_every_block_agrees() -> None:
     found = analysis((8.0, 5.0, 5.5))
     assert only_sentence(found) == (
         "mysql-8.0.33 against mysql-5.6.24: slower in every block, by 33.8 %, not yet beyond doubt "
@@ -66,7 +75,7 @@ def test_no_p_value_of_chance_stands_next_to_the_blocks_that_would_settle_it() -
     assert "not yet beyond doubt (within chance so far)." in only_sentence(found)
 
 
-def test_a_p_value_says_nothing_about_a_difference_inside_the_margin() -> None:
+def test_answer_has_no_p_value_inside_the_margin() -> None:
     found = analysis((4.1, 4.0, 4.0))
     text = answer(found)
     assert "no difference beyond 2 % so far, and none excluded: " in text
@@ -91,7 +100,7 @@ def test_blocks_that_disagree_are_counted() -> None:
     assert "`" not in text
 
 
-def test_a_small_difference_is_told_by_what_is_not_excluded() -> None:
+def test_sentence_has_the_range_that_is_not_excluded() -> None:
     text = only_sentence(analysis((4.1, 4.0, 4.0)))
     assert "no difference beyond 2 % so far, and none excluded: from 7.7 % slower to " in text
     assert "If it is as small as it looks, " in text
@@ -125,7 +134,7 @@ def test_the_command_adds_the_blocks() -> None:
     )
 
 
-def test_the_command_takes_the_nearest_of_several_and_tells_the_farthest() -> None:
+def test_next_step_takes_the_nearest_and_names_the_farthest() -> None:
     found = analysis((8.0, 5.0, 5.5), (8.0, 4.3, 5.5))
     nearest, farthest = sorted(each.more_blocks or 0 for each in found.comparisons())
     assert nearest < farthest
@@ -143,24 +152,15 @@ def test_the_command_takes_the_nearest_of_several_and_tells_the_farthest() -> No
     ],
 )
 def test_a_sequential_run_needs_another_limit_or_none(design: Design, option: str) -> None:
-    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
-    found = compare_run(run_of(times, design))
-    (comparison,) = found.comparisons()
-    assert comparison.undecided
-    assert comparison.more_blocks is not None
-    blocks = 9 + comparison.more_blocks
-    assert next_step(found).endswith(f" {option} {blocks}`" if option else "")
-    assert (f"(`{option} {blocks}`)" in sentence(comparison, found)) == bool(option)
+    found, more = open_run(design)
+    assert next_step(found).endswith(f" {option} {9 + more}`" if option else "")
+    assert (f"(`{option} {9 + more}`)" in only_sentence(found)) == bool(option)
 
 
 def test_a_run_that_its_time_ended_needs_more_of_it() -> None:
-    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
-    design = Design(kind="sequential", blocks=40, max_time_s=60.0)
-    found = compare_run(run_of(times, design))
+    found, more = open_run(Design(kind="sequential", blocks=40, max_time_s=60.0))
     assert found.status.ending == "time"
-    (comparison,) = found.comparisons()
-    assert comparison.more_blocks is not None
-    needed_s = time_with(found, found.status.needed, comparison.more_blocks)
+    needed_s = time_with(found, found.status.needed, more)
     minutes = int(next_step(found).rsplit(" --max-time ")[1].removesuffix("min`"))
     assert needed_s <= 60 * minutes <= 1.1 * needed_s + 60
 
@@ -175,13 +175,10 @@ def test_a_run_that_its_time_ended_needs_more_of_it() -> None:
 def test_both_limits_grow_where_one_alone_would_end_the_run_again(
     design: Design, ending: str
 ) -> None:
-    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
-    found = compare_run(run_of(times, design))
+    found, more = open_run(design)
     assert found.status.ending == ending
-    (comparison,) = found.comparisons()
-    assert comparison.more_blocks is not None
-    assert comparison.more_blocks > 1
-    assert f" --max-blocks {9 + comparison.more_blocks} --max-time " in next_step(found)
+    assert more > 1
+    assert f" --max-blocks {9 + more} --max-time " in next_step(found)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +202,9 @@ def test_decided_comparisons_need_no_step() -> None:
 
 
 @pytest.mark.parametrize("output_format", ["terminal", "markdown", "html"])
-def test_every_format_tells_the_step(output_format: str) -> None:
+def test_every_format_has_the_next_step(output_format: str) -> None:
     text = render(analysis((8.0, 5.0, 5.5)), output_format).replace("\u00a0", " ")
-    assert "--blocks 8" in " ".join(text.split())
+    assert "--blocks 8" in one_line(text)
 
 
 def test_documents_have_the_numbers() -> None:
@@ -225,10 +222,8 @@ def test_documents_have_the_numbers() -> None:
     "began", ["--max-blocks 9", "--blocks 9", "--max-time 1min", "--max-time=1min --max-blocks=9"]
 )
 def test_the_command_has_the_limits_of_now_and_not_of_the_beginning(began: str) -> None:
-    times = {BASE: noisy(4, 9), OTHER: noisy(4.2, 9, spread=0.06, seed=3)}
-
     def step(design: Design) -> str:
-        stored = run_of(times, design)
+        stored = run_of(UNDECIDED, design)
         command = f"millrace run a.toml {began}"
         run = replace(stored.run, millrace_command=command)
         return next_step(compare_run(replace(stored, run=run)))

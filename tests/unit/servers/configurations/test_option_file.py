@@ -107,6 +107,22 @@ def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "innodb_data_home_dir = ../../../home/me",
+        "innodb_data_file_path = ibdata1:12M;/home/me/.bashrc:12M",
+        "plugin_load = x=/tmp/x.so",
+        "innodb_tmpdir = ~/tmp",
+    ],
+)
+def test_paths_that_lead_away_are_left_out(line: str) -> None:
+    definition = configurations.definition_of_option_file(f"[mysqld]\n{line}\n", "my.cnf")
+    (left,) = definition["left_out"].values()
+    assert left["why"] == "a path of the host that the file was written for"
+    assert "optional" not in definition
+
+
+@pytest.mark.parametrize(
     ("line", "why"),
     [
         ("wsrep_sst_auth = root:hunter2", "it may hold a secret"),

@@ -238,6 +238,59 @@ def test_each_mistake_is_found_at_its_place(
     assert any(message in mistake.message for mistake in found)
 
 
+_AWAY = "leads out of the server's own directories"
+_OURS = "set by millrace"
+_CLUSTER = "belongs to a cluster"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("innodb_data_home_dir", "/home/me", _AWAY),
+        ("loose-innodb-log-group-home-dir", "/home/me", _AWAY),
+        ("innodb_undo_directory", "../../..", _AWAY),
+        ("innodb_tmpdir", "~/tmp", _AWAY),
+        ("innodb_data_file_path", "ibdata1:12M;/home/me/.bashrc:12M", _AWAY),
+        ("plugin_load_add", "x=/tmp/x.so", _AWAY),
+        ("plugin_load", "../../tmp/x.so", _AWAY),
+        ("plugin_dir", "x", _OURS),
+        ("loose_plugin_dir", "x", _OURS),
+        ("language", "x", _OURS),
+        ("chroot", "x", _OURS),
+        ("daemonize", True, _OURS),
+        ("mysqlx_bind_address", "*", _OURS),
+        ("extra_port", 2222, _OURS),
+        ("wsrep_notify_cmd", "touch x", _CLUSTER),
+        ("wsrep_provider", "x.so", _CLUSTER),
+        ("group_replication_local_address", "h:1", _CLUSTER),
+        ("init_connect", "SET\0x", "control characters"),
+        ("init_connect", "x" * 200_000, "has 200000 characters"),
+    ],
+)
+def test_no_option_leads_to_files_of_the_user(name: str, value: str | int, why: str) -> None:
+    (found,) = configurations.check({"mine": {"options": {name: value}}}, BUILTIN)
+    assert (found.where, why in found.message) == (f"configurations.mine.options.{name}", True)
+    level = list(configurations.check_varied_option("options.x", name, value))
+    assert level
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("general_log_file", "/var/log/all.log"),  # the file's name alone counts
+        ("log_bin", "/logs/binlog"),
+        ("innodb_undo_directory", "undo"),
+        ("innodb_data_file_path", "ibdata1:12M;ibdata2:50M:autoextend"),
+        ("ssl_ca", "/etc/ssl/ca.pem"),
+        ("performance_schema_instrument", "wait/io/file/%=ON"),
+        ("plugin_load_add", "ha_rocksdb"),
+        ("date_format", "%d/%m/%Y"),
+    ],
+)
+def test_options_within_the_servers_own_directories_are_its_own(name: str, value: str) -> None:
+    assert configurations.check({"mine": {"options": {name: value}}}, BUILTIN) == []
+
+
 @pytest.mark.parametrize(
     ("server", "configuration", "expected"),
     [

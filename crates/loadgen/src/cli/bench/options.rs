@@ -1,5 +1,4 @@
-//! sysbench's options for what is a parameter of a workload here: `--range-size=10` stands for
-//! `--set range_size=10`.
+//! sysbench's options for parameters of a workload: `--range-size=10` is `--set range_size=10`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -83,8 +82,7 @@ fn is_option(argument: &OsStr) -> bool {
     argument.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Return true where an argument is the value of the option before it. A switch needs none, and takes
-/// only its own.
+/// Return whether an argument is the value of the option before it; a switch takes only its own.
 fn is_value(argument: &OsStr, switch: Option<&Switch>) -> bool {
     match switch {
         Some(offered) => offered.iter().any(|value| argument == value.as_str()),

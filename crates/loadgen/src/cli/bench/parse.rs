@@ -73,7 +73,7 @@ pub fn cpu_list(text: &str) -> Result<CpuList, String> {
             (Ok(first), Ok(last)) => {
                 return Err(format!("{part:?} ends before it begins; say {last}-{first}"));
             }
-            _ => return Err(format!("{part:?} is no processor or range such as 2-3")),
+            _ => return Err(format!("{part:?} is neither a processor nor a range such as 2-3")),
         }
     }
     cpus.sort_unstable();
@@ -92,10 +92,10 @@ mod tests {
         assert_eq!(cpus("3,0-2,1"), Ok(vec![0, 1, 2, 3]));
         assert_eq!(cpus("1023"), Ok(vec![1023]));
         for (wrong, why) in [
-            ("", "is no processor"),
-            ("a", "is no processor"),
-            ("1-", "is no processor"),
-            ("0,,1", "is no processor"),
+            ("", "is neither a processor"),
+            ("a", "is neither a processor"),
+            ("1-", "is neither a processor"),
+            ("0,,1", "is neither a processor"),
             ("0,3-1", "say 1-3"),
             ("1024", "from 0 to 1023, not 1024"),
             ("0-99999999", "from 0 to 1023"),

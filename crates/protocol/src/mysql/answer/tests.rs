@@ -17,14 +17,14 @@ fn framed(messages: &[&[u8]]) -> Vec<u8> {
 }
 
 fn read_whole(bytes: &[u8]) -> Result<AnswerSummary, ProtocolError> {
-    let fed = MysqlAnswerReader::new().feed(bytes)?;
+    let fed = MysqlAnswerReader::default().feed(bytes)?;
     assert_eq!(fed.consumed, bytes.len());
     Ok(fed.end.expect("the bytes are a whole answer"))
 }
 
 /// Feed pieces of `cut` bytes, and what is left of a piece again; stops at an error.
 fn read_cut(bytes: &[u8], cut: usize) -> (Vec<AnswerSummary>, Option<ProtocolError>) {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let mut ends = Vec::new();
     for piece in bytes.chunks(cut) {
         let mut rest = piece;
@@ -120,20 +120,10 @@ fn text_rows_and_binary_rows_are_counted_alike() {
 #[test]
 fn several_results_are_one_answer() {
     let more = [0xfe, 1, 0, 10, 0];
-    let bytes = framed(&[
-        b"\x01",
-        b"\x03def",
-        EOF_MESSAGE,
-        b"\x01a",
-        &more,
-        b"\x01",
-        b"\x03def",
-        EOF_MESSAGE,
-        b"\x01b",
-        b"\x01c",
-        &more,
-        &[0, 4, 0, 2, 0, 3, 0],
-    ]);
+    let head: [&[u8]; 3] = [b"\x01", b"\x03def", EOF_MESSAGE];
+    let (one, two): ([&[u8]; 2], [&[u8]; 3]) = ([b"\x01a", &more], [b"\x01b", b"\x01c", &more]);
+    let messages = [&head[..], &one, &head, &two, &[&[0, 4, 0, 2, 0, 3, 0]]].concat();
+    let bytes = framed(&messages);
     let end = read_whole(&bytes).unwrap();
     assert_eq!((end.rows, end.affected_rows, end.warnings), (3, 4, 3));
 }
@@ -153,7 +143,7 @@ fn an_error_at_once_and_in_the_middle_of_rows() {
 
 #[test]
 fn an_error_leaves_open_whether_a_transaction_is_open() {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let begun = framed(&[&[0, 0, 0, 3, 0, 0, 0]]);
     assert!(reader.feed(&begun).unwrap().end.unwrap().in_transaction);
     let failed = framed(&[b"\xff\xb5\x04#HY000Lock wait timeout"]);
@@ -166,7 +156,7 @@ fn an_error_leaves_open_whether_a_transaction_is_open() {
 fn it_stops_at_the_end_of_an_answer() {
     let one = framed(&[OK_MESSAGE]);
     let two = [one.as_slice(), &one].concat();
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     assert_eq!(reader.answer.bytes, 0);
     let fed = reader.feed(&two).unwrap();
     assert_eq!((fed.consumed, fed.end.is_some()), (one.len(), true));
@@ -192,7 +182,7 @@ fn rows_larger_than_a_packet_are_one_row() {
 
 #[test]
 fn endless_messages_are_refused() {
-    let mut reader = MysqlAnswerReader::new();
+    let mut reader = MysqlAnswerReader::default();
     let start = framed(&[b"\x01", b"\x03def", EOF_MESSAGE]);
     reader.feed(&start).unwrap();
     let payload = vec![b'x'; MAX_PAYLOAD];
@@ -224,7 +214,7 @@ fn what_no_server_sends_is_refused_with_a_reason() {
         (vec![b"\x01", b"\x03def", EOF_MESSAGE, b""], "in the middle of its answer"),
         (vec![b"\x01", b"\x03def", EOF_MESSAGE, b"\xfe\0"], "number of warnings"),
     ] {
-        let error = MysqlAnswerReader::new().feed(&framed(&messages)).unwrap_err();
+        let error = MysqlAnswerReader::default().feed(&framed(&messages)).unwrap_err();
         assert!(error.to_string().contains(reason), "{error} | {reason}");
     }
 }
@@ -235,7 +225,7 @@ fn a_wrong_number_is_refused_unless_it_carries_an_error() {
     let number_of_row = bytes.len() - (HEADER + EOF_MESSAGE.len()) - b"\x01a".len() - 1;
     bytes[number_of_row] = 9;
     let expected = ProtocolError::OutOfOrder { expected: 4, got: 9 };
-    assert_eq!(MysqlAnswerReader::new().feed(&bytes), Err(expected));
+    assert_eq!(MysqlAnswerReader::default().feed(&bytes), Err(expected));
     let mut failed = framed(&[b"\xff\xbd\x04#40001Deadlock found"]);
     failed[3] = 77;
     assert!(read_whole(&failed).unwrap().error.is_some());
@@ -255,10 +245,8 @@ fn message_of_an_end(more: bool) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn messages_of_a_result_set(more: bool) -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let row = proptest::collection::vec(
-        proptest::option::of(proptest::collection::vec(any::<u8>(), 0..300)),
-        3,
-    );
+    let value = proptest::collection::vec(any::<u8>(), 0..300);
+    let row = proptest::collection::vec(proptest::option::of(value), 3);
     (proptest::collection::vec(row, 0..20), any::<[u8; 4]>()).prop_map(
         move |(rows, [w1, w2, mut status, high])| {
             status = if more { status | 8 } else { status & !8 };
@@ -337,7 +325,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_followed_or_refused(bytes: Vec<u8>, more: Vec<u8>) {
-        let mut reader = MysqlAnswerReader::new();
+        let mut reader = MysqlAnswerReader::default();
         let _ = reader.feed(&bytes);
         let _ = reader.feed(&more); // of no use after an error, but no panic either
     }

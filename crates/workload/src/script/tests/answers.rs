@@ -1,13 +1,10 @@
 //! Statements that depend on the answers to earlier ones.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 
-use super::script_of;
-use crate::definition::Definition;
 use crate::program::{Program, Protocol};
-use protocol::script::{Answer, Observe, Request, RowFormat, Script as _};
+use crate::testing::{self, Client, script_of};
+use protocol::script::{Answer, Observe, RowFormat, Script as _};
 
 /// A test that finds a row, and updates or inserts it, then counts an insert.
 fn definition() -> Json {
@@ -38,63 +35,38 @@ fn definition() -> Json {
 }
 
 fn compile(definition: Json, protocol: Protocol) -> Result<Program, String> {
-    let definition: Definition =
-        serde_json::from_value(definition).map_err(|mistake| mistake.to_string())?;
-    let none = BTreeMap::new();
-    Program::compile(&definition, &none, &none, "upsert", 1, protocol, 1)
-        .map_err(|mistake| mistake.to_string())
+    testing::compile(definition, "upsert", &[], protocol)
 }
 
-fn row(version: Option<&str>) -> Answer {
-    Answer {
-        rows: 1,
-        row: Some(vec![Some("7".to_owned()), version.map(str::to_owned)]),
-        ..Answer::default()
-    }
+fn client() -> Client {
+    Client::of(&compile(definition(), Protocol::Text).unwrap())
 }
 
-fn inserted(last_insert_id: u64) -> Answer {
-    Answer { affected_rows: 1, last_insert_id, ..Answer::default() }
-}
-
-/// A client whose requests are texts.
-struct Client {
-    script: crate::script::Script,
-}
-
-impl Client {
-    fn new() -> Self {
-        let program = compile(definition(), Protocol::Text).unwrap();
-        Self { script: script_of(&program, 0) }
-    }
-
-    /// The next request, and its text.
-    fn ask(&mut self) -> (Request, String) {
-        let mut packet = Vec::new();
-        let request = self.script.next(&mut packet).unwrap();
-        (request, String::from_utf8(packet[5..].to_vec()).unwrap())
-    }
+/// Answer the last request with a row of this version.
+fn give(client: &mut Client, version: Option<&str>) -> Result<bool, String> {
+    client.answer(&[&[Some("7"), version]])
 }
 
 #[test]
 fn steps_and_values_follow_the_answers() {
-    let mut client = Client::new();
+    let mut client = client();
     let (request, text) = client.ask();
     assert_eq!(text, "SELECT id, version FROM t WHERE id = 7");
     assert_eq!(request.observe, Observe::FirstRow(RowFormat::Text));
     assert!(request.first && !request.last);
-    assert_eq!(client.script.answered(&row(Some("41"))), Ok(false));
+    assert_eq!(give(&mut client, Some("41")), Ok(false));
     let (request, text) = client.ask();
     assert_eq!(text, "UPDATE t SET version = 42");
     assert!(request.last); // what follows depends on answers that have come
     assert_eq!(request.observe, Observe::Nothing);
 
     assert!(client.ask().0.first);
-    assert_eq!(client.script.answered(&Answer::default()), Ok(false));
+    assert_eq!(client.answer(&[]), Ok(false));
     let (request, text) = client.ask();
     assert_eq!(text, "INSERT INTO t (id) VALUES (7)");
     assert_eq!(request.observe, Observe::Counts);
-    assert_eq!(client.script.answered(&inserted(9)), Ok(false));
+    let inserted = Answer { affected_rows: 1, last_insert_id: 9, ..Answer::default() };
+    assert_eq!(client.script.answered(&inserted), Ok(false));
     let (request, text) = client.ask();
     assert_eq!(text, "UPDATE counts SET n = n + 1 WHERE id = 9");
     assert!(request.last);
@@ -102,33 +74,33 @@ fn steps_and_values_follow_the_answers() {
 
 #[test]
 fn an_answer_can_end_a_transaction() {
-    let mut client = Client::new();
+    let mut client = client();
     client.ask();
-    assert_eq!(client.script.answered(&Answer::default()), Ok(false));
+    assert_eq!(client.answer(&[]), Ok(false));
     client.ask();
-    assert_eq!(client.script.answered(&Answer::default()), Ok(true)); // nothing was inserted
+    assert_eq!(client.answer(&[]), Ok(true)); // nothing was inserted
     assert!(client.ask().0.first);
 }
 
 #[test]
 fn a_null_is_the_default_and_no_answer_outlives_its_transaction() {
-    let mut client = Client::new();
+    let mut client = client();
     client.ask();
-    client.script.answered(&row(None)).unwrap();
+    give(&mut client, None).unwrap();
     assert_eq!(client.ask().1, "UPDATE t SET version = 0");
 
     client.ask();
-    client.script.answered(&row(Some("3"))).unwrap();
+    give(&mut client, Some("3")).unwrap();
     client.script.again();
     client.ask();
-    client.script.answered(&row(None)).unwrap();
+    give(&mut client, None).unwrap();
     assert_eq!(client.ask().1, "UPDATE t SET version = 0");
 }
 
 #[test]
 fn without_answers_scripts_go_by_the_defaults() {
-    let mut client = Client::new();
-    let texts: Vec<String> = (0..3).map(|_| client.ask().1).collect();
+    let mut client = client();
+    let texts = client.texts(3);
     assert!(texts[1].starts_with("INSERT") && texts[2].starts_with("SELECT"), "{texts:?}");
 }
 
@@ -141,45 +113,33 @@ fn prepared_statements_are_observed_in_their_format() {
 }
 
 #[test]
-fn answers_that_do_not_fit_say_what_is_missing() {
-    let mut client = Client::new();
+fn answers_without_the_value_are_refused() {
+    let mut client = client();
     client.ask();
-    let narrow = Answer { row: Some(vec![None]), ..row(None) };
-    let said = client.script.answered(&narrow).unwrap_err();
-    assert_eq!(said, "statement find gave 1 columns, and not 2");
-    let said = client.script.answered(&row(Some("4.5"))).unwrap_err();
-    assert!(said.contains(r#"gave "4.5""#), "{said}");
+    let message = client.answer(&[&[None]]).unwrap_err();
+    assert_eq!(message, "statement find gave 1 columns, and not 2");
+    let message = give(&mut client, Some("4.5")).unwrap_err();
+    assert!(message.contains(r#"gave "4.5""#), "{message}");
 }
 
 #[test]
 fn mistakes_name_their_key() {
-    let mistake = |pointer: &str, value: Json| {
-        let mut wrong = definition();
-        *wrong.pointer_mut(pointer).unwrap() = value;
-        compile(wrong, Protocol::Text).unwrap_err()
-    };
-    let steps = "/tests/upsert/steps";
-    let first = json!([{"statements": ["update"]}, {"statements": ["find"]}]);
-    assert_eq!(
-        mistake(steps, first),
-        r#"generators.version.from: no earlier step of tests.upsert asks "find""#
-    );
-    let generated = json!([{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]);
-    assert_eq!(
-        mistake(steps, generated),
-        "tests.upsert.steps[1].only_if: \"id\" is made anew for each repetition of a step; expected one \
-         made from an answer, or with per = \"transaction\""
-    );
-    let both = json!([{"statements": ["find"]},
-                      {"statements": ["insert"], "only_if": "found", "unless": "found"}]);
-    assert_eq!(mistake(steps, both), "tests.upsert.steps[1]: has both only_if and unless");
-    assert!(
-        mistake("/generators/found/value", json!("row"))
-            .starts_with("value: unknown variant `row`, expected one of `rows`")
-    );
-    assert!(
-        mistake("/generators/version/column", json!(0)).starts_with("generators.version.column")
-    );
+    let cases = r#"
+/tests/upsert/steps = [{"statements": ["update"]}, {"statements": ["find"]}]
+    generators.version.from: no earlier step of tests.upsert asks "find"
+/tests/upsert/steps = [{"statements": ["find"]}, {"statements": ["insert"], "only_if": "id"}]
+    tests.upsert.steps[1].only_if: "id" is made anew for each repetition of a step; expected one made from an answer, or with per = "transaction"
+/tests/upsert/steps = [{"statements": ["find"]}, {"statements": ["insert"], "only_if": "found", "unless": "found"}]
+    tests.upsert.steps[1]: has both only_if and unless
+/generators/found/value = "row"
+    value: unknown variant `row`, expected one of `rows`
+/generators/version/column = 0
+    generators.version.column
+/tests/upsert/steps = [{"statements": ["find"], "same_values": true}]
+    tests.upsert.steps[0].same_values: has the values of the step before it, and there is none
+"#;
+    let find = |wrong| compile(wrong, Protocol::Text).unwrap_err();
+    testing::assert_mistakes(&definition(), cases, find);
 }
 
 #[test]
@@ -195,18 +155,12 @@ fn a_step_may_keep_the_values_of_the_one_before() {
         {"statements": ["touch"], "same_values": true},
         {"statements": ["touch"]},
     ]);
-    let program = compile(definition.clone(), Protocol::Text).unwrap();
-    let mut client = Client { script: script_of(&program, 0) };
+    let mut client = Client::of(&compile(definition, Protocol::Text).unwrap());
     let (_, find) = client.ask();
-    client.script.answered(&row(None)).unwrap();
-    let texts: Vec<String> = (0..3).map(|_| client.ask().1).collect();
+    give(&mut client, None).unwrap();
+    let texts = client.texts(3);
     let id = find.rsplit(' ').next().unwrap();
     assert!(texts[0].ends_with(&format!("WHERE id = {id}")), "{texts:?}");
     assert_eq!(texts[0], texts[1]);
     assert_ne!(texts[1], texts[2]);
-    definition["tests"]["upsert"]["steps"] = json!([{"statements": ["find"], "same_values": true}]);
-    assert_eq!(
-        compile(definition, Protocol::Text).unwrap_err(),
-        "tests.upsert.steps[0].same_values: has the values of the step before it, and there is none"
-    );
 }

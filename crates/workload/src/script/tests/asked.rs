@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 use super::super::Script;
 use crate::definition::{Definition, Value};
 use crate::program::{Program, Protocol};
+use crate::testing::script_of;
 use protocol::mysql::binary::COM_QUERY;
 use protocol::script::{Request, Script as _};
 
@@ -101,11 +102,6 @@ pub fn program_with(
 
 pub fn program(test: &str, protocol: Protocol, clients: u32) -> Program {
     program_with(test, protocol, clients, 1, &[])
-}
-
-pub fn script_of(program: &Program, client: u32) -> Script {
-    let texts = u32::try_from(program.texts_to_prepare(client).len()).unwrap();
-    program.client(client, (0..texts).collect())
 }
 
 /// The next request, and what it asks. The packet is checked.

@@ -1,12 +1,9 @@
 //! Values that depend on others of their repetition, lists of random length, and remembered ends.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 
-use super::script_of;
-use crate::definition::Definition;
 use crate::program::{Program, Protocol};
+use crate::testing::{self, Client, script_of};
 use datagen::goodness::assert_fits;
 use protocol::script::{Answer, Observe, RowFormat, Script as _};
 
@@ -16,27 +13,14 @@ fn compile(generators: &Json, parameter: &str, protocol: Protocol) -> Result<Pro
         "statements": {"s": {"sql": "?", "parameters": [parameter]}},
         "tests": {"t": {"title": "", "steps": [{"statements": ["s"]}]}},
     });
-    program_of(definition, protocol)
-}
-
-fn program_of(definition: Json, protocol: Protocol) -> Result<Program, String> {
-    let definition: Definition = serde_json::from_value(definition).unwrap();
-    let none = BTreeMap::new();
-    Program::compile(&definition, &none, &none, "t", 1, protocol, 1)
-        .map_err(|mistake| mistake.to_string())
+    testing::compile(definition, "t", &[], protocol)
 }
 
 /// The values of `value` in the first statements.
 fn values(generators: &Json, count: usize) -> Vec<Vec<i64>> {
-    let program = compile(generators, "value", Protocol::Text).unwrap();
-    let mut script = script_of(&program, 0);
-    let next = |_| {
-        let mut packet = Vec::new();
-        script.next(&mut packet).unwrap();
-        let text = String::from_utf8(packet[5..].to_vec()).unwrap();
-        text.split(", ").map(|number| number.parse().unwrap()).collect()
-    };
-    (0..count).map(next).collect()
+    let mut client = Client::of(&compile(generators, "value", Protocol::Text).unwrap());
+    let texts = client.texts(count).into_iter();
+    texts.map(|text| text.split(", ").map(|number| number.parse().unwrap()).collect()).collect()
 }
 
 fn mistake(value: &Json) -> String {
@@ -143,7 +127,7 @@ fn links_are_those_of_a_node_and_a_type() {
     assert!(mistake(&json!({"kind": "parent"})).ends_with("is one of columns alone"));
     let unknown =
         mistake(&json!({"kind": "links", "from": "n", "high": 5, "distribution": "2012"}));
-    assert!(unknown.contains("no distribution of links"), "{unknown}");
+    assert!(unknown.contains("unknown distribution of links"), "{unknown}");
 }
 
 #[test]
@@ -151,11 +135,7 @@ fn payloads_are_bytes_as_digits() {
     let payload = json!({"value": {
         "kind": "motifs", "low": 50, "high": 220, "length": 20, "max_length": 30, "uniqueness": 63,
     }});
-    let program = compile(&payload, "value", Protocol::Text).unwrap();
-    let mut script = script_of(&program, 0);
-    let mut packet = Vec::new();
-    script.next(&mut packet).unwrap();
-    let text = String::from_utf8(packet[5..].to_vec()).unwrap();
+    let text = Client::of(&compile(&payload, "value", Protocol::Text).unwrap()).ask().1;
     let digits = text.strip_prefix("x'").and_then(|text| text.strip_suffix('\'')).unwrap();
     assert!(digits.len() <= 60 && digits.len().is_multiple_of(2));
     let prepared = compile(&payload, "value", Protocol::Prepared).unwrap();
@@ -170,41 +150,35 @@ fn lists() -> Program {
         json!({"sql": "?, ?, ?", "parameters": parameters,
                "remember": {"rows": 3, "column": 2, "values": [parameters[0]], "at_most": 5}})
     };
-    program_of(
-        json!({
-            "generators": {
-                "id": {"kind": "constant", "value": 7},
-                "time": {"kind": "constant", "value": 99},
-                "none": {"kind": "constant", "value": 0},
-                "known": {"kind": "tail", "value": "known"},
-                "last_id": {"kind": "tail", "column": 1, "otherwise": "id"},
-                "last_time": {"kind": "tail", "value": "end", "otherwise": "time"},
-            },
-            "statements": {
-                "list": list(["id", "time", "none"]),
-                "more": list(["last_id", "last_time", "known"]),
-            },
-            "tests": {"t": {"title": "", "mix": [
-                {"name": "list", "weight": 1, "steps": [{"statements": ["list"]}]},
-                {"name": "more", "weight": 1, "timed": false, "steps": [{"statements": ["more"]}]},
-            ]}},
-        }),
-        Protocol::Text,
-    )
-    .unwrap()
+    let definition = json!({
+        "generators": {
+            "id": {"kind": "constant", "value": 7},
+            "time": {"kind": "constant", "value": 99},
+            "none": {"kind": "constant", "value": 0},
+            "known": {"kind": "tail", "value": "known"},
+            "last_id": {"kind": "tail", "column": 1, "otherwise": "id"},
+            "last_time": {"kind": "tail", "value": "end", "otherwise": "time"},
+        },
+        "statements": {
+            "list": list(["id", "time", "none"]),
+            "more": list(["last_id", "last_time", "known"]),
+        },
+        "tests": {"t": {"title": "", "mix": [
+            {"name": "list", "weight": 1, "steps": [{"statements": ["list"]}]},
+            {"name": "more", "weight": 1, "timed": false, "steps": [{"statements": ["more"]}]},
+        ]}},
+    });
+    testing::compile(definition, "t", &[], Protocol::Text).unwrap()
 }
 
 #[test]
 fn a_client_goes_on_from_the_end_of_a_long_answer() {
-    let program = lists();
-    let mut script = script_of(&program, 0);
+    let mut client = Client::of(&lists());
     let observe = Observe::LastRow { format: RowFormat::Text, of_rows: 3 };
     let mut ends = vec![];
     for time in (0..90).rev() {
-        let mut packet = Vec::new();
-        let request = script.next(&mut packet).unwrap();
+        let (request, text) = client.ask();
         assert_eq!((request.observe, request.untimed), (observe, request.transaction == 1));
-        let text = String::from_utf8(packet[5..].to_vec()).unwrap();
         let expected = match ends.last() {
             Some(end) if request.transaction == 1 => format!("7, {end}, 1"),
             _ => "7, 99, 0".to_owned(),
@@ -212,7 +186,7 @@ fn a_client_goes_on_from_the_end_of_a_long_answer() {
         assert_eq!(text, expected);
         let is_long = time % 4 > 0;
         let row = is_long.then(|| vec![Some("1".to_owned()), Some(time.to_string())]);
-        assert_eq!(script.answered(&Answer { rows: 3, row, ..Answer::default() }), Ok(true));
+        assert_eq!(client.script.answered(&Answer { rows: 3, row, ..Answer::default() }), Ok(true));
         match (is_long, request.transaction == 1) {
             (true, true) => ends = vec![time],
             (true, false) if ends.is_empty() => ends = vec![time],
@@ -236,10 +210,10 @@ fn distinct_values_at_the_end_of_64_bits_have_an_end() {
 }
 
 #[test]
-fn an_end_that_is_no_number_is_shown_in_part() {
-    let mut script = script_of(&lists(), 0);
-    script.next(&mut Vec::new()).unwrap();
-    let row = Some(vec![None, Some("x".repeat(60_000))]);
-    let said = script.answered(&Answer { rows: 3, row, ..Answer::default() }).unwrap_err();
-    assert!(said.contains("no whole number of 64 bits") && said.len() < 200, "{said}");
+fn an_end_that_is_not_a_number_is_shown_in_part() {
+    let mut client = Client::of(&lists());
+    client.ask();
+    let message = client.answer(&[&[None, Some(&"x".repeat(60_000))]]).unwrap_err();
+    let is_short = message.len() < 200;
+    assert!(message.contains("not a whole number of 64 bits") && is_short, "{message}");
 }

@@ -1,13 +1,10 @@
 //! Loops, values that last, and what is computed from them and from answers.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 
-use super::script_of;
-use crate::definition::Definition;
 use crate::program::{Program, Protocol};
-use protocol::script::{Answer, Observe, Request, RowFormat, Script as _};
+use crate::testing::{self, Client};
+use protocol::script::{Observe, RowFormat, Script as _};
 
 /// An order of some lines, each of which may be out of stock; then a look at all of them.
 fn definition() -> Json {
@@ -50,11 +47,11 @@ fn definition() -> Json {
 }
 
 fn compile(definition: Json, protocol: Protocol) -> Result<Program, String> {
-    let definition: Definition =
-        serde_json::from_value(definition).map_err(|mistake| mistake.to_string())?;
-    let values = BTreeMap::from([("factor".to_owned(), crate::definition::Value::Integer(2))]);
-    Program::compile(&definition, &values, &BTreeMap::new(), "order", 1, protocol, 1)
-        .map_err(|mistake| mistake.to_string())
+    testing::compile(definition, "order", &[("factor", 2)], protocol)
+}
+
+fn client() -> Client {
+    Client::of(&compile(definition(), Protocol::Text).unwrap())
 }
 
 #[test]
@@ -65,46 +62,16 @@ fn an_iteration_outside_of_loops_is_the_first_whatever_the_transaction_before_di
         {"name": "long", "weight": 1, "steps": [{"times": 3, "steps": [{"statements": ["ping"]}]}]},
         {"name": "short", "weight": 1, "steps": [{"statements": ["ping"]}]},
     ]});
-    let mut script = script_of(&compile(mixed, Protocol::Text).unwrap(), 0);
+    let mut client = Client::of(&compile(mixed, Protocol::Text).unwrap());
     let mut asked = [0, 0];
     let mut expected = 1;
     for _ in 0..200 {
-        let mut packet = Vec::new();
-        let request = script.next(&mut packet).unwrap();
-        let text = String::from_utf8(packet[5..].to_vec()).unwrap();
+        let (request, text) = client.ask();
         assert_eq!(text, format!("SELECT {expected}"));
         asked[usize::from(request.transaction)] += 1;
         expected = if request.last { 1 } else { expected + 1 };
     }
     assert!(asked.iter().all(|&count| count > 20), "{asked:?}");
-}
-
-struct Client {
-    script: crate::script::Script,
-}
-
-impl Client {
-    fn new() -> Self {
-        Self { script: script_of(&compile(definition(), Protocol::Text).unwrap(), 0) }
-    }
-
-    fn ask(&mut self) -> (Request, String) {
-        let mut packet = Vec::new();
-        let request = self.script.next(&mut packet).unwrap();
-        (request, String::from_utf8(packet[5..].to_vec()).unwrap())
-    }
-
-    /// Answer the last request with rows of these values.
-    fn answer(&mut self, rows: &[&[Option<&str>]]) {
-        let mut values = rows.iter().map(|row| row.iter().map(|v| v.map(str::to_owned)).collect());
-        let answer = Answer {
-            rows: rows.len() as u64,
-            row: values.next(),
-            more_rows: values.collect(),
-            ..Answer::default()
-        };
-        assert_eq!(self.script.answered(&answer), Ok(false));
-    }
 }
 
 /// The numbers of an INSERT.
@@ -114,7 +81,7 @@ fn values(text: &str) -> Vec<&str> {
 
 #[test]
 fn a_loop_has_its_iterations_and_values_last() {
-    let mut client = Client::new();
+    let mut client = client();
     for _ in 0..20 {
         assert_eq!(client.ask().1, "BEGIN");
         let order = client.ask().1;
@@ -126,7 +93,7 @@ fn a_loop_has_its_iterations_and_values_last() {
                 break;
             }
             let item = text.rsplit_once(' ').unwrap().1.to_owned();
-            client.answer(&[&[Some("1.50"), Some("it's")]]);
+            client.answer(&[&[Some("1.50"), Some("it's")]]).unwrap();
             let sold = client.ask().1;
             let total = if items.is_empty() { "1.50" } else { "4.50" };
             let line = items.len() + 1;
@@ -139,7 +106,7 @@ fn a_loop_has_its_iterations_and_values_last() {
         assert!((2..=5).contains(&items.len()));
         let looked: Vec<Vec<Option<&str>>> = items.iter().map(|item| vec![Some(&**item)]).collect();
         let rows: Vec<&[Option<&str>]> = looked.iter().map(Vec::as_slice).collect();
-        client.answer(&rows);
+        client.answer(&rows).unwrap();
         for item in &items {
             assert_eq!(client.ask().1, format!("SELECT {item}"));
         }
@@ -153,14 +120,14 @@ fn a_loop_has_its_iterations_and_values_last() {
 
 #[test]
 fn a_rollback_ends_a_transaction_and_what_is_begun_again_is_the_same() {
-    let mut client = Client::new();
-    let first: Vec<String> = (0..3).map(|_| client.ask().1).collect();
-    client.answer(&[]);
+    let mut client = client();
+    let first = client.texts(3);
+    client.answer(&[]).unwrap();
     let (request, text) = client.ask();
     assert_eq!((request.last, text.as_str()), (true, "ROLLBACK"));
     client.script.again();
-    assert_eq!((0..3).map(|_| client.ask().1).collect::<Vec<_>>(), first);
-    client.answer(&[&[None, None]]); // the defaults stand for NULL
+    assert_eq!(client.texts(3), first);
+    client.answer(&[&[None, None]]).unwrap(); // the defaults stand for NULL
     let sold = client.ask().1;
     assert_eq!(values(&sold)[3..5], ["0.00", "'7'"]);
     client.script.abandon();
@@ -170,110 +137,60 @@ fn a_rollback_ends_a_transaction_and_what_is_begun_again_is_the_same() {
 
 #[test]
 fn a_loop_over_no_rows_is_left_out() {
-    let mut client = Client::new();
+    let mut client = client();
     while client.ask().1 != "SELECT id FROM l" {
         if client.script.next == crate::script::NextRequest::Answer {
-            client.answer(&[&[Some("1"), None]]);
+            client.answer(&[&[Some("1"), None]]).unwrap();
         }
     }
-    client.answer(&[]);
+    client.answer(&[]).unwrap();
     assert_eq!(client.ask().1, "COMMIT");
 }
 
 #[test]
 fn mistakes_name_their_key() {
-    let mistake = |pointer: &str, value: Json| {
-        let mut wrong = definition();
-        *wrong.pointer_mut(pointer).unwrap() = value;
-        compile(wrong, Protocol::Text).unwrap_err()
-    };
-    let loop_key = "/tests/order/steps/1";
-    let cases = [
-        (
-            "/tests/order/steps/1/times",
-            json!("any"),
-            r#"tests.order.steps[1].times: "any" is made anew"#,
-        ),
-        (
-            "/tests/order/steps/1/times",
-            json!("name"),
-            r#"tests.order.steps[1].times: "name" is not a single"#,
-        ),
-        (
-            loop_key,
-            json!({"steps": [{"steps": [{"statements": ["list"]}]}]}),
-            "tests.order.steps[1].steps[0].steps: is a loop in a loop",
-        ),
-        (
-            loop_key,
-            json!({"steps": [{"statements": ["list"]}], "rollback": true}),
-            "tests.order.steps[1]: has either statements, steps or a rollback",
-        ),
-        (loop_key, json!({}), "tests.order.steps[1]: has either statements, steps or a rollback"),
-        (
-            "/tests/order/transaction",
-            json!(false),
-            "tests.order.steps: has a rollback, but no transaction",
-        ),
-        (
-            "/tests/order/steps/0",
-            json!({"statements": ["sell"]}),
-            r#"generators.price.from: no earlier step of tests.order asks "find""#,
-        ),
-        (
-            "/generators/total/value",
-            json!("price +"),
-            r#"generators.total.value: "price +": it ends too early"#,
-        ),
-        (
-            "/generators/total/value",
-            json!("prize"),
-            r#"generators.total.value: there is no generator "prize""#,
-        ),
-        (
-            "/generators/total/value",
-            json!("total"),
-            r#"generators.total.value: "total" is made from itself"#,
-        ),
-        (
-            "/generators/total/value",
-            json!("name"),
-            r#"generators.total.value: "name" is not a single whole"#,
-        ),
-        ("/generators/price/column", json!(null), "generators.price: expected either value"),
-        (
-            "/generators/found",
-            json!({"kind": "answer", "from": "list", "value": "rows", "scale": 1}),
-            "generators.found.scale: is of a column",
-        ),
-        ("/generators/name/as", json!("words"), "as: unknown variant `words`, expected `text`"),
-        ("/generators/word/words", json!([]), "generators.word.words: there are none"),
-        (
-            "/generators/line",
-            json!({"kind": "iteration", "per": "iteration"}),
-            "per: unknown field `per`, there are no fields",
-        ),
-        ("/generators/any", json!({"kind": "sequence"}), ""),
-        (
-            "/generators/item",
-            json!({"kind": "sequence"}),
-            r#"tests.order.steps: "item" is a running number, which has no place in a loop"#,
-        ),
-    ];
-    for (pointer, value, expected) in cases {
-        if expected.is_empty() {
-            let mut right = definition();
-            *right.pointer_mut(pointer).unwrap() = value;
-            compile(right, Protocol::Prepared).unwrap();
-            continue;
-        }
-        let found = mistake(pointer, value);
-        assert!(found.starts_with(expected), "{found:?} should start with {expected:?}");
-    }
-    let first = json!([{"statements": ["list"], "only_if": "customer"}]);
-    let mut wrong = definition();
-    wrong["tests"]["order"]["steps"] = first;
-    wrong["tests"]["order"]["transaction"] = json!(false);
-    let found = compile(wrong, Protocol::Text).unwrap_err();
-    assert!(found.starts_with("tests.order.steps[0]: may be left out"), "{found}");
+    let cases = r#"
+/tests/order/steps/1/times = "any"
+    tests.order.steps[1].times: "any" is made anew
+/tests/order/steps/1/times = "name"
+    tests.order.steps[1].times: "name" is not a single
+/tests/order/steps/1 = {"steps": [{"steps": [{"statements": ["list"]}]}]}
+    tests.order.steps[1].steps[0].steps: is a loop in a loop
+/tests/order/steps/1 = {"steps": [{"statements": ["list"]}], "rollback": true}
+    tests.order.steps[1]: has either statements, steps or a rollback
+/tests/order/steps/1 = {}
+    tests.order.steps[1]: has either statements, steps or a rollback
+/tests/order/transaction = false
+    tests.order.steps: has a rollback, but no transaction
+/tests/order/steps/0 = {"statements": ["sell"]}
+    generators.price.from: no earlier step of tests.order asks "find"
+/generators/total/value = "price +"
+    generators.total.value: "price +": it ends too early
+/generators/total/value = "prize"
+    generators.total.value: unknown generator "prize"
+/generators/total/value = "total"
+    generators.total.value: "total" is made from itself
+/generators/total/value = "name"
+    generators.total.value: "name" is not a single whole
+/generators/price/column = null
+    generators.price: expected either value
+/generators/found = {"kind": "answer", "from": "list", "value": "rows", "scale": 1}
+    generators.found.scale: is of a column
+/generators/name/as = "words"
+    as: unknown variant `words`, expected `text`
+/generators/word/words = []
+    generators.word.words: there are none
+/generators/line = {"kind": "iteration", "per": "iteration"}
+    per: unknown field `per`
+/generators/item = {"kind": "sequence"}
+    tests.order.steps: "item" is a running number, which has no place in a loop
+/tests/order/steps = [{"statements": ["list"], "only_if": "customer"}]
+/tests/order/transaction = false
+    tests.order.steps[0]: may be left out
+"#;
+    let find = |wrong| compile(wrong, Protocol::Text).unwrap_err();
+    testing::assert_mistakes(&definition(), cases, find);
+    let mut right = definition();
+    right["generators"]["any"] = json!({"kind": "sequence"});
+    compile(right, Protocol::Prepared).unwrap();
 }

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from millrace.analysis.explain.breakdown_model import (
-    PARTS,
-    BreakdownDifference,
-    PartKey,
-    TrialBreakdown,
-)
 from millrace.analysis.explain.causes.model import share_text, us_text
 from millrace.analysis.explain.observations import Observed, ObservedTrial, figure_of
 from millrace.analysis.explain.plans import PlanComparison
 from millrace.analysis.explain.profiles import GroupDifference, LeadingFunction
-from millrace.analysis.explain.time_breakdown import trial_breakdown
+from millrace.analysis.explain.time_breakdown import (
+    PARTS,
+    BreakdownDifference,
+    PartKey,
+    TrialBreakdown,
+    trial_breakdown,
+)
 from millrace.levels import Level
 from millrace.stats.mean import MeanEstimate, mean_estimate
 from millrace.stats.ratio import RatioEstimate, paired_ratio
@@ -39,7 +39,7 @@ PAGE_FAULTS = "page_faults"
 """The name of the process's page faults among the server's counters."""
 
 _LARGE = 0.1  # of the difference: chance seldom makes a part differ by so much of what is none
-_APART = 3  # blocks, of which all of one side are larger by chance once in 20 times; of 2 once in 6
+_APART = 3  # blocks: all of one side are larger by chance once in 20 times; with 2, once in 6
 _MOST_PARTS = 3  # in a sentence
 _EACH = 0.99  # COMMITs in an operation, for each transaction to end by one
 
@@ -90,7 +90,6 @@ class SideEvidence:
 
     @property
     def clients(self) -> int:
-        """Return the number of clients at a time; loads have one."""
         clients = self.levels.get("clients", 1)
         return clients if isinstance(clients, int) else 1
 
@@ -172,7 +171,6 @@ class Evidence:
 
     @property
     def sign(self) -> int:
-        """Return 1 where B is the worse side, else -1."""
         return 1 if self.differences.latency.mean >= 0 else -1
 
     @property
@@ -257,7 +255,7 @@ class Evidence:
     # The difference as a whole.
 
     @cached_property
-    def why_alike(self) -> str:
+    def why_not_different(self) -> str:
         """Explain why latencies do not differ, by the rule of verdicts; empty where they do."""
         found = self.latency_ratio
         if found is None:

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from millrace.analysis.explain.breakdown_model import PartKey
 from millrace.analysis.explain.causes.evidence import CPU, StatementKind
+from millrace.analysis.explain.time_breakdown import PartKey
 from millrace.analysis.variables import number_of
+from millrace.model.documents import exact
 
 Dearer = Literal["on", "off", "larger", "smaller", "any", "set", "rate"] | tuple[str, ...]
 
@@ -114,7 +115,7 @@ class Topic:
 
     name: str
     parts: Annotated[tuple[PartKey, ...], BeforeValidator(_with_cpu)]
-    groups: tuple[str, ...]
+    groups: tuple[str, ...] = ()
     acts: Acts
     grows: tuple[str, ...] = ()
     spares: tuple[str, ...] = ()
@@ -145,6 +146,7 @@ class BuildFact(Topic):
     variable: str | None = None
 
 
+@exact
 @dataclass(frozen=True)
 class Known:
     """All known facts about settings (``topic``) and builds (``build``), as in the files."""

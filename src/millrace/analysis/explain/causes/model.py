@@ -1,25 +1,15 @@
 """A likely cause, and how its figures are written."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from millrace.analysis.certainty import Certainty
 
 Kind = Literal[
-    "environment",
-    "build",
-    "option",
-    "plan",
-    "work",
-    "cpu",
-    "lock",
-    "storage",
-    "client",
-    "compression",
-    "instructions",
-    "tables",
-]
+    "environment", "build", "option", "plan", "work", "cpu", "lock", "storage", "client",
+    "compression", "instructions", "tables",
+]  # fmt: skip
 
 COUNTED = 1.3
 """The weight of evidence in counters beside what moved; what moved alone weighs 1."""
@@ -53,7 +43,7 @@ class LikelyCause:
     may_be_most: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """A likely cause before ranking: ``us`` without sign, ``weight`` how specific the evidence is.
 
@@ -66,6 +56,7 @@ class Finding:
     about: str
     clause: str
     us: float
+    _: KW_ONLY
     consequence: str = ""
     weight: float = 1.0
     most_us: float | None = None

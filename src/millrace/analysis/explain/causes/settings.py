@@ -81,10 +81,10 @@ def _option(evidence: Evidence, topic: Topic, dearer: Sequence[Setting]) -> Find
     if evidence.varied:
         weight *= _VARIED if varied else _NOT_VARIED
     return Finding(
-        kind="option",
-        about=topic.name,
-        clause=settings_text(evidence.a, evidence.b, dearer),
-        us=us,
+        "option",
+        topic.name,
+        settings_text(evidence.a, evidence.b, dearer),
+        us,
         consequence=consequence,
         weight=weight,
         most_us=most_us,
@@ -114,10 +114,10 @@ def only_varied(evidence: Evidence) -> Iterator[Finding]:
         clause = f"{clause}: {setting.does}"
     parts = [key for key, us in evidence.growth_us.items() if us]
     yield Finding(
-        kind="option",
-        about=name if topic is None else topic.name,
-        clause=clause,
-        us=evidence.size_us,
+        "option",
+        name if topic is None else topic.name,
+        clause,
+        evidence.size_us,
         consequence=listed(evidence.growth_texts(parts)),
         weight=_SOLE,
         evidence=()
@@ -136,10 +136,10 @@ def _configuration(evidence: Evidence) -> Finding:
     few = [*texts[:_MOST_SENTENCES], *([f"{len(more)} more options"] if more else [])]
     parts = [key for key, us in evidence.growth_us.items() if us]
     return Finding(
-        kind="option",
-        about="configuration",
-        clause=f"{listed(few)}, and nothing else differs",
-        us=evidence.size_us,
+        "option",
+        "configuration",
+        f"{listed(few)}, and nothing else differs",
+        evidence.size_us,
         consequence=listed(evidence.growth_texts(parts)),
         weight=_CONFIGURATION,
         settings=evidence.varied,
@@ -154,10 +154,10 @@ def collations(evidence: Evidence) -> Iterator[Finding]:
     us = group_us or (0.0 if evidence.groups else evidence.growth_of(["cpu_user"]))
     if found and us > 0:
         yield Finding(
-            kind="tables",
-            about="collation of tables",
-            clause=collations_text(found),
-            us=evidence.with_queue(us),
+            "tables",
+            "collation of tables",
+            collations_text(found),
+            evidence.with_queue(us),
             consequence=f"{us_text(us)} {evidence.more} on CPU in user code",
             weight=_OPTION if group_us else _TABLES,
             certainty=Certainty.LIKELY if group_us else Certainty.POSSIBLE,
@@ -200,10 +200,10 @@ def builds(evidence: Evidence) -> Iterator[Finding]:
         shown_a, shown_b = shown_values(a, b)
         is_likely = _has_own_evidence(evidence, fact)
         yield Finding(
-            kind="build",
-            about=fact.name,
-            clause=f"{fact.name} is {shown_a} in A and {shown_b} in B: {fact.does}",
-            us=us,
+            "build",
+            fact.name,
+            f"{fact.name} is {shown_a} in A and {shown_b} in B: {fact.does}",
+            us,
             consequence=consequence,
             weight=_BUILD if is_likely else _VAGUE_BUILD,
             most_us=most_of(evidence, fact),

@@ -1,4 +1,4 @@
-"""Create the first schema: runs, their trials, and the results of each attempt."""
+"""Create the first schema: runs, their trials, the results of each attempt, and histories."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,6 +13,8 @@ def upgrade() -> None:
     _attempts()
     _results()
     _instances()
+    _histories()
+    _points()
 
 
 def _plan() -> None:
@@ -33,6 +35,8 @@ def _plan() -> None:
         Column("spec", JSON, nullable=False),
         Column("experiment_text", Text, nullable=False),
         Column("millrace_command", Text, nullable=False),
+        Column("imported_utc", String(32)),
+        Column("sha256", String(64)),
     )
     op.create_index(op.f("ix_runs_digest_host_id"), "runs", ["digest", "host_id"])
     of_run = ForeignKey("runs.id", ondelete="CASCADE")
@@ -51,6 +55,7 @@ def _plan() -> None:
         Column("treatment_id", String(128), nullable=False),
         Column("block", Integer, nullable=False),
         Column("position", Integer, nullable=False),
+        Column("purpose", String(16), nullable=False),
         sa.ForeignKeyConstraint(
             ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
         ),
@@ -76,6 +81,7 @@ def _attempts() -> None:
         Column("failed_step", Text),
         Column("reason", Text),
         Column("log_tail", Text),
+        Column("sha256", String(64)),
         sa.UniqueConstraint("trial_id", "number"),
         sqlite_autoincrement=True,
     )
@@ -154,3 +160,82 @@ def _instances() -> None:
         Column("own_variables", JSON, nullable=False),
         Column("facts", JSON, nullable=False),
     )
+
+
+def _histories() -> None:
+    op.create_table(
+        "history_series",
+        Column("id", Integer, primary_key=True),
+        Column("key", String(64), nullable=False, unique=True),
+        Column("experiment", Text, nullable=False),
+        Column("digest", String(128), nullable=False),
+        Column("factor", Text, nullable=False),
+        Column("reference", JSON, nullable=False),
+        Column("candidate", JSON, nullable=False),
+        Column("fixed_factors", JSON, nullable=False),
+        Column("metric", Text, nullable=False),
+        Column("title", Text, nullable=False),
+        Column("unit", Text, nullable=False),
+        Column("direction", String(16), nullable=False),
+        Column("margin", Float(53), nullable=False),
+        Column("examined", Integer, nullable=False, server_default="0"),
+        Column("origin", String(16), nullable=False),
+    )
+    op.create_table(
+        "history_states",
+        Column("id", Integer, primary_key=True),
+        Column("key", String(64), nullable=False, unique=True),
+        Column("host_id", String(128), nullable=False),
+        Column("facts", JSON, nullable=False),
+    )
+    op.create_table(
+        "history_recordings",
+        Column("id", Integer, primary_key=True),
+        Column("run_id", String(128), nullable=False),
+        Column("at_utc", String(32), nullable=False),
+        Column("origin", String(16), nullable=False),
+        sa.UniqueConstraint("run_id", "origin"),
+        sqlite_autoincrement=True,
+    )
+
+
+def _points() -> None:
+    of_recording = ForeignKey("history_recordings.id", ondelete="CASCADE")
+    op.create_table(
+        "history_points",
+        Column("series_id", Integer, _of_series(), primary_key=True),
+        Column("recording_id", Integer, of_recording, primary_key=True, index=True),
+        Column("place", Integer, primary_key=True),
+        Column("label", String(255), nullable=False),
+        Column("level", JSON, nullable=False),
+        Column("build", String(64)),
+        Column("ratio", Float(53), nullable=False),
+        Column("low", Float(53)),
+        Column("high", Float(53)),
+        Column("n_blocks", Integer, nullable=False),
+        Column("log_sd", Float(53)),
+        Column("state_id", Integer, ForeignKey("history_states.id"), nullable=False),
+        sa.UniqueConstraint("label", "series_id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "history_changes",
+        Column("id", String(64), primary_key=True),
+        Column("series_id", Integer, _of_series(), nullable=False, index=True),
+        Column("label", String(255), nullable=False),
+        Column("earliest", String(255), nullable=False),
+        Column("latest", String(255), nullable=False),
+        Column("ratio", Float(53), nullable=False),
+        Column("low", Float(53), nullable=False),
+        Column("high", Float(53), nullable=False),
+        Column("n_points", Integer, nullable=False),
+        Column("found_utc", String(32), nullable=False),
+        Column("state", String(16), nullable=False),
+        Column("reason", Text, nullable=False),
+        Column("remeasured", JSON, nullable=False),
+        Column("note", Text),
+    )
+
+
+def _of_series() -> ForeignKey:
+    return ForeignKey("history_series.id", ondelete="CASCADE")

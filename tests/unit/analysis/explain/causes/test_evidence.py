@@ -1,4 +1,4 @@
-"""Test which evidence exceeds chance, and why there are no likely causes."""
+"""Test which evidence exceeds chance, and the reason for no likely cause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from millrace.analysis.explain.causes.evidence import Evidence, is_larger
 from millrace.analysis.explain.causes.ranking import rank_causes, why_no_causes
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.time_breakdown import breakdown_difference, time_breakdown
-from tests.unit.analysis.explain.causes.cases import EXACT, Seen, case, truth
-from tests.unit.analysis.observations import seen
+from tests.support.cause_cases import EXACT, Seen, case, truth
+from tests.support.known import known
+from tests.support.observed_trials import seen
 
 
 @pytest.mark.parametrize(("blocks", "larger"), [(2, False), (3, True)])
@@ -35,10 +36,7 @@ def _with_a_trial_that_nobody_watched(found: Evidence) -> Evidence:
     made = replace(slow.attempt, observations=observations)
     trials = (*others, replace(slow, attempt=made, observed=seen(made)))
     of_a, of_b = time_breakdown(found.a.trials), time_breakdown(trials)
-    assert of_a is not None
-    assert of_b is not None
-    different = breakdown_difference(of_a, of_b)
-    assert different is not None
+    different = known(breakdown_difference(known(of_a), known(of_b)))
     return replace(found, b=replace(found.b, trials=trials), differences=different)
 
 
@@ -46,7 +44,7 @@ def test_latencies_are_those_of_the_blocks_with_an_account() -> None:
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
     whole, less = found.better_latency_us, _with_a_trial_that_nobody_watched(found)
     assert less.differences.blocks == found.differences.blocks[:-1]
-    assert not less.why_alike
+    assert not less.why_not_different
     assert less.better_latency_us == pytest.approx(whole, rel=0.01)
 
 
@@ -72,7 +70,7 @@ def test_parts_that_differ_for_certain_where_latencies_do_not() -> None:
 
 
 def test_one_block_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.unit.analysis.explain.causes.cases.BLOCKS", 1)
+    monkeypatch.setattr("tests.support.cause_cases.BLOCKS", 1)
     found = case(Seen(truth()), Seen(truth(wire=80.0)))
     assert (
         why_no_causes(found)
@@ -96,10 +94,7 @@ def _seen_otherwise(found: Evidence, **of_work: float | None) -> Evidence:
 
     a = replace(found.a, trials=tuple(map(changed, found.a.trials)))
     of_a, of_b = time_breakdown(a.trials), time_breakdown(found.b.trials)
-    assert of_a is not None
-    assert of_b is not None
-    different = breakdown_difference(of_a, of_b)
-    assert different is not None
+    different = known(breakdown_difference(known(of_a), known(of_b)))
     return replace(found, a=a, differences=different)
 
 

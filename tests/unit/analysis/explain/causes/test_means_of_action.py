@@ -14,13 +14,12 @@ from millrace.analysis.explain.causes.evidence import (
     SideEvidence,
     kinds_of_statements,
 )
-from millrace.analysis.explain.causes.facts import Contrast, rank_facts
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.causes.ranking import rank_causes
+from millrace.analysis.explain.causes.ranking import Contrast, rank_causes, rank_facts
 from millrace.analysis.explain.efficiency import compare_efficiency
 from millrace.model.instance_facts import InstanceFacts
 from millrace.stats.mean import MeanEstimate
-from tests.unit.analysis.explain.causes.cases import Seen, case, named, suspects, truth
+from tests.support.cause_cases import Seen, case, named, suspects, truth
 
 COMMITS = {"Innodb_log_write_requests": 9.0, "Binlog_cache_use": 1.0, "binary_log_bytes": 430.0}
 
@@ -182,7 +181,7 @@ def test_kinds_of_statements() -> None:
 
 
 def test_a_switch_that_is_equal_is_not_named_for_others_of_its_kind() -> None:
-    """The binary log is on in both, and as long: its words are told of no other setting."""
+    """The binary log is on in both, and as long: other settings do not get its words."""
     on = {"log_bin": "ON", "sync_binlog": "1"}
     of_57 = {**on, "transaction_write_set_extraction": "OFF", "gtid_mode": "OFF"}
     of_80 = {**on, "transaction_write_set_extraction": "XXHASH64", "gtid_mode": "ON"}
@@ -197,7 +196,7 @@ def test_a_switch_that_is_equal_is_not_named_for_others_of_its_kind() -> None:
 
 
 def with_faults(side: SideEvidence, count: float) -> SideEvidence:
-    """Return a side whose server had so many page faults in an operation."""
+    """Return a side whose server had ``count`` page faults in an operation."""
     trials = []
     for trial in side.trials:
         observed = trial.observed
@@ -224,7 +223,7 @@ def test_another_variable_is_no_other_name() -> None:
         "internal_tmp_mem_storage_engine is TempTable in B, and A, which does not have it, works "
         "as with MEMORY: temporary tables in memory are made and read by another engine"
     )
-    # What nobody measured is no bound.
+    # A part that nobody measured does not bound it.
     assert "up to the whole difference of" in engine.sentence
     assert engine.evidence == ("Created_tmp_tables per transaction: 1.6 in A, 1.6 in B",)
 
@@ -328,7 +327,7 @@ def test_isolation_and_deadlocks_matter_to_several_clients_alone() -> None:
     assert isolation.names == {"tx_isolation": ("transaction_isolation", "tx_isolation")}
 
 
-def test_redo_logs_are_told_by_their_capacity() -> None:
+def test_redo_logs_are_compared_by_capacity() -> None:
     a = Seen(
         truth(),
         {"Innodb_pages_written": 1.0},

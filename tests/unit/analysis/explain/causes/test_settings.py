@@ -14,8 +14,9 @@ from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes
 from millrace.analysis.explain.causes.settings import options
-from tests.unit.analysis.explain.causes.cases import BUILD, Seen, case, named, suspects, truth
-from tests.unit.analysis.observations import Truth
+from tests.support.cause_cases import BUILD, Seen, case, named, suspects, truth
+from tests.support.known import known
+from tests.support.observed_trials import Truth
 
 OPTIMISER = ("option", "optimiser")
 COMPILER = ("build", "compiler")
@@ -82,11 +83,13 @@ def test_the_words_of_a_bound() -> None:
     assert 33 < int(result[2]) < 40
 
 
-def test_a_bound_says_why_it_is_more_than_what_moved() -> None:
+def test_bound_is_explained_when_it_exceeds_the_growth() -> None:
     a, b = FLUSH
     b = replace(b, truth=truth(runnable=1200.0, log_flush=300.0))
     found = [case(a, b, seed=seed, noisy=queueing(seed, 0.1)) for seed in range(20)]
-    unsure = [each for each in found if not each.why_alike and "runnable" not in each.growth_us]
+    unsure = [
+        each for each in found if not each.why_not_different and "runnable" not in each.growth_us
+    ]
     assert unsure
     for each in unsure:
         result = option(rank_causes(each), "flush of the redo log at commit").sentence
@@ -139,8 +142,7 @@ def test_a_bound_of_functions_counts_those_that_are_not_sure() -> None:
     b = Seen(truth(cpu_user=40.0), effective={"performance_schema": "ON"})
     groups = {"instrumentation": (1.0, 16.0)}
     (found,) = options(case(a, b, groups=groups))
-    assert found.most_us is not None
-    assert 15 < found.most_us < 17
+    assert 15 < known(found.most_us) < 17
 
 
 KERNEL = (Truth(), Truth(cpu_system=30.0))
@@ -197,7 +199,7 @@ def switch_text(a: str, b: str) -> str:
     return found.sentence.partition(": plans")[0]
 
 
-def test_switches_are_told_by_those_that_differ() -> None:
+def test_only_differing_switches_are_shown() -> None:
     same = "index_merge=on,index_merge_union=on,index_merge_sort_union=on"
     assert (
         switch_text(f"{same},mrr=on", f"hash_join=on,{same},mrr=off")

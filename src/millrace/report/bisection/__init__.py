@@ -1,1 +1,0 @@
-"""A search for a change among servers: sentences, a table, JSON, a page."""

@@ -1,1 +1,0 @@
-"""A calibration of a host: sentences, a table, JSON."""

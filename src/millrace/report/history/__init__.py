@@ -1,1 +1,0 @@
-"""A series of ratios from version to version, in every format."""
