@@ -96,7 +96,7 @@ def read(directory: Path) -> Manifest | None:
     """
     try:
         refuse_file_of_others(directory / FILE)
-        document = safe_json.read(directory / FILE)
+        document = dict(safe_json.read(directory / FILE))
         if (version := document.pop("manifest_version")) != _VERSION:
             raise ValueError(f"manifest version {version}, not {_VERSION}")
         return _MANIFEST.validate_python(document)
