@@ -39,11 +39,12 @@ Answer = Callable[[str], Iterable[bytes]]
 
 @dataclass
 class HostileServer:
-    """A hostile server: its address, and the data that it got from its clients."""
+    """A hostile server: its address, and the statements and data that it got from its clients."""
 
     port: int
     obtained: list[bytes] = field(default_factory=list)
     logins: list[bytes] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
@@ -113,7 +114,7 @@ def serving(
                 self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with suppress(OSError, EOFError):
                 client = _let_in(self.request, login, server.logins)
-                _converse(client, answer, server.obtained)
+                _converse(client, answer, server)
 
     with _listener(Handler, place, uid) as listener:
         server = HostileServer(_port(listener))
@@ -163,20 +164,23 @@ def _let_in(client: socket.socket, login: Login, logins: list[bytes]) -> socket.
     return client
 
 
-def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> None:
+def _converse(client: socket.socket, answer: Answer, server: HostileServer) -> None:
     while True:
         command = _receive(client)
         if command == _QUIT:
             return
         sql = command[1:].decode(errors="replace")
-        is_asked = command[:1] == b"\x03" and not sql.upper().startswith("SET ")
-        packets = answer(sql) if is_asked else [_OK]
+        is_statement = command[:1] == b"\x03"
+        if is_statement:
+            server.asked.append(sql)
+        is_setting = sql.upper().startswith("SET ")
+        packets = answer(sql) if is_statement and not is_setting else [_OK]
         number, packet = 0, b""
         for number, packet in enumerate(packets, start=1):
             _send(client, number, packet)
         if packet[:1] == b"\xfb":
             while (content := _receive(client)) not in (b"", _QUIT):
-                obtained.append(content)
+                server.obtained.append(content)
             _send(client, number + 2, _OK)
 
 
