@@ -26,20 +26,22 @@ import pytest
 
 from millrace import databases
 from millrace.databases.base import (
+    Build,
     Family,
     FileOptions,
+    Incomplete,
+    Initialisation,
+    Located,
     LogPatterns,
+    Options,
     PendingSample,
     PoolStatus,
-    Replacement,
+    Site,
     StorageState,
     StoredSettings,
-    Successor,
     TableSize,
 )
 from millrace.databases.client import DatabaseClient, Session
-from millrace.databases.lifecycle import Initialisation, Site
-from millrace.databases.packaging import Build, Incomplete, Located
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.databases.table_formats import TableBytes, TableFormat
 from millrace.errors import UserError
@@ -155,22 +157,8 @@ def _arguments(options: Iterable[Option]) -> list[str]:
     return [f"--{option.name}={option.value}" for option in options]
 
 
-class _Options:
-    administrative = frozenset({"data", "socket", "draw"})
-    init_options: frozenset[str] = frozenset()
-    runtime_only = ("*",)
-    replacements: tuple[Replacement, ...] = ()
-    successors: tuple[Successor, ...] = ()
-    file_groups = ("server",)
-    own_files: frozenset[str] = frozenset()
-    memory: frozenset[str] = frozenset()
-    needs_others: tuple[str, ...] = ()
-    read_only: frozenset[str] = frozenset()
-    needs: Mapping[str, Mapping[str, str]] = {}
-    secrets: tuple[str, ...] = ()
-    listing_arguments = ("--list-options",)
-    value_refused = "refused"
-
+@dataclass(frozen=True, kw_only=True)
+class _Options(Options):
     def forms(self, name: str) -> tuple[str, ...]:
         return (name,)
 
@@ -356,7 +344,22 @@ FAMILY = Family(
         disk_full=re.compile(r"(?!)"),
         reasons=(),
     ),
-    options=_Options(),
+    options=_Options(
+        administrative=frozenset({"data", "socket", "draw"}),
+        init_options=frozenset(),
+        runtime_only=("*",),
+        replacements=(),
+        successors=(),
+        file_groups=("server",),
+        own_files=frozenset(),
+        memory=frozenset(),
+        needs_others=(),
+        read_only=frozenset(),
+        needs={},
+        secrets=(),
+        listing_arguments=("--list-options",),
+        value_refused="refused",
+    ),
     administration=_Administration(),
     load_dialect=_LoadDialect(),
     self_test=_SelfTest(),

@@ -1,10 +1,10 @@
 """Provide fixtures for the tests of hostile users and servers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
+
+from tests.unit.servers.conftest import places  # noqa: F401 - a fixture
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Test hostile archives: endless files, names that lead outside, contents that change."""
 
-from __future__ import annotations
-
 import os
 import struct
 import subprocess
@@ -12,8 +10,8 @@ import pytest
 from elftools.common.exceptions import ELFError
 
 from millrace import databases
+from millrace.databases.base import Located
 from millrace.databases.mysql.packaging import MysqlPackaging
-from millrace.databases.packaging import Located
 from millrace.errors import MillraceError, TrialFailed, UserError
 from millrace.host import elf
 from millrace.host.read_as_user import read_as_user
@@ -21,14 +19,10 @@ from millrace.model.servers import Artefact, InstalledServer
 from millrace.servers import added, install
 from millrace.servers.sources import fetch
 from millrace.servers.unpack import Unusable, unpack
-from tests.unit.databases.test_families import SCRIPTS, site
-from tests.unit.servers import small_servers
+from tests.support import small_servers
+from tests.unit.databases.test_base import SCRIPTS, site
 
-
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("places")
 
 
 def elf_of(dynamic: bytes, names: bytes) -> bytes:

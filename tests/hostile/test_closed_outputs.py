@@ -1,7 +1,5 @@
 """Test that no reader of the output changes what a command does: only its work decides."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test that what a server leaves in the place of callgrind's dumps takes little memory and time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Test servers of downloads that send too much, or redirect to forbidden addresses."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import ssl
@@ -19,7 +17,7 @@ from millrace.errors import HostError, NotServed
 from millrace.model.events import ignore
 from millrace.servers import web
 from millrace.servers.download import Refused, TooLarge, download, require_served
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 FILE, AWAY, ENDLESS = "/file.bin", "/away", "/endless"
 CONTENT = bytes(range(256)) * 4096

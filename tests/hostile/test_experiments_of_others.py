@@ -1,7 +1,5 @@
 """Test that millrace executes no statement and no setting of a run that another user made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test that a server cannot leave a program that runs under its user id, which others get later."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil
@@ -15,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from millrace.model.servers import FittedOptions
-from millrace.servers.instances import confinement, lifecycle, single_run, users
-from tests.unit.servers import small_servers
+from millrace.servers.instances import confinement, launch, lifecycle, users
+from tests.support import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -177,7 +175,7 @@ def test_the_program_of_an_archive_leaves_nothing(
     refused: str | None, leaving: Path, name: str, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave_out(refused, monkeypatch)
-    ran = single_run.run("small", [str(leaving)], {}, ["--version"], 30)
+    ran = launch.run_once("small", [str(leaving)], {}, ["--version"], 30)
     said = ran.output.splitlines()
     assert len(said) == 1
     assert int(said[0].removeprefix("as ")) in users.IDS
@@ -191,8 +189,7 @@ def test_descriptors_that_another_user_and_a_server_exchange_are_of_no_use(
         pytest.skip("; ".join(lacking))
     address = tmp_path / "s"
     source = CONSPIRE.replace("@PROGRAM@", str(ID)).replace("@SOCKET@", str(address))
-    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(compiler, input=source.replace("@NAME@", name), text=True, check=True)
+    small_servers.compiled(program, source.replace("@NAME@", name))
     received: list[int] = []
 
     def exchange() -> None:

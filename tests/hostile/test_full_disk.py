@@ -1,7 +1,5 @@
 """Test that a server whose disk is filled can neither mislead root nor end a run."""
 
-from __future__ import annotations
-
 from itertools import count, islice
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Test that figures which only an import or a damaged store has are refused, or shown."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Mapping

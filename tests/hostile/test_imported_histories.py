@@ -1,7 +1,5 @@
 """Test that an import changes no history of this host."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable
@@ -14,8 +12,8 @@ import pytest
 from millrace.analysis.history.recording import points_of
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.store import Store
-from tests.hostile.forged import edited, forged
 from tests.support.builders import keep
+from tests.support.forged_archives import edited, forged
 from tests.support.history_points import run_of
 from tests.unit.cli.called import Done, millrace
 

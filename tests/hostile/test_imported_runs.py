@@ -1,7 +1,5 @@
 """Test that an imported run never passes for one that was measured here, whatever it says."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,8 +12,8 @@ import pytest
 from millrace.errors import UserError
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
-from tests.hostile.forged import forged
 from tests.support.builders import keep
+from tests.support.forged_archives import forged
 from tests.support.history_points import renamed, run_of
 from tests.unit.cli.called import Done, millrace
 

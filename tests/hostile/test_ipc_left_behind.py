@@ -1,7 +1,5 @@
 """Test that a server leaves no System V object or key to the next one with its user id."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess
@@ -13,7 +11,7 @@ import pytest
 from millrace.model.servers import FittedOptions
 from millrace.servers.instances import confinement, lifecycle, users
 from millrace.system_calls import call, in_own_thread
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -58,8 +56,7 @@ def name() -> str:
 def tree(tmp_path: Path, name: str) -> Path:
     tree = small_servers.tree(tmp_path / "small/tree")
     source = IPC.replace("@NAME@", name).replace("@KEY@", str(secrets.randbelow(1 << 30) + 1))
-    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
-    subprocess.run(compiler, input=source, text=True, check=True)
+    small_servers.compiled(tree / "bin/mysqld", source)
     return tree
 
 

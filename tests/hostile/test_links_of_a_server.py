@@ -1,7 +1,5 @@
 """Test that links planted by a server's user where root reads or writes change nothing outside."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
@@ -18,10 +16,10 @@ from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
-from millrace.servers.snapshots import copying, page_cache
+from millrace.servers.snapshots import SnapshotKey, copying, page_cache
 from millrace.trial.sizes import sizes
 from tests.conftest import InstanceOf
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")
 
@@ -61,6 +59,18 @@ def idle(tmp_path: Path) -> Iterator[Instance]:
         yield instance
 
 
+@pytest.fixture
+def key(idle: Instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SnapshotKey:
+    """Return the key of a snapshot of the instance, in a place of its own."""
+    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
+    return snapshots.key(idle.server, NOTHING, {}, user="me")
+
+
+def measured(instance: Instance) -> dict[str, float]:
+    rules = databases.get("mysql").snapshots
+    return {row.name: row.value for row in sizes(instance.data_dir, rules, 1)}
+
+
 def as_server(instance: Instance, script: str, *arguments: str | Path) -> str:
     """Run a script as the user who owns the instance's data directory."""
     uid = instance.data_dir.stat().st_uid
@@ -86,11 +96,7 @@ def test_what_root_writes_and_reads_by_name_cannot_be_replaced(
     assert planted == ""
 
 
-def test_a_restore_follows_no_link_and_gives_nothing_away(
-    idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
-    key = snapshots.key(idle.server, NOTHING, {}, user="me")
+def test_a_restore_follows_no_link_and_gives_nothing_away(idle: Instance, key: SnapshotKey) -> None:
     (idle.data_dir / "ibdata1").write_bytes(b"rows")
     owner = idle.data_dir.stat().st_uid
     os.chown(idle.data_dir / "ibdata1", owner, owner)
@@ -102,10 +108,8 @@ def test_a_restore_follows_no_link_and_gives_nothing_away(
 
 
 def test_nobody_reaches_a_data_directory_while_root_works_in_it(
-    idle: Instance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    idle: Instance, key: SnapshotKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
-    key = snapshots.key(idle.server, NOTHING, {}, user="me")
     owner = idle.data_dir.stat().st_uid
     as_server(idle, 'mkdir "$1/deep" && touch "$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
     seen = []
@@ -136,10 +140,8 @@ def test_no_link_is_followed_into_the_page_cache(idle: Instance, victim: Path) -
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard"])
 def test_a_data_directory_with_a_link_is_not_kept(
-    idle: Instance, victim: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+    idle: Instance, victim: Path, key: SnapshotKey, kind: str
 ) -> None:
-    monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
-    key = snapshots.key(idle.server, NOTHING, {}, user="me")
     planted = idle.data_dir / "ib_buffer_pool"
     if kind == "symbolic":
         as_server(idle, PLANT, victim, planted)
@@ -171,10 +173,7 @@ def test_only_a_socket_of_the_servers_user_is_connected_to(idle: Instance, tmp_p
 
 def test_nobody_reaches_a_data_directory_while_it_is_measured(idle: Instance) -> None:
     as_server(idle, 'mkdir "$1/deep" && echo rows >"$1/deep/t" && chmod -R 777 "$1"', idle.data_dir)
-    measured = {
-        row.name: row.value for row in sizes(idle.data_dir, databases.get("mysql").snapshots, 1)
-    }
-    assert measured["data_dir_apparent_bytes"] == len("rows\n")
+    assert measured(idle)["data_dir_apparent_bytes"] == len("rows\n")
     for directory in (idle.data_dir, idle.data_dir / "deep"):
         assert directory.stat().st_uid == 0
         assert directory.stat().st_mode & 0o777 == 0o700
@@ -213,16 +212,13 @@ def test_a_running_server_that_turns_hostile(
         while Path(f"/proc/{left}/cmdline").exists() and time.monotonic() < deadline:
             time.sleep(0.01)  # its new parent has yet to notice that it ended
         assert not Path(f"/proc/{left}/cmdline").exists()
-        measured = {
-            row.name: row.value
-            for row in sizes(instance.data_dir, databases.get("mysql").snapshots, 1)
-        }
+        figures = measured(instance)
         on_disk = sum(
             path.lstat().st_size
             for path in instance.data_dir.rglob("*")
             if path.is_file() and not path.is_symlink()
         )
-        assert measured["data_dir_apparent_bytes"] == on_disk
+        assert figures["data_dir_apparent_bytes"] == on_disk
         assert SECRET not in instance.log_tail()
         directory = instance.directory
     assert not directory.exists()

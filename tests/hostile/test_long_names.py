@@ -1,7 +1,5 @@
 """Test that names of functions of any length, and stacks of any depth, take little time."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

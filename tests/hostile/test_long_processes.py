@@ -1,7 +1,5 @@
 """Test a process of another user whose command line and environment span terabytes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Test that what a server says in a failed trial is short, and cannot control a terminal."""
 
-from __future__ import annotations
-
 from typing import cast
 
 import pytest

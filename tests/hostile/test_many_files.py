@@ -1,9 +1,5 @@
 """Test a server that fills its data directory with more or deeper files than anybody counts."""
 
-from __future__ import annotations
-
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +9,7 @@ from millrace.errors import TrialFailed
 from millrace.servers.instances import ownership
 from millrace.servers.snapshots import manifest
 from millrace.trial.sizes import sizes
+from tests.support.deep_directories import deep
 
 LEVELS = 1_000
 
@@ -29,36 +26,21 @@ def test_files_and_directories_are_counted_up_to_a_bound(tmp_path: Path) -> None
 def test_the_sizes_of_endless_levels_are_a_clear_failure(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    at = os.open(data, os.O_RDONLY)
-    try:
-        for _ in range(LEVELS):
-            os.mkdir("level", dir_fd=at)
-            below = os.open("level", os.O_RDONLY, dir_fd=at)
-            os.close(at)
-            at = below
-        with pytest.raises(TrialFailed) as failed:
-            sizes(data, databases.get("mysql").snapshots, 1)
-    finally:
-        os.close(at)
-        subprocess.run(["rm", "-rf", data], check=True)
+    with deep(data, LEVELS), pytest.raises(TrialFailed) as failed:
+        sizes(data, databases.get("mysql").snapshots, 1)
     assert failed.value.message == (
         f"the data directory {data} holds more than 100 levels of directories"
     )
 
 
 def test_the_sizes_of_endless_names_are_a_clear_failure(tmp_path: Path) -> None:
-    at = os.open(tmp_path, os.O_RDONLY)
-    try:
-        for _ in range(20):
-            os.mkdir("d" * 250, dir_fd=at)
-            below = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
-            os.close(at)
-            at = below
-        with pytest.raises(TrialFailed, match="names longer than the kernel's limit") as failed:
-            sizes(tmp_path, databases.get("mysql").snapshots, 1)
-    finally:
-        os.close(at)
-        subprocess.run(["rm", "-rf", tmp_path / ("d" * 250)], check=True)
+    data = tmp_path / "data"
+    data.mkdir()
+    with (
+        deep(data, 20, "d" * 250),
+        pytest.raises(TrialFailed, match="names longer than the kernel's limit") as failed,
+    ):
+        sizes(data, databases.get("mysql").snapshots, 1)
     assert len(failed.value.message) < 300
 
 
@@ -68,5 +50,5 @@ def test_many_files_and_levels_are_removed(tmp_path: Path) -> None:
     for number in range(300):
         (data / f"{number}").touch()
         (data / f"d{number}").mkdir()
-    ownership._remove_tree(data)
+    ownership.remove_tree(data)
     assert not data.exists()

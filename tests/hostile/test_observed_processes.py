@@ -1,7 +1,5 @@
 """Test collectors on the process and the program of a hostile server."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from millrace.collect import profile
 from millrace.collect.threads import thread_functions
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 MAIN = frozenset({"main"})
 _SIZE, _ENTRY_SIZE = 32, 56  # offsets of sh_size and sh_entsize in a section header
@@ -42,9 +40,7 @@ def elsewhere(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     """Run a process whose stack pointer leads outside its stack; yield it and its program."""
     if platform.machine() != "x86_64" or "[vsyscall]" not in Path("/proc/self/maps").read_text():
         pytest.skip("processes have no page of the kernel's here")
-    path = tmp_path / "elsewhere"
-    compiler = ["cc", "-x", "c", "-", "-o", str(path)]
-    subprocess.run(compiler, input=STACK_OF_THE_KERNEL, text=True, check=True)
+    path = small_servers.compiled(tmp_path / "elsewhere", STACK_OF_THE_KERNEL)
     with subprocess.Popen([path], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.read()

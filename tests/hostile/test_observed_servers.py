@@ -1,7 +1,5 @@
 """Test that collectors turn odd answers of a server into a note and a valid document."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json
@@ -15,10 +13,8 @@ from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import Observations
-from millrace.model.servers import AttachedServer
-from millrace.servers.attached import AttachedInstance
 from millrace.store import checked, observations
-from tests.hostile.mysql_server import (
+from tests.support.hostile_mysql import (
     DATE,
     DECIMAL,
     DOUBLE,
@@ -31,7 +27,7 @@ from tests.hostile.mysql_server import (
     serving,
 )
 from tests.support.made_events import mark
-from tests.unit.databases.mysql.observables import observable
+from tests.support.observables import observable
 
 _OBSERVERS = {name: COLLECTORS[name] for name in ("plans", "waits", "status")}
 _BEGIN, _END = mark("measure_started"), mark("measure_ended")
@@ -54,8 +50,6 @@ def _filled(cell: Callable[[str], bytes | None], kind: int = TEXT, n_rows: int =
     """Answer with the requested columns and the same value in all cells of a column."""
 
     def answer(sql: str) -> Iterable[bytes]:
-        if sql.upper().startswith("SET "):
-            return says()(sql)
         names = _columns(sql)
         return rows(names, *[[cell(name) for name in names]] * n_rows, kind=kind)
 
@@ -104,7 +98,7 @@ _ODD = {
 @pytest.mark.parametrize("odd", _ODD)
 def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
     with serving(_ODD[odd]) as server:
-        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        instance = server.attached
         target = Target(instance, None, None, "test", {"one": "SELECT 1"}, limit_s=20)
         window = Window("measure", "measure", drives=True)
         with collecting(_OBSERVERS, list(_OBSERVERS), target, window) as collector:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
@@ -18,8 +18,8 @@ from millrace.store import observations
 from millrace.trial import measurement_counters, measurements, quiesce
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
-from tests.hostile import mysql_server
-from tests.hostile.mysql_server import Answer, answers, rows, says, serving
+from tests.support import hostile_mysql as mysql_server
+from tests.support.hostile_mysql import Answer, answers, rows, says, serving
 from tests.support.measuring import BEGIN, END, RESULT, live, measurement
 from tests.unit.store.stored_records import result
 
@@ -78,10 +78,8 @@ def afterwards(instance: AttachedInstance) -> object:
     ],
 )
 def test_an_odd_answer_ends_a_trial_at_most(question: Question, answer: Answer) -> None:
-    with serving(answer) as server:
-        attached = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
-        with suppress(*EXPECTED_FAILURES):
-            question(attached)
+    with serving(answer) as server, suppress(*EXPECTED_FAILURES):
+        question(server.attached)
 
 
 @pytest.mark.parametrize(
@@ -133,30 +131,18 @@ def test_a_server_without_autocommit_is_asked_like_others(
     as_text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mysql_server, "_OK", b"\x00\x00\x00\x00\x00\x00\x00")
-    asked = []
-
-    def answer(sql: str) -> Iterable[bytes]:
-        asked.append(sql)
-        return says(*rows(["a"], [b"1"]))(sql)
-
-    with serving(answer) as server:
+    with serving(says(*rows(["a"], [b"1"]))) as server:
         address = parse_dsn(AttachedServer("odd", "mysql", server.address))
         with closing(connect(address, as_text=as_text)) as session:
             assert session.query("SELECT 1") == [("1",)]
-    assert "SET AUTOCOMMIT = 1" in asked
+    assert "SET AUTOCOMMIT = 1" in server.asked
 
 
 def test_a_session_outlives_the_idle_time_of_its_server_and_says_that_it_ended() -> None:
-    asked = []
-
-    def answer(sql: str) -> Iterable[bytes]:
-        asked.append(sql)
-        return says(*rows(["a"], [b"1"]))(sql)
-
-    with serving(answer) as server:
+    with serving(says(*rows(["a"], [b"1"]))) as server:
         session = connect(parse_dsn(AttachedServer("odd", "mysql", server.address)))
         session.close()
         with pytest.raises(DatabaseError, match="the session had ended before") as raised:
             session.query("SELECT 1")
     assert raised.value.kind == "lost"
-    assert any("wait_timeout = 604800" in each for each in asked)
+    assert any("wait_timeout = 604800" in each for each in server.asked)

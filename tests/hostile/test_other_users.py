@@ -1,7 +1,5 @@
 """Test that other users cannot plant files in millrace's directories or hold its locks."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import grp
@@ -56,6 +54,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Return the directory of an instance."""
+    directory = tmp_path / "work" / ID
+    directory.mkdir(parents=True)
+    return directory
+
+
+@pytest.fixture
 def victim(tmp_path: Path) -> Path:
     """Return a directory that is named like an instance's and is none."""
     directory = tmp_path / "victim" / ID
@@ -102,10 +108,8 @@ def test_nobody_else_may_write_to_what_millrace_makes(
 
 @pytest.mark.parametrize("mode", [0o777, pytest.param(0o775, marks=only_root)])
 def test_a_state_directory_that_others_can_write_to_is_refused(
-    state: Path, tmp_path: Path, mode: int
+    state: Path, directory: Path, mode: int
 ) -> None:
-    directory = tmp_path / "work" / ID
-    directory.mkdir(parents=True)
     planted(state, directory)
     (state / "instances").chmod(mode)
     for look in (ownership.reap_orphans, ownership.running):
@@ -119,9 +123,7 @@ def test_a_state_directory_that_others_can_write_to_is_refused(
 
 
 @only_root
-def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: Path) -> None:
-    directory = tmp_path / "work" / ID
-    directory.mkdir(parents=True)
+def test_root_refuses_a_state_directory_of_another_user(state: Path, directory: Path) -> None:
     planted(state, directory)
     os.chown(state, OTHER_USER, 0)
     with pytest.raises(HostError, match=f"number {OTHER_USER}, who owns it"):
@@ -133,12 +135,10 @@ def test_root_refuses_a_state_directory_of_another_user(state: Path, tmp_path: P
 @pytest.mark.parametrize("variable", ["STATE", "CACHE", "SNAPSHOTS", "WORK"])
 @pytest.mark.parametrize("below", ["", "deep/er"])
 def test_no_link_of_another_user_leads_to_a_place(
-    variable: str, below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str, below: str, shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Millrace would otherwise create and remove directories where that user likes."""
-    shared, precious = tmp_path / "shared", tmp_path / "precious"
-    shared.mkdir()
-    shared.chmod(0o1777)
+    precious = tmp_path / "precious"
     precious.mkdir()
     link = shared / "millrace"
     link.symlink_to(precious)
@@ -253,10 +253,8 @@ def test_a_group_counts_as_others_unless_it_is_the_users_alone(
 @only_root
 @pytest.mark.parametrize("how", ["owned", "link", "open to all", "open to a group", "pipe"])
 def test_an_account_that_others_can_have_written_is_none(
-    state: Path, tmp_path: Path, how: str
+    state: Path, tmp_path: Path, directory: Path, how: str
 ) -> None:
-    directory = tmp_path / "work" / ID
-    directory.mkdir(parents=True)
     file = planted(state, directory)
     match how:
         case "owned":
@@ -361,12 +359,9 @@ def test_waiting_for_another_user_is_reported(state: Path) -> None:
 
 def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    lock.touch()
-    lock.chmod(0o644)
-    for _ in range(2):
-        with exclusive(lock, "the test", ignore):
-            assert lock.stat().st_mode & 0o777 == 0o600
-        lock.unlink()
+    with exclusive(lock, "the test", ignore):
+        assert lock.stat().st_mode & 0o777 == 0o600
+    lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"), exclusive(lock, "the test", ignore):
         pass
@@ -421,10 +416,7 @@ def test_a_lock_in_a_directory_that_another_user_made_is_refused(tmp_path: Path)
     suite = tmp_path / "clients/apt/bookworm"
     suite.mkdir(parents=True)
     os.chown(suite, OTHER_USER, OTHER_USER)
-    with (
-        pytest.raises(HostError, match=str(OTHER_USER)),
-        exclusive(suite / "lock", "apt", ignore),
-    ):
+    with pytest.raises(HostError, match=str(OTHER_USER)), exclusive(suite / "lock", "apt", ignore):
         pass
     assert list(suite.iterdir()) == []
 
@@ -443,10 +435,7 @@ def test_files_for_apt_replace_planted_links(tmp_path: Path) -> None:
 
 
 @only_root
-def test_nobody_removes_the_lock_of_the_host_while_root_holds_it(tmp_path: Path) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    shared.chmod(0o1777)
+def test_nobody_removes_the_lock_of_the_host_while_root_holds_it(shared: Path) -> None:
     file = shared / "lock"
     file.touch()
     os.chown(file, OTHER_USER, OTHER_USER)

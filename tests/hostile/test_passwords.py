@@ -1,7 +1,5 @@
 """Test that no unverified server gets the password of an attached server."""
 
-from __future__ import annotations
-
 import ssl
 import sys
 from collections.abc import Callable
@@ -16,7 +14,7 @@ from millrace.loadgen import client
 from millrace.loadgen.spec import Connection, ConnectionTls, LoadSpec, Statement
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from tests.hostile.mysql_server import HostileServer, Login, answers, serving
+from tests.support.hostile_mysql import HostileServer, Login, answers, serving
 from tests.support.talk import Certificates, certificates
 
 PASSWORD = "a password that nobody else has"

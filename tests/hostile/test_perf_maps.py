@@ -1,7 +1,5 @@
 """Test names that other users plant for functions of a server that executes anonymous memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

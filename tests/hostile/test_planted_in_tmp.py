@@ -1,7 +1,5 @@
 """Test that nothing is used that other users can plant in directories like /tmp."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

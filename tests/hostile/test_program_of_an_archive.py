@@ -1,7 +1,5 @@
 """Test that a version query of a hostile archive's program does no harm."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket
@@ -16,8 +14,11 @@ from millrace.errors import MillraceError
 from millrace.host import elf
 from millrace.model.servers import FittedOptions
 from millrace.servers import added
-from millrace.servers.instances import confinement, lifecycle, processes, single_run, users
-from tests.unit.servers import small_servers
+from millrace.servers.instances import confinement, launch, lifecycle, processes, users
+from tests.support import small_servers
+
+pytestmark = pytest.mark.usefixtures("places")
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as others")
 
 SPY = """
 #include <stdio.h>
@@ -85,16 +86,9 @@ int main(void) {
 """
 
 
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-
-
 def archive(tmp_path: Path, source: str) -> str:
     tree = small_servers.tree(tmp_path / "vendor")
-    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
-    subprocess.run(compiler, input=source, text=True, check=True)
+    small_servers.compiled(tree / "bin/mysqld", source)
     return str(small_servers.tarball(tree, tmp_path / "vendor.tar.gz"))
 
 
@@ -137,13 +131,12 @@ def test_a_damaged_program_is_an_error_of_its_own_kind(tmp_path: Path) -> None:
             elf.read(damaged)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as users of their own")
+@only_root
 def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = small_servers.tree(tmp_path / "vendor") / "bin/mysqld"
-    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(compiler, input=TRACED, text=True, check=True)
+    small_servers.compiled(program, TRACED)
     tmp_path.chmod(0o755)
     ended: list[int] = []
     end_all_of = processes.end_all_of
@@ -154,36 +147,34 @@ def test_a_program_that_is_traced_by_its_child_ends_and_leaves_nothing(
 
     monkeypatch.setattr(processes, "end_all_of", note_and_end)
     with pytest.raises(subprocess.TimeoutExpired):
-        single_run.run("traced", [str(program)], {}, ["--version"], limit_s=3)
+        launch.run_once("traced", [str(program)], {}, ["--version"], limit_s=3)
     (uid,) = set(ended)
     assert users.pids_of(uid) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as users of their own")
+@only_root
 def test_an_instance_that_is_traced_by_its_child_is_seen_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MILLRACE_WORK", str(tmp_path / "work"))
     tree = small_servers.tree(tmp_path / "tree")
-    compiler = ["cc", "-x", "c", "-", "-o", str(tree / "bin/mysqld")]
-    subprocess.run(compiler, input=TRACED, text=True, check=True)
+    small_servers.compiled(tree / "bin/mysqld", TRACED)
     tmp_path.chmod(0o755)
     with lifecycle.create(small_servers.installed(tree), FittedOptions("default", ())) as instance:
         status, _ = instance.program_output([], limit_s=3)
     assert status == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root confines programs")
+@only_root
 def test_a_program_that_is_run_for_its_answer_has_no_network(tmp_path: Path) -> None:
     if any("network namespace" in each for each in confinement.lacking()):
         pytest.skip("this host allows no network namespace")
     program = small_servers.tree(tmp_path / "vendor") / "bin/mysqld"
-    compiler = ["cc", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(compiler, input=CALLER, text=True, check=True)
+    small_servers.compiled(program, CALLER)
     tmp_path.chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         answer = subprocess.run([str(program), port], capture_output=True, text=True, check=True)
         assert answer.stdout == "connected\n"
-        done = single_run.run("caller", [str(program)], {}, [port], limit_s=30)
+        done = launch.run_once("caller", [str(program)], {}, [port], limit_s=30)
     assert (done.status, done.output) == (0, "Network is unreachable\n")

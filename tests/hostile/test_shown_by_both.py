@@ -1,29 +1,22 @@
 """Test that the load generator shows a server's words by the rules of ``millrace.shown_text``."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 
 from millrace.loadgen.program import find_load_generator
 from millrace.shown_text import shown_line
-from tests.hostile.mysql_server import says, serving
+from tests.support.hostile_mysql import says, serving
 
 # In parts, because at most 1024 bytes of an error's text are kept.
 _PART = 200
+_BENCH = ("bench", "cleanup", "--workload=point-query")
 
 
 def _bench(message: str) -> str:
     error = b"\xff" + struct.pack("<H", 1105) + b"#HY000" + message.encode()
     with serving(says(error)) as server:
         done = subprocess.run(
-            [
-                str(find_load_generator()),
-                "bench",
-                "cleanup",
-                "--workload=point-query",
-                f"--port={server.port}",
-            ],
+            [find_load_generator(), *_BENCH, f"--port={server.port}"],
             capture_output=True,
             check=False,
             timeout=60,

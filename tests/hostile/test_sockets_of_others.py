@@ -1,7 +1,5 @@
 """Test sockets of attached servers that another user may have put in the right one's place."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ from millrace.loadgen import client
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
-from tests.hostile.mysql_server import Login, answers, serving
+from tests.support.hostile_mysql import Login, answers, serving
 
 PASSWORD = "a password that nobody else has"
 WANTS_PASSWORD = Login(b"caching_sha2_password", (b"\x01\x04",))

@@ -1,7 +1,5 @@
 """Test that a restored server's odd answers fail the trial, or prevent the snapshot."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,11 +8,9 @@ import pytest
 
 from millrace.databases.table_checks import KeptTable, Reading
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.model.servers import AttachedServer
-from millrace.servers.attached import AttachedInstance
 from millrace.servers.snapshots import Snapshot, SnapshotKey, verify_tables
-from tests.hostile.mysql_server import DECIMAL, TEXT, Answer, answers, rows, says, serving
-from tests.unit.servers.snapshots.small_snapshots import parts
+from tests.support.hostile_mysql import DECIMAL, TEXT, Answer, answers, rows, says, serving
+from tests.support.small_snapshots import parts
 
 COUNT = "SELECT COUNT(*), SUM(c) FROM t"
 NAME = "d.t\x1b]52;c;eA\x07"
@@ -38,14 +34,8 @@ def snapshot() -> Snapshot:
 
 
 def always(*found: list[bytes | None], kind: int = TEXT) -> Answer:
-    """Answer each statement except SET with the same rows."""
-
-    def answer(sql: str) -> Iterable[bytes]:
-        if sql.upper().startswith("SET "):
-            return says()(sql)
-        return rows([f"c{at}" for at in range(len(found[0]))], *found, kind=kind)
-
-    return answer
+    """Answer each statement with the same rows."""
+    return says(*rows([f"c{at}" for at in range(len(found[0]))], *found, kind=kind))
 
 
 ODD = {
@@ -63,10 +53,8 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 def test_other_tables_fail_the_trial(odd: str) -> None:
     answer, words = ODD[odd]
-    with serving(answer) as server:
-        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
-        with pytest.raises(TrialFailed, match=words) as failed:
-            verify_tables(instance, snapshot(), whole=True)
+    with serving(answer) as server, pytest.raises(TrialFailed, match=words) as failed:
+        verify_tables(server.attached, snapshot(), whole=True)
     message = failed.value.message
     assert "theirs does not serve the table d.t" in message
     assert "\x1b" not in message
@@ -87,7 +75,7 @@ def test_other_tables_fail_the_trial(odd: str) -> None:
 )
 def test_tables_that_cannot_be_recorded_end_with_an_error(answer: Answer) -> None:
     with serving(answer) as server:
-        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
+        instance = server.attached
         try:
             with contextlib.closing(instance.connect(limit_s=20)) as session:
                 recorded = instance.family.snapshots.record_tables(session)
@@ -100,10 +88,11 @@ def test_lost_connection_does_not_condemn_the_snapshot() -> None:
     def hangs_up(sql: str) -> Iterable[bytes]:
         if sql == COUNT:
             raise EOFError
-        return says()(sql)
+        return ()
 
-    with serving(hangs_up) as server:
-        instance = AttachedInstance(AttachedServer("theirs", "mysql", server.address))
-        with pytest.raises(TrialFailed, match="theirs: its tables cannot be read: ") as failed:
-            verify_tables(instance, snapshot(), whole=True)
+    with (
+        serving(hangs_up) as server,
+        pytest.raises(TrialFailed, match="cannot be read: ") as failed,
+    ):
+        verify_tables(server.attached, snapshot(), whole=True)
     assert failed.value.hint is None

@@ -29,7 +29,7 @@ from millrace.store.store import Store
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command
 from tests.integration.test_examples import EXAMPLES, MEASURING, expanded, reasons, shown
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

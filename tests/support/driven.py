@@ -20,7 +20,7 @@ from millrace.servers.instances.instance import Instance
 from millrace.trial import phase_spec
 from millrace.trial.hooks import adjust_drives
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 LIMIT_S = 60.0
 LINGER_S = 1.0  # other tests may delay the readings at the end

@@ -10,8 +10,8 @@ from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
 from tests.support.made_events import mark
+from tests.support.small_workload import driving
 from tests.unit.store.stored_records import result
-from tests.unit.workloads.small import driving
 
 BEGIN, END = mark("measure_started"), mark("measure_ended")
 

@@ -9,15 +9,9 @@ from millrace.databases.base import Family, Storage
 from millrace.errors import UserError, nearest
 
 __all__ = [
-    "Family",
-    "get",
-    "is_volatile",
-    "names",
-    "option_forms",
-    "programs",
-    "says_disk_full",
+    "Family", "get", "is_volatile", "names", "option_forms", "programs", "says_disk_full",
     "storages",
-]
+]  # fmt: skip
 
 _NO_SPACE = "no space left on device"
 

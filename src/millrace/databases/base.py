@@ -6,24 +6,22 @@ caller decides how long a call may take and what to do when it fails.
 """
 
 import re
+import signal
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from millrace.databases.client import Address, Connect, DatabaseClient, Session
-from millrace.databases.lifecycle import Lifecycle
-from millrace.databases.load_dialect import LoadDialect
 from millrace.databases.monitoring import Monitoring
-from millrace.databases.packaging import Packaging
 from millrace.databases.replication import Replication
 from millrace.databases.table_checks import KeptTable
 from millrace.databases.table_formats import TableFormats
-from millrace.errors import Diagnostic
+from millrace.errors import Diagnostic, UserError
 from millrace.model.instance_facts import ServerStateFact
-from millrace.model.servers import Configuration, KnownOptions, Option, Server
+from millrace.model.servers import Configuration, InstalledServer, KnownOptions, Option, Server
 from millrace.model.steady_limits import SteadyLimits
 from millrace.shown_text import shown_line
 from millrace.workloads.tables import Volume
@@ -33,6 +31,155 @@ WITHHELD = "(not recorded)"
 
 _SWITCHES = frozenset({"", "on", "off", "yes", "no", "true", "false", "auto", "none", "disabled"})
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+
+
+class Incomplete(UserError):
+    """An error for a tree that has no complete server."""
+
+
+@dataclass(frozen=True)
+class Located:
+    """A server's parts in a tree.
+
+    ``sql_dir`` holds the files that initialise a data directory; None where there are none.
+    """
+
+    base_dir: Path
+    program: Path
+    share_dir: Path
+    sql_dir: Path | None
+
+
+@dataclass(frozen=True)
+class Build:
+    """The family and version that a program reports."""
+
+    family: str
+    version: str
+
+
+class Packaging(Protocol):
+    """The layout of a family's builds. ``version_arguments`` make the program print its version."""
+
+    @property
+    def version_arguments(self) -> tuple[str, ...]: ...
+
+    def is_needed(self, path: PurePosixPath) -> bool:
+        """Return whether a server needs a member of a vendor's archive.
+
+        It needs the program, its libraries, its shared files and its licence, but neither tests,
+        manuals, headers nor the vendor's clients.
+        """
+
+    def locate(self, directory: Path) -> Located:
+        """Find the server in a directory: installed, unpacked from a package, or freshly built.
+
+        Enter a directory that holds only one other (as a vendor's tarball does). Raise Incomplete,
+        which names the files and places that it looked at.
+        """
+
+    def read_version(self, output: str) -> Build | None:
+        """Return the build in ``output`` of the program; None if the output names none."""
+
+    def missing(self, build: Build, located: Located) -> str | None:
+        """Name the parts without which no data directory can be created; None if all are there."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The location of one instance, from which its family writes command lines.
+
+    The server's user owns ``data_dir``, ``tmp_dir`` and ``run_dir`` (socket and pid file).
+    ``uid`` is the number of the server's user, None where that is millrace's. ``user_argument`` is
+    the user to name where the server must run as root. ``password`` is the password of every
+    account. The server listens at ``port`` where ``by_tcp``.
+    """
+
+    server: InstalledServer
+    directory: Path
+    data_dir: Path
+    tmp_dir: Path
+    load_dir: Path
+    run_dir: Path
+    socket: Path
+    port: int
+    user_argument: str | None
+    password: str = field(repr=False)
+    by_tcp: bool = True
+    uid: int | None = None
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """One run of the server program that turns an empty data directory into a usable one.
+
+    ``directories`` are created beforehand inside the data directory; ``stdin`` is fed to the
+    program; ``init_file`` is the content of a file that only the server's user may read. The file's
+    path replaces ``{init_file}`` in ``arguments``, and the file is removed after the run.
+    """
+
+    arguments: tuple[str, ...]
+    directories: tuple[str, ...] = ()
+    stdin: bytes = field(default=b"", repr=False)
+    init_file: bytes | None = field(default=None, repr=False)
+
+
+class Lifecycle(Protocol):
+    """The creation of a server's data directory, and the start and stop of the server."""
+
+    @property
+    def stop_signal(self) -> signal.Signals:
+        """The signal that asks the server's process for a clean stop."""
+
+    def socket_name(self, port: int) -> str:
+        """Return the name of the socket of a server with this port."""
+
+    def pid_file(self, site: Site) -> Path:
+        """Return the file with the server's process id, written just before it accepts sessions."""
+
+    def initialisation(self, site: Site, options: Sequence[Option]) -> Initialisation:
+        """Return the run that creates a data directory with ``Family.account`` as its only account.
+
+        ``options`` are the ``init_options`` of the configuration.
+        """
+
+    def start_arguments(self, site: Site) -> tuple[str, ...]:
+        """Return the arguments that start the server, without those for its options."""
+
+    def valgrind_arguments(self, version: str) -> tuple[str, ...]:
+        """Return the further arguments without which a version does not start in valgrind."""
+
+    def program_arguments(self, site: Site) -> tuple[str, ...]:
+        """Return the arguments for every other run of the program."""
+
+
+class LoadDialect(Protocol):
+    """The statements and errors of the load generator's sessions.
+
+    ``session`` are the statements that begin each session, after which times are UTC;
+    ``no_read_timeout`` are those after which a server waits for the rows of a load however long
+    the turns of others take. A client repeats a transaction after ``retried_errors``, which another
+    transaction caused. ``error_hints`` are what the user can do about an error, by its code.
+    """
+
+    @property
+    def session(self) -> tuple[str, ...]: ...
+    @property
+    def no_read_timeout(self) -> tuple[str, ...]: ...
+    @property
+    def retried_errors(self) -> tuple[str, ...]: ...
+    @property
+    def error_hints(self) -> Mapping[str, str]: ...
+
+    def count(self, table: str) -> str:
+        """Return the statement that counts the rows of a table."""
+
+    def checksum(self, table: str, columns: Sequence[str], binary_columns: Collection[str]) -> str:
+        """Return the statement that counts a table's rows and adds up their checksums.
+
+        The checksum does not depend on the order of rows, and is the load generator's own. Text in
+        ``binary_columns`` counts as bytes.
+        """
 
 
 @dataclass(frozen=True)
@@ -93,67 +240,30 @@ class FileOptions:
     mistakes: tuple[Diagnostic, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Options(Protocol):
-    """A family's options: their spelling, their names (with underscores) and their effects."""
+    """A family's options: their spelling, their names (with underscores) and their effects.
 
-    @property
-    def administrative(self) -> frozenset[str]:
-        """The options that belong to millrace: a configuration must not set them."""
+    ``runtime_only``, ``needs_others`` and ``secrets`` may also be shell patterns.
+    """
 
-    @property
-    def init_options(self) -> frozenset[str]:
-        """The options that also decide the layout of a data directory."""
-
-    @property
-    def runtime_only(self) -> tuple[str, ...]:
-        """Names or shell patterns of options without a trace in the files of a stopped server."""
-
-    @property
-    def replacements(self) -> tuple[Replacement, ...]:
-        """The pairs of options of which a server ignores one."""
-
-    @property
-    def successors(self) -> tuple[Successor, ...]:
-        """The options that servers no longer have, and those that they have in their place."""
-
-    @property
-    def file_groups(self) -> tuple[str, ...]:
-        """The groups of an option file that servers read; ``{series}`` stands for 8.0, 10.11."""
-
-    @property
-    def own_files(self) -> frozenset[str]:
-        """The options that name a file which the server makes; a file name alone is local."""
-
-    @property
-    def memory(self) -> frozenset[str]:
-        """The options that are the size of a block of memory."""
-
-    @property
-    def needs_others(self) -> tuple[str, ...]:
-        """Names or shell patterns of options that only several servers together can have."""
-
-    @property
-    def read_only(self) -> frozenset[str]:
-        """The options that keep tables from being loaded."""
-
-    @property
-    def needs(self) -> Mapping[str, Mapping[str, str]]:
-        """The options, with values that do, without which a server with another does not start."""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """Patterns of options whose values may be secrets."""
+    administrative: frozenset[str]  # belong to millrace: a configuration must not set them
+    init_options: frozenset[str]  # also decide the layout of a data directory
+    runtime_only: tuple[str, ...]  # leave no trace in the files of a stopped server
+    replacements: tuple[Replacement, ...]
+    successors: tuple[Successor, ...]
+    file_groups: tuple[str, ...]  # of an option file; ``{series}`` stands for 8.0, 10.11
+    own_files: frozenset[str]  # name a file that the server makes; a file name alone is local
+    memory: frozenset[str]  # are the size of a block of memory
+    needs_others: tuple[str, ...]  # only several servers together can have them
+    read_only: frozenset[str]  # keep tables from being loaded
+    needs: Mapping[str, Mapping[str, str]]  # others, with values, without which none starts
+    secrets: tuple[str, ...]  # their values may be secrets
+    listing_arguments: tuple[str, ...]  # make the program list its options
+    value_refused: str  # the words in the log of a server that rejects a value
 
     def parse_file(self, text: str) -> FileOptions:
         """Return the content of an option file."""
-
-    @property
-    def listing_arguments(self) -> tuple[str, ...]:
-        """The arguments that make the program list its options."""
-
-    @property
-    def value_refused(self) -> str:
-        """The words in the log of a server that rejects a value."""
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the options that a name may refer to: itself, then the option it switches."""

@@ -130,12 +130,10 @@ class DatabaseClient:
 
     @property
     def server(self) -> Server:
-        """The server's record."""
         return self._server
 
     @property
     def port(self) -> int:
-        """The port at which the server listens, if it does."""
         return self._address.port
 
     def connect(self, database: str | None = None, *, limit_s: float | None = None) -> Session:

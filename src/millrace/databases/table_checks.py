@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter
-
 from millrace.databases.client import Session
 from millrace.model.documents import exact
 
@@ -32,9 +30,6 @@ class KeptTable:
     name: str
     sample: Reading
     whole: Reading | None
-
-
-_KEPT_TABLE = TypeAdapter(KeptTable)
 
 
 def read(session: Session, statements: Sequence[str]) -> Reading:
@@ -68,11 +63,3 @@ def difference(expected: Reading, found: Reading) -> str:
     if found.checksum != expected.checksum:
         parts.append(f"found the checksum {found.checksum}, expected {expected.checksum}")
     return f"{'' if n == 1 else f'in {n} samples, '}{' and '.join(parts)}"
-
-
-def of_data(data: object) -> KeptTable:
-    """Return the table that plain data describe, with the names of the fields as keys.
-
-    Raise ValueError for other data.
-    """
-    return _KEPT_TABLE.validate_python(data)

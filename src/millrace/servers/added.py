@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace import databases, paths, safe_json
-from millrace.databases.packaging import Incomplete
+from millrace.databases.base import Incomplete
 from millrace.errors import HostError, UserError
 from millrace.model.events import OnEvent, ignore
 from millrace.model.servers import AttachedServer, InstalledServer, Provenance, Server
-from millrace.servers import assemble, attached, builds, catalogue, manifest
+from millrace.servers import assemble, attached, catalogue, manifest, provenance
 from millrace.servers.assemble import ServerRequest
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.download import WrongChecksum
 from millrace.servers.locks import exclusive
-from millrace.servers.sources.coordinates import Deb, Directory
+from millrace.servers.sources.coordinates import ArchivePart, Deb, Directory
 from millrace.servers.sources.fetch import fetch_package, fetch_tarball, kept_for_next_attempt, room
-from millrace.servers.sources.source import Part
 from millrace.servers.unpack import Unusable
 from millrace.servers.web import without_secrets
 from millrace.shared_directories import refuse_file_of_others
@@ -62,7 +61,7 @@ def add_tarball(
             arrived = fetch_tarball(location, sha256, workspace, on_event)
         try:
             request = ServerRequest(name, family, arrived.provenance)
-            return assemble.assemble(final, request, arrived, (Part(),), on_event)
+            return assemble.assemble(final, request, arrived, (ArchivePart(),), on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
@@ -79,7 +78,7 @@ def add_package(
         try:
             release = catalogue.package_release(package.version)
             request = ServerRequest(name, family, arrived.provenance, release)
-            return assemble.assemble(_directory(name), request, arrived, (Part(),), on_event)
+            return assemble.assemble(_directory(name), request, arrived, (ArchivePart(),), on_event)
         finally:
             shutil.rmtree(workspace, ignore_errors=True)
 
@@ -137,7 +136,7 @@ def refreshed(name: str) -> Server | None:
     server = added(name)
     if not isinstance(server, InstalledServer) or not server.provenance.source.startswith("dir:"):
         return server
-    if not builds.as_it_is(server).changed:
+    if not provenance.as_it_is(server).changed:
         return server
     directory = Path(server.provenance.source.removeprefix("dir:"))
     request = ServerRequest(

@@ -19,15 +19,15 @@ from pathlib import Path, PurePosixPath
 from elftools.common.exceptions import ELFError
 
 from millrace import databases
-from millrace.databases.packaging import Build, Incomplete, Located
+from millrace.databases.base import Build, Incomplete, Located
 from millrace.errors import HostError, PermanentHostError, UserError
 from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import InstalledServer, Provenance
-from millrace.servers import builds, bundle_libraries, catalogue, manifest, provenance
-from millrace.servers.instances import single_run
+from millrace.servers import bundle_libraries, catalogue, manifest, provenance
+from millrace.servers.instances import launch
 from millrace.servers.manifest import Layout, Manifest
+from millrace.servers.sources.coordinates import ArchivePart
 from millrace.servers.sources.fetch import Arrived, Package, fetch_packages
-from millrace.servers.sources.source import Part
 from millrace.servers.unpack import extract_member, unpack
 
 _ANSWER_LIMIT_S = 60
@@ -64,7 +64,7 @@ def workplace(final: Path) -> Iterator[Path]:
         raise
 
 
-def unpack_parts(artefact: Path, parts: Sequence[Part], tree: Path, family: str) -> None:
+def unpack_parts(artefact: Path, parts: Sequence[ArchivePart], tree: Path, family: str) -> None:
     """Unpack the files that a server of ``family`` needs from an artefact into its tree."""
     keep = databases.get(family).packaging.is_needed
     for part in parts:
@@ -123,7 +123,7 @@ def finish(
         layout=layout,
         provenance=_observed(origin, located.program, directories, own_loader=own_loader),
     )
-    files = builds.digests(manifest.server(made, place))
+    files = provenance.digests(manifest.server(made, place))
     made = replace(made, files={_inside(place, Path(path)): files[path] for path in files})
     manifest.write(made, place)
     manifest.read(place)  # an unreadable manifest would stop every later command
@@ -147,14 +147,18 @@ def _require_executable(program: Path, place: Path) -> None:
 
 
 def assemble(
-    final: Path, request: ServerRequest, arrived: Arrived, parts: Sequence[Part], on_event: OnEvent
+    final: Path,
+    request: ServerRequest,
+    arrived: Arrived,
+    parts: Sequence[ArchivePart],
+    on_event: OnEvent,
 ) -> InstalledServer:
     """Unpack an artefact and finish its server in ``final``. Raise as ``unpack``, ``finish``."""
     on_event(Notice(f"unpacking {request.name}"))
     with workplace(final) as place:
         unpack_parts(arrived.file, parts, place / "tree", request.family)
         for plugin in arrived.plugins:
-            unpack_parts(plugin.file, (Part(),), place / "tree", request.family)
+            unpack_parts(plugin.file, (ArchivePart(),), place / "tree", request.family)
         packages = (*arrived.packages, *arrived.plugins)
         made = finish(place, place / "tree", request, packages, on_event)
     return manifest.server(made, final)
@@ -247,7 +251,9 @@ def ask(request: ServerRequest, argv: Sequence[str], env: dict[str, str]) -> Bui
     """Query the server program for its build. Raise PermanentHostError if it cannot run here."""
     packaging = databases.get(request.family).packaging
     try:
-        done = single_run.run(request.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S)
+        done = launch.run_once(
+            request.name, argv, env, packaging.version_arguments, _ANSWER_LIMIT_S
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PermanentHostError(
             f"{request.name}: {argv[-1]} cannot be run on this host: {error}"

@@ -11,8 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from millrace.servers.sources.coordinates import Deb
-from millrace.servers.sources.source import Source, parsed_coordinate
+from millrace.servers.sources.coordinates import Deb, Source, parsed_coordinate
 
 _Package = Annotated[Deb, BeforeValidator(parsed_coordinate)]
 

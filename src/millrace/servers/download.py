@@ -70,10 +70,8 @@ def download(
             raise
         except _TransientError as error:
             if pause_s is None:
-                raise HostError(
-                    f"{without_secrets(url)} could not be downloaded: {error}",
-                    hint="try again; what has arrived is kept and continued",
-                ) from error
+                hint = "try again; what has arrived is kept and continued"
+                raise HostError(_failed(url, error), hint=hint) from error
             on_event(Notice(f"{target.name}: {error}; trying again"))
             time.sleep(pause_s)
     verify(part, sha256, without_secrets(url))
@@ -130,23 +128,18 @@ def _transfer(
             begin = have if answer.status == 206 else 0
             _receive(answer, part, begin, on_event, url=url, most_bytes=most_bytes)
     except RedirectRefused as error:
-        raise Refused(
-            f"{without_secrets(url)} could not be downloaded: {error}",
-            hint="check the address; where the redirect is right, give the address it leads to",
-        ) from error
+        hint = "check the address; where the redirect is right, give the address it leads to"
+        raise Refused(_failed(url, error), hint=hint) from error
     except urllib.error.HTTPError as error:
         if error.code == 416 and _is_whole(error, have):
             return
         if error.code == 416:
             part.unlink(missing_ok=True)
             raise _TransientError("what had arrived before does not fit the file") from error
+        said = f"the server says {error.code} {error.reason}"
         if error.code in _MAY_PASS:
-            raise _TransientError(f"the server says {error.code} {error.reason}") from error
-        raise Refused(
-            f"{without_secrets(url)} could not be downloaded: "
-            f"the server says {error.code} {error.reason}",
-            hint="check the address",
-        ) from error
+            raise _TransientError(said) from error
+        raise Refused(_failed(url, said), hint="check the address") from error
     except (
         urllib.error.URLError,
         http.client.HTTPException,
@@ -156,11 +149,13 @@ def _transfer(
     ) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if reason is not error and _is_refusal(reason):
-            raise Refused(
-                f"{without_secrets(url)} could not be downloaded: {reason}",
-                hint="check the certificates this host trusts, and the proxy it is set to",
-            ) from error
+            hint = "check the certificates this host trusts, and the proxy it is set to"
+            raise Refused(_failed(url, reason), hint=hint) from error
         raise _TransientError(str(reason) or repr(error)) from error
+
+
+def _failed(url: str, why: object) -> str:
+    return f"{without_secrets(url)} could not be downloaded: {why}"
 
 
 def _receive(

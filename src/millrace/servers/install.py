@@ -15,13 +15,13 @@ from millrace import paths
 from millrace.errors import HostError, NotServed, PermanentHostError, UserError, nearest_names
 from millrace.model.events import Notice, OnEvent, ignore
 from millrace.model.servers import InstalledServer, Server
-from millrace.servers import added, assemble, attached, builds, catalogue, manifest
+from millrace.servers import added, assemble, attached, catalogue, manifest, provenance
 from millrace.servers.assemble import ServerRequest
 from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
+from millrace.servers.sources.coordinates import Source
 from millrace.servers.sources.fetch import fetch, forget, kept_for_next_attempt
-from millrace.servers.sources.source import Source
 
 # States of servers of the catalogue that are not installed.
 MISSING = ("available", "gone")
@@ -79,7 +79,7 @@ def find(name: str) -> Server:
     """Return the server of this name, with its current files. Raise UserError."""
     server = installed(name) or added.refreshed(name)
     if isinstance(server, InstalledServer):
-        return builds.as_it_is(server)
+        return provenance.as_it_is(server)
     if server is not None:
         return server
     if name in catalogue.entries():

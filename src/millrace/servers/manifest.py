@@ -11,7 +11,7 @@ from millrace import atomic_file, safe_json
 from millrace.errors import HostError, PermanentHostError
 from millrace.model.documents import exact
 from millrace.model.servers import InstalledServer, Provenance
-from millrace.servers import builds
+from millrace.servers import provenance
 from millrace.shared_directories import refuse_file_of_others
 
 FILE = "server.json"
@@ -71,7 +71,7 @@ def server(manifest: Manifest, directory: Path) -> InstalledServer:
         provenance=manifest.provenance,
         library_dirs=tuple(directory / each for each in manifest.layout.library_dirs),
         files=files,
-        build_sha256=builds.digest(files) if files else None,
+        build_sha256=provenance.digest(files) if files else None,
     )
 
 
@@ -96,7 +96,7 @@ def read(directory: Path) -> Manifest | None:
     """
     try:
         refuse_file_of_others(directory / FILE)
-        document = safe_json.read(directory / FILE)
+        document = dict(safe_json.read(directory / FILE))
         if (version := document.pop("manifest_version")) != _VERSION:
             raise ValueError(f"manifest version {version}, not {_VERSION}")
         return _MANIFEST.validate_python(document)

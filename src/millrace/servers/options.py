@@ -136,7 +136,6 @@ def _replaced(
 
 
 def _times(value: str, times: int) -> str:
-    """Return a size or number times ``times``. Raise ValueError for another value."""
     product = parse_size(value) * times
     return str(product) if value.strip().isdigit() else exact_size(product)
 
@@ -204,7 +203,6 @@ def refused(server: InstalledServer, applied: Sequence[Option]) -> list[tuple[Op
 
 
 def _needed(option: Option, needs: Mapping[str, Mapping[str, str]]) -> list[Option]:
-    """Return the options without which a server with this one would not start."""
     return [replace(option, name=name, value=of) for name, of in needs.get(option.name, {}).items()]
 
 

@@ -41,12 +41,9 @@ _MOST_DIRECTORY_BYTES = 64 << 20  # of a zip, whose reader loads it into memory 
 _OF_ZIPS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _EXTENDED = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
-)
+)  # fmt: skip
 _MOST_HEADER_BYTES = 1 << 20
 _MOST_GLOBAL_FIELDS = 100  # of PAX: tarfile reads them for each member
 _DAMAGED = (
@@ -66,17 +63,10 @@ _DAMAGED = (
 # too long. An error without a number comes from a decompressor.
 _DAMAGED_NAMES = frozenset(
     (
-        None,
-        errno.EEXIST,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-        errno.EINVAL,
-        errno.EILSEQ,
-        errno.EMLINK,
+        None, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG,
+        errno.EINVAL, errno.EILSEQ, errno.EMLINK,
     )
-)
+)  # fmt: skip
 
 
 class Unusable(PermanentHostError):

@@ -13,7 +13,6 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import IO, Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -148,7 +147,6 @@ class _Watch(threading.Thread):
             before = received
 
     def refuse_slow(self) -> None:
-        """Raise TimeoutError where the connections were ended."""
         if self._is_slow:
             raise TimeoutError(
                 f"the server sends fewer than {LEAST_BYTES >> 10} KiB in {WINDOW_S:g} s, or longer "
@@ -197,37 +195,21 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose peer is checked before a request or a handshake."""
+    """A connection whose peer is checked before a request or a handshake, unless it is a proxy."""
 
     journey: _Journey
     url: str
+    by_proxy: bool
 
     def connect(self) -> None:
         super().connect()
         self.journey.hold(self.sock)
-        self.journey.arrive(self.url, self.sock.getpeername()[0])
+        if not self.by_proxy:
+            self.journey.arrive(self.url, self.sock.getpeername()[0])
 
 
 class _TlsConnection(http.client.HTTPSConnection, _Connection):
     pass
-
-
-class _ProxyConnection(http.client.HTTPConnection):
-    """A connection with a proxy, which connects to the peer."""
-
-    journey: _Journey
-    url: str
-
-    def connect(self) -> None:
-        super().connect()
-        self.journey.hold(self.sock)
-
-
-class _TlsProxyConnection(http.client.HTTPSConnection, _ProxyConnection):
-    pass
-
-
-_Kind = _Connection | _ProxyConnection
 
 
 class _Checked(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
@@ -238,25 +220,21 @@ class _Checked(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._journey = journey
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(req, _ProxyConnection, _Connection)
+        return self._open(req, _Connection)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(req, _TlsProxyConnection, _TlsConnection)
+        return self._open(req, _TlsConnection)
 
     def _open(
-        self, req: urllib.request.Request, to_proxy: type[_Kind], checked: type[_Kind]
+        self, req: urllib.request.Request, kind: type[_Connection]
     ) -> http.client.HTTPResponse:
-        by_proxy = req.host != urlsplit(req.full_url).netloc
-        kind = to_proxy if by_proxy else checked
-        return self.do_open(partial(_connection, kind, self._journey, req.full_url), req)
+        def connection(host: str, **options: Any) -> _Connection:
+            made = kind(host, **options)
+            made.journey, made.url = self._journey, req.full_url
+            made.by_proxy = req.host != urlsplit(req.full_url).netloc
+            return made
 
-
-def _connection(
-    kind: type[_Kind], journey: _Journey, url: str, /, host: str, **options: Any
-) -> _Kind:
-    made = kind(host, **options)
-    made.journey, made.url = journey, url
-    return made
+        return self.do_open(connection, req)
 
 
 def _closeness_by_name(url: str) -> int:

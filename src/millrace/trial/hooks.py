@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from millrace.collect.collectors import Edge, Window
-from millrace.databases.base import ServerClient, TableSize
-from millrace.databases.load_dialect import LoadDialect
+from millrace.databases.base import LoadDialect, ServerClient, TableSize
 from millrace.errors import DatabaseError
 from millrace.loadgen.events import Event, LoadResult
 from millrace.loadgen.spec import Connection, Drive, LoadSpec

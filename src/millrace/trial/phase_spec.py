@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from millrace.databases.load_dialect import LoadDialect
+from millrace.databases.base import LoadDialect
 from millrace.loadgen import spec
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.time_limits import phase_limit_s, warms_until_steady, warmup_s

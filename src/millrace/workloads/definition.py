@@ -30,9 +30,9 @@ from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level, split
 from millrace.workloads.schema_factors import (
     Definition,
+    DefinitionPart,
     Misplaced,
     Parameter,
-    Part,
     WorkloadFactor,
 )
 from millrace.workloads.settings import ClientSettings, unfit_kind
@@ -44,7 +44,7 @@ FILLED = "filled"
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
-class DataSet(Part):
+class DataSet(DefinitionPart):
     """The data of a workload; ``set`` is its name for the load generator.
 
     ``row_bytes`` is a row's mean length as sent; ``table_row_bytes`` is its size in the table, by
@@ -69,11 +69,10 @@ class DataSet(Part):
         return self
 
     def table_bytes(self, rows: int, engine: str) -> int:
-        """Return the approximate size on disk of a table of ``rows`` rows in ``engine``."""
         return rows * of_level(self.table_row_bytes, engine)
 
 
-class Check(Part):
+class Check(DefinitionPart):
     """A condition that holds after the measurement: its query returns no rows.
 
     The query ends where a LIMIT can follow; it may contain ``{factor}`` or ``{parameter}``.
@@ -84,11 +83,10 @@ class Check(Part):
     sql: str
 
     def query(self, values: Mapping[str, Level]) -> str:
-        """Return the query for a treatment's levels and parameters."""
         return fill(self.sql.strip(), values)
 
 
-class BackgroundClients(Part):
+class BackgroundClients(DefinitionPart):
     """Clients that repeat another test while a test is measured, flat out without a ``rate``."""
 
     test: str
@@ -96,7 +94,7 @@ class BackgroundClients(Part):
     rate: Number | None = None
 
 
-class Test(Part):
+class Test(DefinitionPart):
     """A test of clients with its own default ``values``; the load generator checks the rest.
 
     A value of an integer parameter may be arithmetic over other values, as text.
@@ -109,7 +107,7 @@ class Test(Part):
     background_clients: list[BackgroundClients] = Field(default=[])
 
 
-class Metric(Part):
+class Metric(DefinitionPart):
     """A figure to compare.
 
     It is either the sum of ``numerator`` measurements over that of ``denominator``, or the
@@ -147,7 +145,7 @@ class Metric(Part):
 OwnDatabase = Annotated[str, Field(pattern=r"^millrace_[a-z0-9_]{1,50}$")]
 
 
-class Workload(Part):
+class Workload(DefinitionPart):
     """A checked workload; every reference in it exists and exactly one metric is primary."""
 
     name: str
@@ -303,7 +301,6 @@ class Workload(Part):
 
     @property
     def fills_disk(self) -> bool:
-        """Return whether trials fill the file system of their server's data."""
         return any(phase.kind == FILL_DISK for phase in self.phases)
 
     @property
@@ -323,7 +320,6 @@ class Workload(Part):
 
     @property
     def measured(self) -> MeasuredPhases:
-        """The phases that figures are about."""
         primary = next(metric for metric in self.metrics.values() if metric.primary)
         kinds = [(phase.name, phase.kind) for phase in self.phases]
         return measured_phases(kinds, (*primary.numerator, *primary.denominator))
@@ -335,7 +331,6 @@ class Workload(Part):
 
     @property
     def has_maintenance(self) -> bool:
-        """Return whether statements of maintenance run beside the clients."""
         return any(phase.maintenance is not None for phase in self.phases)
 
     def test_values(self) -> set[str]:
@@ -365,7 +360,6 @@ class Workload(Part):
         return values
 
     def client_settings(self, chosen: Values) -> ClientSettings:
-        """Return how clients are driven."""
         return ClientSettings.model_validate(self.values(chosen))
 
     def prior_tests(self, values: Values) -> tuple[str, ...]:
@@ -374,7 +368,6 @@ class Workload(Part):
         return tuple(self.sequence[: self.sequence.index(test)]) if test in self.sequence else ()
 
     def background_client_count(self, values: Values) -> int:
-        """Return the number of background clients of the chosen test."""
         test = self.tests.get(str(values.get("test", self.default_test)))
         return sum(
             evaluated(each.clients, values) for each in (test.background_clients if test else ())
@@ -387,7 +380,6 @@ class Workload(Part):
         return self.volume(chosen).data_bytes
 
     def volume(self, chosen: Values) -> Volume:
-        """Return the approximate content of the tables."""
         values = {**self.defaults(), **chosen}
         each = [tables.volume(values) for tables in self.tables.values()]
         return Volume(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from millrace.levels import Level
-from millrace.workloads.schema_factors import Part
+from millrace.workloads.schema_factors import DefinitionPart
 from millrace.workloads.tables import VALUE, TableSet, fill
 
 _Entry = TypeVar("_Entry")
@@ -33,7 +33,7 @@ _EXECUTED = ("/*!", "/*M!", "/*+")  # comments that servers read
 _CLIENTS_OWN = re.compile(r"\s*(?:DELIMITER\b|\\[A-Za-z.!]|source\s)", re.IGNORECASE)
 
 
-class Statements(Part):
+class Statements(DefinitionPart):
     """SQL statements: a text in which ``;`` separates them, or a list.
 
     ``{factor}`` or ``{parameter}`` stands for a value, and ``by`` names a factor whose level
@@ -161,7 +161,6 @@ def _unfit(sql: Sql) -> str | None:
 
 
 def _has_body(statement: str) -> bool:
-    """Return whether a statement begins a routine of several statements."""
     bare = _without_comments(statement).strip()
     words = (found["word"] for found in _TOKEN.finditer(bare) if found["word"])
     return bool(_ROUTINE.match(bare)) and any(map(_COMPOUND.fullmatch, words))

@@ -40,13 +40,13 @@ class Misplaced(ValueError):
         self.where = where
 
 
-class Part(BaseModel):
+class DefinitionPart(BaseModel):
     """A part of a definition: every key is known, and values are not converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class WorkloadFactor(Part):
+class WorkloadFactor(DefinitionPart):
     """A factor that an experiment may vary.
 
     ``choices`` are all existing levels; a ``free`` factor takes any level of the default's kind: a
@@ -87,7 +87,6 @@ class WorkloadFactor(Part):
 
     @property
     def caseless(self) -> bool:
-        """Return whether names that differ only in case are the same level."""
         return self.free and self.kind_of_level == "text"
 
     def diagnose(self, level: object) -> str | None:
@@ -111,7 +110,7 @@ class WorkloadFactor(Part):
         return level
 
 
-class Parameter(Part):
+class Parameter(DefinitionPart):
     """A value that an experiment sets once for all its trials; required without ``default``.
 
     A text may be restricted to ``choices``; ``cpus`` is a text too, as ``cpu_numbers`` takes it.

@@ -77,7 +77,6 @@ def _words_of_indexes(text: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the definitions of columns and indexes in the parentheses of CREATE TABLE."""
     depth, begin = 0, 0
     for at, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -146,7 +146,6 @@ class _Known:
         return None
 
     def _hits(self, name: str, text: str, match: re.Match[str]) -> bool:
-        """Return whether the key of the condition is always one of the table's rows."""
         rows = self._number(self._table["rows"])
         if match["column"] is None or rows < 1:
             return rows >= 1

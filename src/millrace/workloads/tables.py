@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from millrace.levels import Values
-from millrace.workloads.schema_factors import Definition, Misplaced, Part
+from millrace.workloads.schema_factors import Definition, DefinitionPart, Misplaced
 
 Number = int | float | str | Definition
 
@@ -45,7 +45,7 @@ class Volume:
     index_entries: int
 
 
-class TableSet(Part):
+class TableSet(DefinitionPart):
     """Tables of one shape; the load generator defines the format."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -78,7 +78,6 @@ class TableSet(Part):
                 raise Misplaced(f"columns[{at}].name", f"create has no column {name!r}")
 
     def volume(self, values: Values) -> Volume:
-        """Return the approximate content for these values of factors and parameters."""
         tables = evaluated(self.count, values)
         rows = int(evaluated(self.rows, values) * tables * self._rows_per_parent(values))
         widths = self._widths()
@@ -99,7 +98,6 @@ class TableSet(Part):
         return (low + high) / 2
 
     def names(self, values: Values) -> tuple[str, ...]:
-        """Return the names of the tables for these values of factors and parameters."""
         return tuple(
             fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
         )
@@ -109,7 +107,6 @@ class TableSet(Part):
         return {name: int(width) for name, width in found}
 
     def _creates(self) -> list[str]:
-        """Return the statement, or those of all levels."""
         if isinstance(self.create, str):
             return [self.create]
         return [text for level, text in self.create.items() if level != "by"]
@@ -158,8 +155,6 @@ def _computed(node: ast.expr) -> int:
 
 
 def _column_bytes(column: Definition, rows: int, values: Values) -> int:
-    """Return the mean length of a column's values as text."""
-
     def value_of(key: str, otherwise: Number) -> int:
         return evaluated(column.get(key, otherwise), values)
 

@@ -17,7 +17,7 @@ from millrace.trial.collection import window
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.conftest import InstanceOf
 from tests.support.driven import LIMIT_S, connection, loaded, target_of
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 pytestmark = pytest.mark.integration
 

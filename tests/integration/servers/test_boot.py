@@ -1,7 +1,5 @@
 """Test real servers of each kind from an empty directory to a clean stop."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Test that millrace leaves nothing behind and touches nothing else, however it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Test that server failures are noticed at once and reported in the server's own words."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -86,11 +84,7 @@ def test_a_taken_port_is_named(
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_taken_socket_is_named_and_its_holder_unharmed(
-    server_of: ServerOf,
-    instance_of: InstanceOf,
-    fitted: Fitted,
-    initialise: Initialise,
-    name: str,
+    server_of: ServerOf, instance_of: InstanceOf, fitted: Fitted, initialise: Initialise, name: str
 ) -> None:
     with instance_of(name) as holder:
         with lifecycle.create(server_of(name), fitted(), socket=holder.socket) as instance:

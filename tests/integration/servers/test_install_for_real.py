@@ -4,8 +4,6 @@ The artifacts are fetched once, through ``mvn`` and ``npm`` themselves. From the
 loopback serves them, which both clients are set to.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
@@ -24,7 +22,7 @@ from millrace.servers import availability, catalogue, install
 from millrace.servers.locks import exclusive
 from millrace.servers.sources import maven, npm
 from millrace.servers.sources.coordinates import Maven, Npm
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 pytestmark = pytest.mark.integration
 

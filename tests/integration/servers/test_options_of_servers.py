@@ -1,7 +1,5 @@
 """Test the options that real servers list, and configurations fitted to them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

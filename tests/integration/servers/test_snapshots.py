@@ -1,7 +1,5 @@
 """Test snapshots of real servers: the oldest and newest of both families, and some in between."""
 
-from __future__ import annotations
-
 import os
 import random
 from contextlib import nullcontext
@@ -97,11 +95,7 @@ def found_in(instance: Instance) -> list[tuple[str | None, ...]]:
 
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_restored_server_is_as_the_loaded_one_was(
-    server_of: ServerOf,
-    fitted: Fitted,
-    initialise: Initialise,
-    name: str,
-    options: dict[str, str],
+    server_of: ServerOf, fitted: Fitted, initialise: Initialise, name: str, options: dict[str, str]
 ) -> None:
     server, given = server_of(name), fitted(**options)
     with lifecycle.create(server, given) as instance:

@@ -29,7 +29,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import InstanceOf, ServerOf
 from tests.servers import quick_options
-from tests.unit.workloads.small import driving, naps
+from tests.support.small_workload import driving, naps
 
 pytestmark = [
     pytest.mark.integration,

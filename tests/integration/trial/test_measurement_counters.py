@@ -14,7 +14,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
 from tests.servers import quick_options
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_snapshots", "initialised_once")]
 

@@ -11,7 +11,7 @@ from millrace.trial.execute import execute_trial
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.conftest import ServerOf
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 pytestmark = [
     pytest.mark.integration,

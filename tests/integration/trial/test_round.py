@@ -28,7 +28,7 @@ from millrace.workloads.defaults import in_slices
 from tests.conftest import ServerOf
 from tests.servers import quick_options
 from tests.support.command import QUICK_START, SHORT_TRIALS, Place
-from tests.unit.workloads.small import driving, naps
+from tests.support.small_workload import driving, naps
 
 pytestmark = [
     pytest.mark.integration,

@@ -25,11 +25,11 @@ from millrace.trial import counting
 from millrace.trial.counting import Extent
 from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
+from tests.support import small_servers
 from tests.support.builders import study
 from tests.support.counted_starts import OLD, start
 from tests.unit.campaign.measured import HOST, alone
 from tests.unit.cli.called import Done, millrace
-from tests.unit.servers import small_servers
 
 FILE = """\
 name = "counted"

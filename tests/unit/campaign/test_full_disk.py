@@ -16,8 +16,8 @@ from millrace.experiment.plan import chosen
 from millrace.levels import Level
 from millrace.model.roles import SERVER
 from millrace.trial.resolved_workload import ResolvedWorkload
+from tests.support.installed import installed
 from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.servers.installed import installed
 
 FILE = """
 name = "full"

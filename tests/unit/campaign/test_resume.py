@@ -28,7 +28,7 @@ from millrace.store.records import (
     ServerRecord,
 )
 from millrace.store.store import Store
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 FILE = """
 name = "which"

@@ -21,8 +21,8 @@ from millrace.experiment.plan import expand
 from millrace.model.servers import AttachedServer, FittedOptions, Server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
+from tests.support.installed import installed
 from tests.unit.experiment.files import SMALL, read_text
-from tests.unit.servers.installed import installed
 
 
 def plan(directory: Path, levels: str) -> Plan:

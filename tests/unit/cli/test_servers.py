@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import small_servers
 from tests.unit.cli.called import millrace
-from tests.unit.servers import small_servers
 
 SECRET = "p@ss:w/rd µ%41"
 Environment = dict[str, str]

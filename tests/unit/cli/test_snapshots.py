@@ -9,8 +9,8 @@ import pytest
 
 from millrace.servers.snapshots import Snapshot, SnapshotKey, digests, manifest, repository
 from millrace.servers.snapshots.kept_data import KeptData
+from tests.support.small_snapshots import parts
 from tests.unit.cli.called import millrace
-from tests.unit.servers.snapshots.small_snapshots import parts
 
 
 @pytest.fixture(autouse=True)

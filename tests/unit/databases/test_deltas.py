@@ -1,7 +1,3 @@
-"""Test counters that grew, stood still, wrapped, went back or were missing."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

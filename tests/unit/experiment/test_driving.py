@@ -18,8 +18,8 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
 from millrace.workloads.defaults import in_open_loop
+from tests.support.small_workload import driving
 from tests.unit.experiment.files import mistakes_of, read_text
-from tests.unit.workloads.small import driving
 
 FILE = """\
 name = "small"

@@ -26,7 +26,7 @@ from millrace.loadgen.spec import (
     VerifyTables,
     WarmTables,
 )
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 
 def every_kind(connection: Connection) -> LoadSpec:

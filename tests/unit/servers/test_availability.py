@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 
@@ -10,17 +8,12 @@ from millrace.model.events import ignore
 from millrace.servers import added, availability, catalogue, install
 from millrace.servers.availability import Availability
 from millrace.servers.catalogue import Entry, Suite
-from millrace.servers.sources.coordinates import Deb, Tarball
-from millrace.servers.sources.source import Source
+from millrace.servers.sources.coordinates import Deb, Source, Tarball
+
+pytestmark = pytest.mark.usefixtures("places")
 
 SUITE = Suite("mariadb-trixie", "mariadb", Deb("trixie", "mariadb-server-core"))
 VERSION = "1:11.8.9+ds-0+deb13u1"
-
-
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
 
 
 def serving(monkeypatch: pytest.MonkeyPatch, *versions: str) -> None:
@@ -65,9 +58,9 @@ def test_only_an_installation_takes_the_name_of_a_suite() -> None:
         lambda name: install.require_known([name]),
         lambda name: added.add_attached(name, "mysql", "mysql://me@db.test/"),
     ):
-        with pytest.raises(UserError, match=r"no exact server|a name of the catalogue"):
+        with pytest.raises(UserError, match=r"not an exact server|a name of the catalogue"):
             act("mariadb-trixie")
-    with pytest.raises(UserError, match="no exact server") as caught:
+    with pytest.raises(UserError, match="not an exact server") as caught:
         install.find("mariadb-trixie")
     assert "millrace servers install mariadb-trixie" in str(caught.value.hint)
     assert "mariadb-trixie" not in {row.name for row in install.list_servers()}

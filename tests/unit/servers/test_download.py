@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import ssl
 import subprocess
@@ -12,7 +10,7 @@ import pytest
 from millrace.errors import HostError, UserError
 from millrace.model.events import Emitted, Notice, ignore
 from millrace.servers.download import Refused, download
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 PATH = "/file.bin"
 CONTENT = bytes(range(256)) * 4096

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import shutil
 import tempfile
@@ -11,24 +9,25 @@ from pathlib import Path
 import pytest
 
 from millrace import paths
-from millrace.errors import HostError, MillraceError, UserError
+from millrace.errors import HostError, MillraceError, NotServed, UserError
 from millrace.model.events import Emitted, Notice, ignore
-from millrace.model.servers import InstalledServer
+from millrace.model.servers import AttachedServer, InstalledServer
 from millrace.servers import added, catalogue, install
 from millrace.servers.catalogue import Entry
 from millrace.servers.disk import refusals_as_errors
 from millrace.servers.locks import exclusive
-from millrace.servers.sources.coordinates import Tarball
+from millrace.servers.sources.coordinates import Deb, Source, Tarball
 from millrace.servers.sources.fetch import room
-from millrace.servers.sources.source import Source
+from tests.support import small_origin, small_servers
 from tests.unit.ordinary_user import as_ordinary_user
-from tests.unit.servers import small_origin, small_servers
+
+pytestmark = pytest.mark.usefixtures("places")
 
 
-@pytest.fixture(autouse=True)
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("MILLRACE_STATE", str(tmp_path / "state"))
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Return a vendor's tarball of a small server."""
+    return small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
 
 
 def left_in(directory: Path) -> set[str]:
@@ -46,7 +45,7 @@ def offered(archive: Path, *, sha256: str | None = None) -> dict[str, Entry]:
 
 def test_an_unknown_server_gets_the_nearest_names() -> None:
     for act in (install.find, install.install, install.remove):
-        with pytest.raises(UserError, match=r"no server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
+        with pytest.raises(UserError, match=r"unknown server 'mysql-5\.6\.25'.*mysql-5\.6\.24"):
             act("mysql-5.6.25")
 
 
@@ -82,10 +81,8 @@ def test_the_list_has_the_catalogue_and_what_was_added(tmp_path: Path) -> None:
     assert "secret" not in repr(list(rows.values()))
 
 
-def test_an_artefact_becomes_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
-    entries = offered(archive)
-    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+def test_an_artefact_becomes_a_server(monkeypatch: pytest.MonkeyPatch, archive: Path) -> None:
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
     server = install.install("mysql-5.7.99")
     assert server == install.installed("mysql-5.7.99") == install.find("mysql-5.7.99")
     assert server.argv == (str(server.program),)
@@ -103,11 +100,9 @@ def test_an_artefact_becomes_a_server(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_server_can_be_moved_with_its_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: Path
 ) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
-    entries = offered(archive)
-    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
     install.install("mysql-5.7.99")
     (tmp_path / "cache").rename(tmp_path / "elsewhere")
     monkeypatch.setenv("MILLRACE_CACHE", str(tmp_path / "elsewhere"))
@@ -116,10 +111,8 @@ def test_a_server_can_be_moved_with_its_cache(
     assert server.program.is_file()
 
 
-def test_a_wrong_checksum_installs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
-    entries = offered(archive, sha256="0" * 64)
-    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+def test_a_wrong_checksum_installs_nothing(monkeypatch: pytest.MonkeyPatch, archive: Path) -> None:
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive, sha256="0" * 64))
     with pytest.raises(HostError, match=f"expected sha256 {'0' * 64}, got"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
@@ -129,17 +122,16 @@ def test_a_program_of_another_version_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree = small_servers.tree(tmp_path / "tree", "5.7.98")
-    entries = offered(small_servers.tarball(tree, tmp_path / "v.tar.gz"))
-    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    archive = small_servers.tarball(tree, tmp_path / "v.tar.gz")
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
     with pytest.raises(HostError, match=r"says that it is 5\.7\.98, not 5\.7\.99"):
         install.install("mysql-5.7.99")
     assert left_in(paths.cache_dir() / "servers") == set()
 
 
 def test_a_failure_names_every_source_with_its_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, archive: Path
 ) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
     (wrong,) = offered(archive, sha256="0" * 64).values()
     (right,) = offered(archive).values()
     copied = Tarball(shutil.copy(archive, str(tmp_path / "other.tar.gz")))
@@ -157,11 +149,9 @@ def test_a_failure_names_every_source_with_its_reason(
 
 
 def test_what_a_killed_installation_left_is_cleared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, archive: Path
 ) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
-    entries = offered(archive)
-    monkeypatch.setattr(catalogue, "entries", lambda: entries)
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive))
     half = paths.cache_dir() / "servers/.mysql-5.7.99.part/tree"
     half.mkdir(parents=True)
     (half / "rubbish").write_text("half")
@@ -192,7 +182,7 @@ def test_second_process_waits_and_reports_it(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
-def test_a_damaged_manifest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_manifest_is_named() -> None:
     directory = paths.cache_dir() / "servers/mysql-5.6.24"
     directory.mkdir(parents=True)
     (directory / "server.json").write_text('{"manifest_version": 1}')
@@ -218,8 +208,7 @@ def test_a_full_disk_is_named() -> None:
         full.write(b"x")
 
 
-def test_a_tarball_is_added_and_forgotten(tmp_path: Path) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+def test_a_tarball_is_added_and_forgotten(archive: Path) -> None:
     server = added.add_tarball("mine", "mysql", str(archive))
     assert install.find("mine") == server
     assert server.provenance.source == f"tarball:{archive}"
@@ -240,17 +229,15 @@ def cut_short(archive: Path) -> None:
 
 @pytest.mark.parametrize("breaks", [not_an_archive, cut_short])
 def test_a_damaged_archive_that_was_named_is_a_mistake(
-    breaks: Callable[[Path], None], tmp_path: Path
+    breaks: Callable[[Path], None], archive: Path
 ) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
     breaks(archive)
     with pytest.raises(UserError, match=r"v\.tar\.gz is damaged"):
         added.add_tarball("mine", "mysql", str(archive))
     assert left_in(paths.state_dir() / "servers") == set()
 
 
-def test_a_checksum_that_was_given_is_right_or_a_mistake(tmp_path: Path) -> None:
-    archive = small_servers.tarball(small_servers.tree(tmp_path / "tree"), tmp_path / "v.tar.gz")
+def test_a_checksum_that_was_given_is_right_or_a_mistake(archive: Path) -> None:
     right = hashlib.sha256(archive.read_bytes()).hexdigest()
     with pytest.raises(UserError, match="wrong checksum") as caught:
         added.add_tarball("mine", "mysql", str(archive), sha256="0" * 64)
@@ -259,7 +246,7 @@ def test_a_checksum_that_was_given_is_right_or_a_mistake(tmp_path: Path) -> None
     assert added.add_tarball("mine", "mysql", str(archive), sha256=right.upper()).name == "mine"
 
 
-def test_a_checksum_that_is_none_is_refused_before_any_download(tmp_path: Path) -> None:
+def test_a_checksum_that_is_none_is_refused_before_any_download() -> None:
     with small_origin.serving({"/v.tar.gz": b"content"}) as origin:
         address = f"{origin.address}/v.tar.gz"
         for sha256 in ("", "abc", "g" * 64, "0" * 63):
@@ -291,7 +278,7 @@ def test_messages_name_the_archive_and_not_where_it_was_unpacked(
         assert str(paths.state_dir()) not in caught.value.message
 
 
-def test_what_a_shared_cache_does_not_take_goes_to_the_state(tmp_path: Path) -> None:
+def test_what_a_shared_cache_does_not_take_goes_to_the_state() -> None:
     assert room("clients") == paths.cache_dir() / "clients", "it can be made there"
     reachable = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
@@ -360,7 +347,7 @@ def make_script(tree: Path) -> None:
         (break_messages, "mysql", r"no english/errmsg\.sys in"),
         (break_tables, "mysql", r"no mysql_system_tables\.sql"),
         (lambda tree: None, "mariadb", "of the family mysql, not mariadb"),
-        (lambda tree: None, "oracle", "no family 'oracle'"),
+        (lambda tree: None, "oracle", "unknown family 'oracle'"),
     ],
 )
 def test_unsuitable_tree_is_refused_with_a_reason(
@@ -389,3 +376,104 @@ def test_a_library_beside_the_program_is_found(tmp_path: Path) -> None:
     tree = small_servers.tree(tmp_path / "tree", "5.7.99", str(beside))
     server = added.add_directory("mine", "mysql", tree)
     assert str(beside.parent) in server.env["LD_LIBRARY_PATH"].split(":")
+
+
+def test_no_token_of_an_address_is_kept_or_shown(archive: Path) -> None:
+    query = "?sig=s3cret"
+    with small_origin.serving({f"/v.tar.gz{query}": archive.read_bytes()}) as origin:
+        server = added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz{query}")
+        assert server.provenance.source == f"tarball:{origin.address}/v.tar.gz"
+        record = (paths.state_dir() / "servers/mine").rglob("*.json")
+        assert not [file for file in record if b"s3cret" in file.read_bytes()]
+        for wrong in (f"/none.tar.gz{query}", f"/v.tar.gz{query}&sig=s3cret"):
+            with pytest.raises(MillraceError, match="could not be downloaded") as caught:
+                added.add_tarball("other", "mysql", f"{origin.address}{wrong}")
+            assert "s3cret" not in str(caught.value)
+    install.remove("mine")
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("http://host.test/v.tar.gz", "plain HTTP"),
+        ("https://user:s3cret@host.test/v.tar.gz", "no user name or password"),
+    ],
+)
+def test_an_address_that_is_not_safe_is_refused_before_any_download(
+    location: str, said: str
+) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        added.add_tarball("mine", "mysql", location)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.hint
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+@pytest.mark.parametrize("location", ["no/such/file.tar.gz", "ftp://host.test/file.tar.gz"])
+def test_an_archive_that_cannot_be_had_is_a_mistake(location: str) -> None:
+    with pytest.raises(UserError):
+        added.add_tarball("mine", "mysql", location)
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+@pytest.mark.parametrize("name", ["", "../x", "UPPER", "a b", ".hidden", "mysql-5.6.24", "x" * 99])
+def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+    with pytest.raises(UserError):
+        added.add_attached(name, "mysql", "mysql://me:secret@db.test/")
+    assert left_in(paths.state_dir() / "servers") == set()
+
+
+def test_a_password_is_kept_from_others_and_from_messages() -> None:
+    added.add_attached("cloud", "mariadb", "mysql://me:secret@db.test:3307/")
+    record = paths.state_dir() / "servers/cloud/attached.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    server = install.find("cloud")
+    assert isinstance(server, AttachedServer)
+    assert server.family == "mariadb"
+    for dsn in ("postgres://me:secret@db.test/", "mysql://me:secret@db.test:port/", "mysql:///"):
+        with pytest.raises(MillraceError) as caught:
+            added.add_attached("other", "mysql", dsn)
+        assert "secret" not in f"{caught.value.message} {caught.value.hint}"
+    record.write_text("not json with secret")
+    with pytest.raises(HostError) as damaged:
+        install.find("cloud")
+    assert "secret" not in damaged.value.message
+    install.remove("cloud")
+    assert not record.exists()
+
+
+def test_what_arrived_of_a_download_that_failed_stays_for_the_next_attempt(archive: Path) -> None:
+    half = archive.stat().st_size // 2
+    with small_origin.serving({"/v.tar.gz": archive.read_bytes()}) as origin:
+        part = room("downloads") / "added-mine" / "v.tar.gz.part"
+        part.parent.mkdir(parents=True)
+        part.write_bytes(archive.read_bytes()[:half])
+        with pytest.raises(MillraceError):
+            added.add_tarball("mine", "mysql", f"{origin.address}/other.tar.gz")
+        assert part.stat().st_size == half
+        added.add_tarball("mine", "mysql", f"{origin.address}/v.tar.gz")
+        assert origin.asked[-1] == ("/v.tar.gz", f"bytes={half}-")
+
+
+def test_nothing_stays_where_nothing_has_arrived(
+    monkeypatch: pytest.MonkeyPatch, archive: Path
+) -> None:
+    monkeypatch.setattr(catalogue, "entries", lambda: offered(archive, sha256="0" * 64))
+    with pytest.raises(HostError, match="wrong checksum"):
+        install.install("mysql-5.7.99")
+    with small_origin.serving({}) as origin, pytest.raises(MillraceError):
+        added.add_tarball("mine", "mysql", f"{origin.address}/other.tar.gz")
+    assert left_in(room("downloads")) == set()
+
+
+def test_what_apt_keeps_for_itself_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_package: Deb, workspace: Path, _progress: object) -> None:
+        (workspace / "packages/partial").mkdir(parents=True)
+        (workspace / "packages/apt.conf").write_text("Dir /;")
+        (workspace / "packages/lock").touch()
+        raise NotServed("the suite does not have it")
+
+    monkeypatch.setattr(added, "fetch_package", refuse)
+    with pytest.raises(NotServed):
+        added.add_package("mine", "mariadb", Deb("trixie", "mariadb-server", "1:11.8.6-1"))
+    assert left_in(room("downloads")) == set()

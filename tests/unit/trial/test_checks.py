@@ -8,7 +8,7 @@ from millrace.trial.checks import checking_steps
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import StepsOutcome, execute_steps
 from tests.support.measuring import live
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 CHECKS = [
     {

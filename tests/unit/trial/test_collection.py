@@ -6,7 +6,7 @@ from millrace import workloads
 from millrace.collect.collectors import Window
 from millrace.trial.collection import until_measured, window
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 
 @pytest.mark.parametrize(

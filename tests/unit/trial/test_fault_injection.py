@@ -20,8 +20,8 @@ from millrace.trial.fault_injection import (
     refuse_left_out,
     slowed_server,
 )
+from tests.support.installed import installed
 from tests.support.measuring import BEGIN, END, RESULT, measured, measurement
-from tests.unit.servers.installed import installed
 
 # Counts for a requested time, and prints how much of it it did not run.
 _COUNTING = """

@@ -10,7 +10,7 @@ from millrace.loadgen import spec
 from millrace.loadgen.spec import Connection, GeneratedSource, LoadData, ServerFile, Statement
 from millrace.trial import phase_spec, time_limits
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 LOAD_DATA = workloads.load("load-data")
 DIALECT = databases.get("mysql").load_dialect

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 
 def content_key(**chosen: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from millrace.trial.round import (
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.trial_server import TrialContext
 from tests.support.measuring import BEGIN, live
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 MYSQL = databases.get("mysql")
 SERVER = SimpleNamespace()  # nothing asks for it

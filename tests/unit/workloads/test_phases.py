@@ -1,5 +1,3 @@
-"""Test how the SQL of phases becomes statements."""
-
 from typing import Any
 
 import pydantic

@@ -1,7 +1,3 @@
-"""Test the kinds of statements: which leave a server no work for later."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

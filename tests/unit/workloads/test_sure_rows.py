@@ -1,14 +1,10 @@
-"""Test which statements always find a row, by their definition."""
-
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from millrace import workloads
 from millrace.workloads.sure_rows import n_statements, sure_rows
-from tests.unit.workloads.small import driving
+from tests.support.small_workload import driving
 
 
 def of_builtin(workload: str, test: str, **chosen: Any) -> dict[str, str]:

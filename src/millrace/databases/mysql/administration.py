@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from millrace.databases.base import TableSize
-from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
-from millrace.databases.mysql.client import oddities_as_errors
+from millrace.databases.client import DatabaseClient, Session, count_of
+from millrace.databases.mysql.client import asking, oddities_as_errors
 from millrace.errors import DatabaseError, TrialFailed
 
 _POOLED = "innodb"
@@ -82,10 +82,7 @@ class MysqlAdministration:
         They are accurate to a few percent where the tables were analysed after they were loaded.
         """
         try:
-            with (
-                oddities_as_errors(),
-                contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
-            ):
+            with asking(client) as session:
                 # MySQL 8 answers from a copy that may be a day old, unless this variable is 0.
                 if session.query("SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
                     session.query("SET SESSION information_schema_stats_expiry = 0")
@@ -112,7 +109,7 @@ class MysqlAdministration:
 
 
 class MysqlLoadDialect:
-    """The SQL of MySQL and MariaDB: see ``databases.load_dialect.LoadDialect``."""
+    """The SQL of MySQL and MariaDB: see ``databases.base.LoadDialect``."""
 
     session = ("SET time_zone = '+00:00'",)
     no_read_timeout = ("SET net_read_timeout = 86400",)

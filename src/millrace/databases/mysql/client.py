@@ -17,7 +17,7 @@ from pymysql import converters
 from pymysql.connections import Connection, MySQLResult
 from pymysql.constants import CR
 
-from millrace.databases.client import Address, Row
+from millrace.databases.client import QUERY_LIMIT_S, Address, DatabaseClient, Row, Session
 from millrace.errors import DatabaseError, DatabaseErrorKind, MillraceError
 from millrace.host import listener
 from millrace.shown_text import shown_line
@@ -364,6 +364,16 @@ def oddities_as_errors() -> Iterator[None]:
             else _not_understood(error),
             kind="odd",
         ) from error
+
+
+@contextlib.contextmanager
+def asking(client: DatabaseClient, database: str | None = None) -> Iterator[Session]:
+    """Yield a session of a client whose odd answers are DatabaseErrors."""
+    with (
+        oddities_as_errors(),
+        contextlib.closing(client.connect(database, limit_s=QUERY_LIMIT_S)) as session,
+    ):
+        yield session
 
 
 def _not_understood(error: Exception) -> str:

@@ -23,9 +23,9 @@ from millrace.databases.mysql.client import connect
 from millrace.databases.mysql.data_directory import MysqlSnapshotRules
 from millrace.databases.mysql.lifecycle import InitialisationEntry, MysqlLifecycle, StartEntry
 from millrace.databases.mysql.monitoring import MysqlMonitoring
-from millrace.databases.mysql.observable import observable
 from millrace.databases.mysql.options import MysqlOptions
 from millrace.databases.mysql.packaging import PROGRAMS, MysqlPackaging
+from millrace.databases.mysql.query import observable
 from millrace.databases.mysql.replication import MysqlReplication, ReplicationWords
 from millrace.databases.mysql.storage import FlushOverride, InnodbStorage
 from millrace.databases.mysql.table_formats import (

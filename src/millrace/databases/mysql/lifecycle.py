@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from millrace.databases.base import version_key
-from millrace.databases.lifecycle import Initialisation, Site
+from millrace.databases.base import Initialisation, Site, version_key
 from millrace.databases.mysql import options
+from millrace.databases.mysql.query import Data
 from millrace.errors import TrialFailed
 from millrace.host.read_as_user import read_as_user
 from millrace.model.servers import InstalledServer, Option
@@ -25,18 +23,14 @@ from millrace.model.servers import InstalledServer, Option
 _SCRIPT_LIMIT_BYTES = 64 << 20
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Script(_Data):
+class Script(Data):
     """A script of the package, under the first of the names ``any_of`` that exists."""
 
     any_of: tuple[str, ...]
     optional: bool = False
 
 
-class InitialisationEntry(_Data):
+class InitialisationEntry(Data):
     """The creation of data directories by servers from the version ``since`` on."""
 
     since: str
@@ -47,7 +41,7 @@ class InitialisationEntry(_Data):
     accounts: tuple[str, ...]  # statements that leave the accounts
 
 
-class StartEntry(_Data):
+class StartEntry(Data):
     """Further arguments that start servers from the version ``since`` on."""
 
     since: str
@@ -56,7 +50,7 @@ class StartEntry(_Data):
 
 @dataclass(frozen=True)
 class MysqlLifecycle:
-    """The lifecycle by the entries of a TOML file: see ``databases.lifecycle.Lifecycle``."""
+    """The lifecycle by the entries of a TOML file: see ``databases.base.Lifecycle``."""
 
     initialisations: Sequence[InitialisationEntry]
     starts: Sequence[StartEntry]

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from millrace.databases.base import version_key
-from millrace.databases.packaging import Build, Incomplete, Located
+from millrace.databases.base import Build, Incomplete, Located, version_key
 from millrace.host import elf
 
 PROGRAMS = ("mariadbd", "mysqld")
@@ -29,7 +28,7 @@ _SYSTEM_TABLES = ("mysql_system_tables.sql", "mariadb_system_tables.sql")
 
 
 class MysqlPackaging:
-    """The packaging of MySQL and MariaDB: see ``databases.packaging.Packaging``."""
+    """The packaging of MySQL and MariaDB: see ``databases.base.Packaging``."""
 
     version_arguments = ("--no-defaults", "--version")
 

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from millrace.databases.base import version_key
 from millrace.databases.client import DatabaseClient, Row, Session, count_of
 from millrace.databases.mysql import table_samples
 from millrace.databases.mysql.administration import global_variables
 from millrace.databases.mysql.client import oddities_as_errors
+from millrace.databases.mysql.query import Data
 from millrace.databases.replication import (
     Checksums,
     Gtid,
@@ -48,15 +47,13 @@ _LONGEST_S = 1e9
 ByVersion = Mapping[str, str]
 
 
-class ReplicationWords(BaseModel):
+class ReplicationWords(Data):
     """The words of a family's statements, by the first version that has them.
 
     A replica is of its source's series or of the next one, where there are ``series``. Global ids
     of transactions exist from the version ``gtid_since`` on. Below ``gtid_alone_since`` a replica
     with them must keep a log of its own.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     series: tuple[str, ...] = ()
     gtid_since: str
@@ -236,7 +233,6 @@ class MysqlReplication:
 
 
 def _place(series: tuple[str, ...], version: tuple[int, ...]) -> int:
-    """Return the number of a version's series."""
     keys = [version_key(each) for each in series]
     return max((at for at, key in enumerate(keys) if version[: len(key)] == key), default=0)
 
@@ -261,7 +257,6 @@ def _session_version(session: Session) -> tuple[int, ...]:
 
 
 def _logs(session: Session) -> dict[str, int]:
-    """Return the sizes of the source's logs in their order."""
     rows = session.query("SHOW BINARY LOGS")
     if not rows:
         raise DatabaseError("the server keeps no binary log", kind="odd")

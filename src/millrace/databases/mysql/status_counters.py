@@ -17,7 +17,7 @@ from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, increases, number, split_gauges
 from millrace.databases.monitoring import CounterDeltas, StatusDifference
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql.query import Observable
 from millrace.databases.mysql.status_variables import read_statement_counts, read_status
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import CounterGrowth, Counters
@@ -108,9 +108,9 @@ class MysqlStatusCounters:
     def _statements(self, others: Sequence[Session]) -> dict[int, dict[str, Number]]:
         """Return the counts of statements of the server, and of millrace's sessions by number."""
         with query.understood("the server's counters"):
-            found = {_SERVER: status_in(read_statement_counts(self._session, "global"))}
+            found = {_SERVER: numbers_in(read_statement_counts(self._session, "global"))}
             for session in (self._session, *others):
-                found[session.id] = status_in(read_statement_counts(session, "session"))
+                found[session.id] = numbers_in(read_statement_counts(session, "session"))
             return found
 
     def _read(self, others: Sequence[Session]) -> CounterReading:
@@ -119,7 +119,7 @@ class MysqlStatusCounters:
 
         with query.understood("the server's counters"):
             own = {self._session.id: self._share_of(self._session)}
-            status = status_in(read_status(self._session, "global"))
+            status = numbers_in(read_status(self._session, "global"))
             own |= {session.id: self._share_of(session) for session in others}
             metrics = metrics_in(rows(self._metrics_sql))
             counted = compression_in(rows(self._compression_sql))
@@ -128,23 +128,18 @@ class MysqlStatusCounters:
 
     def _share_of(self, session: Session) -> dict[str, Number]:
         where = f"variable_name REGEXP '{self._observable.shared_status}'"
-        return status_in(read_status(session, "session", where))
+        return numbers_in(read_status(session, "session", where))
 
     def between(self, before: CounterReading, after: CounterReading) -> StatusDifference:
         return StatusDifference(deltas_of(before, after, self._observable), self._missing)
 
 
-def status_in(variables: Iterable[tuple[object, object]]) -> dict[str, Number]:
-    """Return the status variables that are numbers."""
-    return _numbers(variables)
-
-
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
     """Return the metrics that are on."""
-    return _numbers((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
+    return numbers_in((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
 
 
-def _numbers(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
+def numbers_in(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
     """Return the values that are numbers and have a proper name."""
     found = {
         name: value

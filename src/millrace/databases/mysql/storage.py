@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
 from millrace.databases.mysql.administration import global_variables
-from millrace.databases.mysql.client import oddities_as_errors
+from millrace.databases.mysql.client import asking, oddities_as_errors
 from millrace.databases.mysql.status_variables import read_status
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
@@ -63,14 +63,10 @@ _POOL = {
     "pages_fetched": ("Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_ahead"),
 }
 _POOL_STATUS = (
-    "Innodb_buffer_pool_reads",
-    "Innodb_buffer_pool_read_requests",
-    "Innodb_buffer_pool_read_ahead",
-    "Innodb_buffer_pool_pages_data",
-    "Innodb_buffer_pool_pages_total",
-    "Innodb_pages_created",
-    "Innodb_page_size",
-)
+    "Innodb_buffer_pool_reads", "Innodb_buffer_pool_read_requests",
+    "Innodb_buffer_pool_read_ahead", "Innodb_buffer_pool_pages_data",
+    "Innodb_buffer_pool_pages_total", "Innodb_pages_created", "Innodb_page_size",
+)  # fmt: skip
 
 # MySQL from 8.0.30; the size of others' files is among their settings (``limits``).
 # MariaDB's Innodb_checkpoint_max_age is not a size: it is about 80 % of it, where writers wait.
@@ -159,7 +155,6 @@ class InnodbStorage:
         )
 
     def _pending_state(self, session: Session) -> dict[str, int]:
-        """Return the counts of pages and undo logs, and log positions; empty if not reported."""
         try:
             with oddities_as_errors():
                 rows = session.query(self.query)
@@ -269,7 +264,6 @@ def _purges(figures: PendingWork) -> bool:
 
 
 def _merges(samples: Sequence[PendingSample]) -> bool:
-    """Return whether the change buffer is being merged, or may be soon."""
     last = samples[-1]
     pages = last.work.change_buffer_pages
     if pages is None or pages <= _EMPTY_CHANGE_BUFFER_PAGES:
@@ -329,10 +323,7 @@ def _read(
 ) -> _Found | None:
     """Return what a query about a database says; None where it fails or is not understood."""
     try:
-        with (
-            oddities_as_errors(),
-            contextlib.closing(client.connect(limit_s=QUERY_LIMIT_S)) as session,
-        ):
+        with asking(client) as session:
             return parse(session.query(sql, database))
     except MillraceError:
         return None

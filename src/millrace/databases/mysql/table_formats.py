@@ -14,12 +14,11 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from millrace.databases.base import version_key
-from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session
+from millrace.databases.client import DatabaseClient, Session
 from millrace.databases.mysql.administration import global_variables
-from millrace.databases.mysql.client import oddities_as_errors
+from millrace.databases.mysql.client import asking
+from millrace.databases.mysql.query import Data
 from millrace.databases.table_formats import TableBytes, TableFormat
 from millrace.errors import DatabaseError, TrialFailed, UserError
 from millrace.quantities import readable_size
@@ -35,10 +34,8 @@ _DOUBLINGS = 12
 _LEAST_SAVED = 0.25
 
 
-class StartOptions(BaseModel):
+class StartOptions(Data):
     """Options for compressed tables that servers of some versions are started with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     since: str = "0"
     below: str | None = None
@@ -55,10 +52,8 @@ class StartOptions(BaseModel):
         )
 
 
-class PluginEngine(BaseModel):
+class PluginEngine(Data):
     """An engine that a server has to load: see ``TableFormat`` for what else it needs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     options: dict[str, str]
@@ -126,10 +121,7 @@ class MysqlTableFormats:
     ) -> None:
         server = client.server.name
         try:
-            with (
-                oddities_as_errors(),
-                contextlib.closing(client.connect(database, limit_s=QUERY_LIMIT_S)) as session,
-            ):
+            with asking(client, database) as session:
                 if table_format.engine is not None:
                     _require_engine(session, server, table_format.engine)
                 for setting in table_format.settings:

@@ -40,7 +40,6 @@ class Column:
 
     @property
     def sql(self) -> str:
-        """The column's name in a statement."""
         return _quoted(self.name)
 
     @property
@@ -81,7 +80,6 @@ class Table:
 
     @property
     def sql(self) -> str:
-        """The table's name in a statement."""
         return f"{_quoted(self.database)}.{_quoted(self.name)}"
 
     @property
@@ -93,7 +91,6 @@ class Table:
         return found[0] if found and found[0].type in _ORDERED_TYPES else None
 
     def count(self) -> str:
-        """Return the statement that counts all rows."""
         return f"SELECT COUNT(*) FROM {self.sql}"
 
     def length(self) -> str:

@@ -21,8 +21,7 @@ from millrace.databases.client import Row, Session
 from millrace.databases.deltas import Number, by_key, increased_rows
 from millrace.databases.monitoring import ServerTotals
 from millrace.databases.mysql import query
-from millrace.databases.mysql.observable import Observable, Table
-from millrace.databases.mysql.query import TableQuery
+from millrace.databases.mysql.query import Observable, Table, TableQuery
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import DIGEST_COUNTS, Digest, TimedEvent, Waits
 

@@ -100,7 +100,7 @@ def _option(place: str, name: str, value: object) -> Iterator[Diagnostic]:
     if not _OPTION.fullmatch(name):
         yield Diagnostic(place, "is not an option name", "letters, digits and underscores")
     text = value if isinstance(value, str) else ""
-    refused = (why for rules in _rules() for why in _refusals(rules, name, text))
+    refused = (why for rules in rules_of_all() for why in _refusals(rules, name, text))
     if (first := next(refused, None)) is not None:
         yield Diagnostic(place, *first)
     if value is False:
@@ -146,7 +146,7 @@ def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagno
     normal, switch = option_name(name), about(name)
     if normal != name:
         yield Diagnostic(place, f"{name!r} is another spelling of {normal!r}", f"options.{normal}")
-    elif any(rules.is_loose(name) for rules in _rules()):
+    elif any(rules.is_loose(name) for rules in rules_of_all()):
         why = "a varied option is left out anyway where a server does not know it"
         yield Diagnostic(place, why, f"options.{switch}")
     elif isinstance(level, dict):
@@ -158,7 +158,8 @@ def check_varied_option(place: str, name: str, level: object) -> Iterator[Diagno
         yield from _option(place, name, True if isinstance(level, bool) else level)
 
 
-def _rules() -> list[Options]:
+def rules_of_all() -> list[Options]:
+    """Return the options of every family."""
     return [databases.get(family).options for family in FAMILIES]
 
 

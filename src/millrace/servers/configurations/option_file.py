@@ -15,7 +15,7 @@ from millrace import databases
 from millrace.databases.base import FileOption, Options
 from millrace.errors import ValidationError
 from millrace.model.servers import option_name
-from millrace.servers.configurations.check import FAMILIES, about, needs_others
+from millrace.servers.configurations.check import FAMILIES, about, needs_others, rules_of_all
 
 LEFT_OUT = "left_out"
 """The key of a definition for what was left out of the file: its value, and why, by option."""
@@ -110,7 +110,7 @@ def local_value(name: str, value: str | None) -> str | None:
 
     None, a bare flag, where a directory alone is named.
     """
-    if value is None or not any(_matches(rules.own_files, rules, name) for rules in _rules()):
+    if value is None or not any(_matches(rules.own_files, rules, name) for rules in rules_of_all()):
         return value
     return re.split(r"[\\/]", value)[-1] or None
 
@@ -147,7 +147,7 @@ def _put(draft: _Draft, option: FileOption, sections: list[_Section]) -> None:
 
 def _add_needs(draft: _Draft) -> None:
     """Add the options without which a server with those of the file would not start."""
-    for rules in _rules():
+    for rules in rules_of_all():
         given = {about(name) for options in draft.sections.values() for name in options}
         for option, needed in rules.needs.items():
             for name in needed if option in given else ():
@@ -157,7 +157,9 @@ def _add_needs(draft: _Draft) -> None:
 
 def _why_left_out(name: str, value: str | None) -> str | None:
     """Return why an option cannot be true of an instance here; None where it can."""
-    reasons = (why for rules in _rules() for why in _reasons(rules, rules.forms(name), value or ""))
+    reasons = (
+        why for rules in rules_of_all() for why in _reasons(rules, rules.forms(name), value or "")
+    )
     return next(reasons, None)
 
 
@@ -212,7 +214,3 @@ def _tables(draft: _Draft) -> dict[str, Any]:
 
 def _matches(names: frozenset[str], rules: Options, name: str) -> bool:
     return not names.isdisjoint(rules.forms(name))
-
-
-def _rules() -> list[Options]:
-    return [databases.get(family).options for family in FAMILIES]

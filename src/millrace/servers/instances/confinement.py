@@ -176,7 +176,6 @@ def _landlock(writable: Sequence[Path]) -> None:
 
 
 def _allow(rules: int, path: Path, rights: int) -> None:
-    """Add a rule that grants the rights at ``path`` and below it."""
     descriptor = os.open(path, os.O_PATH)
     try:
         rule = struct.pack("=Qi", rights, descriptor)  # struct landlock_path_beneath_attr

@@ -35,7 +35,6 @@ class ErrorLog:
         self.searched_to = self._phase_began_at
 
     def tail(self, n_lines: int) -> str:
-        """Return the last lines of the log."""
         return "\n".join(_text(_read(self._path, 0)).splitlines()[-n_lines:])
 
     def errors(self) -> list[str]:

@@ -6,15 +6,14 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from millrace import databases
-from millrace.databases.base import ServerClient
+from millrace.databases.base import ServerClient, Site
 from millrace.databases.client import Address, Session
-from millrace.databases.lifecycle import Site
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers.instances import (
@@ -93,7 +92,6 @@ class Instance(ServerClient):
 
     @property
     def server(self) -> InstalledServer:
-        """The build that runs."""
         return self._site.server
 
     @property
@@ -186,7 +184,6 @@ class Instance(ServerClient):
         self._refuse_foreign_answer()
 
     def log_tail(self, n_lines: int = 40) -> str:
-        """Return the last lines of the error log."""
         return self._error_log.tail(n_lines)
 
     def trouble(self) -> str | None:
@@ -232,19 +229,7 @@ class Instance(ServerClient):
         Raise TrialFailed where it fails or takes longer than ``limit_s``, or where the server ends.
         """
         deadline = time.monotonic() + limit_s
-        environment = {**launch.BARE_ENVIRONMENT, processes.ENVIRONMENT_VARIABLE: self.id}
-        with signals_held():
-            process = confinement.popen(
-                argv,
-                uid=self._runs_as.uid,
-                writable=self._writable,
-                env=environment,
-                cwd=self.directory,
-                stdin=subprocess.DEVNULL,
-                stdout=self._log,
-                stderr=self._log,
-            )
-            self._add_process(process.pid)
+        process = self._popen(argv, {})
         try:
             while process.poll() is None:
                 self.check_alive()
@@ -285,27 +270,52 @@ class Instance(ServerClient):
         tool: launch.Tool | None = None,
         network: bool = True,
     ) -> subprocess.Popen[bytes]:
+        """Start the server program, or a tool that runs it, with an environment of its own.
+
+        Nothing is in it that could change the measurement, and no secret.
+        """
         self._error_log.begin_phase()
+        environment = {"HOME": str(self.directory), **self.server.env}
+        argv = [*self.server.argv, *arguments]
+        if tool is not None:
+            environment, argv = {**environment, **tool.env}, [*tool.argv, *argv]
+        with signals_held(), launch.open_files_limit_raised():
+            self._process = self._popen(
+                argv, environment, stdin=stdin, output=output, network=network
+            )
+        return self._process
+
+    def _popen(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        output: IO[bytes] | None = None,
+        network: bool = True,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program as the server's user, in a session that Ctrl-C does not reach.
+
+        It can write only where the server can. Its standard output goes to ``output`` or the log.
+        """
+        own = {processes.ENVIRONMENT_VARIABLE: self.id}
         with signals_held():
-            self._process = launch.spawn(
-                self.server,
-                arguments,
-                instance_id=self.id,
-                directory=self.directory,
+            process = confinement.popen(
+                argv,
+                uid=self._runs_as.uid,
                 writable=self._writable,
-                runs_as=self._runs_as,
-                log=self._log,
-                output=output,
+                env={**launch.BARE_ENVIRONMENT, **environment, **own},
+                cwd=self.directory,
                 stdin=stdin,
-                tool=tool,
+                stdout=output or self._log,
+                stderr=self._log,
                 network=network,
             )
-            self._add_process(self._process.pid)
-        return self._process
+            self._add_process(process.pid)
+        return process
 
     @property
     def _writable(self) -> list[Path]:
-        """The directories in which the server's user may write."""
         return sorted({self.directory, self._site.run_dir.parent})
 
     def _add_process(self, pid: int) -> None:
@@ -328,7 +338,6 @@ class Instance(ServerClient):
         return True
 
     def _answers(self) -> bool:
-        """Return whether the server accepts a login now."""
         self._let_go_of_socket()
         self._socket_descriptor = instance_paths.open_socket(self.socket, self._runs_as.uid)
         if self._socket_descriptor is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import paths
-from millrace.databases.lifecycle import Initialisation
+from millrace.databases.base import Initialisation
 from millrace.model.servers import InstalledServer
 from millrace.servers.instances import launch, ownership
 from millrace.servers.instances.closing import give, open_without_links

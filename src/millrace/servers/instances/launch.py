@@ -5,7 +5,9 @@ import os
 import pwd
 import resource
 import shlex
+import signal
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +15,18 @@ from typing import IO
 
 from millrace.errors import HostError
 from millrace.model.servers import InstalledServer
-from millrace.servers.instances import confinement
-from millrace.servers.instances.processes import ENVIRONMENT_VARIABLE
+from millrace.servers.instances import confinement, processes, users
+from millrace.servers.instances.signals import signals_held
 
 # Old servers allocate memory for every descriptor they might have: with the 1,000 million that
 # some container runtimes allow, 5.5 to 5.7 take gigabytes or die.
 _OPEN_FILES_MAX = 1_048_576
+
+# Limits of a single run (setrlimit): no core, files of 2048 * 512 bytes at most, seconds of CPU
+# time.
+_LIMITED = 'ulimit -c 0; ulimit -f 2048; ulimit -t 60; exec "$@"'
+_OUTPUT_LIMIT_BYTES = 1 << 16
+_END_LIMIT_S = 30.0
 
 # Prints the first path that its user cannot access.
 _REACH_TEST = """
@@ -97,49 +105,8 @@ def require_reach(server: str, uid: int, places: Iterable[Path]) -> None:
         )
 
 
-def spawn(
-    server: InstalledServer,
-    arguments: Sequence[str],
-    *,
-    instance_id: str,
-    directory: Path,
-    writable: Sequence[Path],
-    runs_as: RunsAs,
-    log: IO[bytes],
-    output: IO[bytes] | None = None,
-    stdin: int = subprocess.DEVNULL,
-    tool: Tool | None = None,
-    network: bool = True,
-) -> subprocess.Popen[bytes]:
-    """Start the server program in its own session, which Ctrl-C of the terminal does not reach.
-
-    A server with a user of its own can write only in the directories ``writable``, and so can a
-    ``tool`` that runs it. Its output goes to ``log``, or its standard output to ``output``. Its
-    environment has nothing of millrace's: nothing that could change the measurement, and no secret.
-    """
-    environment = {
-        **BARE_ENVIRONMENT,
-        "HOME": str(directory),
-        **server.env,
-        **({} if tool is None else tool.env),
-        ENVIRONMENT_VARIABLE: instance_id,
-    }
-    with _open_files_limit_raised():
-        return confinement.popen(
-            [*(() if tool is None else tool.argv), *server.argv, *arguments],
-            uid=runs_as.uid,
-            writable=writable,
-            env=environment,
-            cwd=directory,
-            stdin=stdin,
-            stdout=output or log,
-            stderr=log,
-            network=network,
-        )
-
-
 @contextlib.contextmanager
-def _open_files_limit_raised() -> Iterator[None]:
+def open_files_limit_raised() -> Iterator[None]:
     """Let a child started inside the block open as many files as this process may allow."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES_MAX)
@@ -155,3 +122,72 @@ def _name_of_this_user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """The exit status of a run, and the beginning of its standard output and error."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run_once(
+    name: str, argv: Sequence[str], env: Mapping[str, str], arguments: Sequence[str], limit_s: float
+) -> ProgramOutput:
+    """Run an unknown program, which may be anything, and end all that it started.
+
+    Where millrace is root, the program runs as a user of its own, which can create files nowhere
+    and has no network. It has none of millrace's environment, a limited time, and a limit on its
+    output. Raise OSError, TimeoutExpired, HostError.
+    """
+    with (
+        users.reserved() as uid,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        if uid is not None:
+            places = [*map(Path, argv), *map(Path, env.get("LD_LIBRARY_PATH", "").split(":"))]
+            require_reach(name, uid, [place for place in places if place.is_absolute()])
+        with signals_held():
+            process = confinement.popen(
+                ["/bin/sh", "-c", _LIMITED, "sh", *argv, *arguments],
+                uid=uid,
+                writable=(),
+                env={**BARE_ENVIRONMENT, "HOME": "/nonexistent", **env},
+                cwd=Path("/"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                network=False,
+            )
+        try:
+            status = process.wait(limit_s)
+        finally:
+            _end(process, uid)
+        return ProgramOutput(status, _beginning(output), _beginning(errors))
+
+
+def _beginning(file: IO[bytes]) -> str:
+    # A program can set flags of the file it shares, such as O_DIRECT, with which reads fail.
+    with open(f"/proc/self/fd/{file.fileno()}", "rb") as opened:  # noqa: PTH123 - no path of a file
+        return opened.read(_OUTPUT_LIMIT_BYTES).decode("utf-8", errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes], uid: int | None) -> None:
+    """End the program and what it started: its session, and all processes of its own user.
+
+    Kill all before waiting: the kernel reports the end of a traced process to its tracer first, and
+    to its parent only when the tracer has ended too.
+    """
+    with signals_held():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if uid is None:
+            process.wait()
+            return
+        users.kill_all(uid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_LIMIT_S)
+        processes.end_all_of(uid)

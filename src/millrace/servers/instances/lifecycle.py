@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from millrace import databases, paths
-from millrace.databases.lifecycle import Site
+from millrace.databases.base import Site
 from millrace.model.roles import REPLICA
 from millrace.model.servers import FittedOptions, InstalledServer
 from millrace.servers.instances import instance_paths, ownership, users
@@ -58,7 +58,7 @@ def create(
         record = ownership.register(
             instance_id, server=server.name, role=role, directories=directories, uid=uid
         )
-        undo.callback(_remove, record)
+        undo.callback(signals_held()(ownership.release), record)
         runs_as = instance_paths.make_directories(server, directories, run_dir, uid=uid)
         log = undo.enter_context(
             os.fdopen(instance_paths.new_file(directory, ERROR_LOG, 0o600), "ab", buffering=0)
@@ -81,8 +81,3 @@ def create(
         instance = Instance(site, options, runs_as=runs_as, record=record, log=log)
         undo.callback(instance.leave)
         yield instance
-
-
-def _remove(record: ownership.OwnershipRecord) -> None:
-    with signals_held():
-        ownership.release(record)

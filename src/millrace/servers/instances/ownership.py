@@ -163,7 +163,7 @@ def release(record: OwnershipRecord) -> bool | None:
         is_kept = _keep_data(Path(record.directories[0]) / DATA, Path(kept) / DATA)
     for directory in map(Path, record.directories):
         if record.id in directory.name:
-            _remove_tree(directory)
+            remove_tree(directory)
     atomic_file.remove_drafts(_file_of(record.id))
     _file_of(record.id).unlink(missing_ok=True)
     return is_kept
@@ -209,11 +209,6 @@ def reap_orphans(on_event: OnEvent = ignore) -> list[str]:
                 f"{'' if elsewhere is None else _how_to_remove(elsewhere)}"
             )
     return sentences
-
-
-def remove_kept(directory: Path) -> None:
-    """Remove a directory of kept data, which belongs to no instance."""
-    _remove_tree(directory)
 
 
 _DATA_OF_ORPHAN = {
@@ -268,7 +263,7 @@ def _user_ended(uid: int | None) -> Iterator[None]:
         yield
 
 
-def _remove_tree(directory: Path) -> None:
+def remove_tree(directory: Path) -> None:
     """Remove a directory in which a server may have put anything, however deep.
 
     Close it first: a process with a descriptor of a directory in it could create files without end.

@@ -115,7 +115,11 @@ def _clear_keys(uid: int) -> None:
     def clear() -> None:
         call(_SETRESUID, uid, uid, 0)
         try:
-            _clear_keyrings()
+            for keyring in (_OF_THE_USER, _OF_THE_USERS_SESSIONS):
+                with contextlib.suppress(OSError):
+                    call(_KEYCTL, _CLEAR, keyring)
+            with contextlib.suppress(OSError):  # many kernels have no persistent keyrings
+                call(_KEYCTL, _CLEAR, call(_KEYCTL, _GET_PERSISTENT, -1, _OF_THIS_PROCESS))
         finally:
             call(_SETRESUID, 0, 0, 0)
 
@@ -174,12 +178,3 @@ def leave_session_keyring() -> None:
     """Give this thread, and the processes it starts, a session keyring of its own."""
     with contextlib.suppress(OSError):
         call(_KEYCTL, _JOIN_SESSION, None)
-
-
-def _clear_keyrings() -> None:
-    """Remove the keys of this thread's real and effective user id."""
-    for keyring in (_OF_THE_USER, _OF_THE_USERS_SESSIONS):
-        with contextlib.suppress(OSError):
-            call(_KEYCTL, _CLEAR, keyring)
-    with contextlib.suppress(OSError):  # many kernels have no persistent keyrings
-        call(_KEYCTL, _CLEAR, call(_KEYCTL, _GET_PERSISTENT, -1, _OF_THIS_PROCESS))

@@ -25,7 +25,7 @@ from millrace import atomic_file, paths
 from millrace.errors import HostError
 from millrace.servers.instances.closing import close_tree, give_tree
 from millrace.servers.instances.instance import Instance
-from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_kept
+from millrace.servers.instances.ownership import DATA, KEPT, KEPT_NAME, remove_tree
 from millrace.servers.snapshots import manifest
 from millrace.servers.snapshots.create_restore import NotSaved, refuse_file
 from millrace.shared_directories import is_own, may_others_write, refuse_shared
@@ -70,7 +70,6 @@ class KeptData:
             return False
 
     def allocated_bytes(self) -> int:
-        """Return what its files occupy on the disk."""
         return manifest.usage(self.data)[1]
 
     def begin(self, instance: Instance | None) -> None:
@@ -123,7 +122,6 @@ class KeptData:
         _append(self.directory / _PROGRESS, f"{line}\n")
 
     def progress(self) -> bytes:
-        """Return the whole lines of the progress."""
         try:
             content = (self.directory / _PROGRESS).read_bytes()
         except FileNotFoundError:
@@ -131,12 +129,11 @@ class KeptData:
         return content[: content.rfind(b"\n") + 1]
 
     def replace_progress(self, content: bytes) -> None:
-        """Replace the lines of the progress."""
         atomic_file.write_text(self.directory / _PROGRESS, content.decode())
 
     def remove(self) -> None:
         """Remove everything. Raise HostError where that is refused."""
-        remove_kept(self.directory)
+        remove_tree(self.directory)
         with contextlib.suppress(OSError):  # it is missing, or has others
             self.directory.parent.rmdir()
 

@@ -51,12 +51,10 @@ class SnapshotKey:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all parts, in hex."""
         return hashlib.sha256(canonical(self.parts.to_json()).encode()).hexdigest()
 
     @property
     def name(self) -> str:
-        """The name of the snapshot and of its directory."""
         return f"{re.sub(r'[^A-Za-z0-9.-]', '_', self.server)}-{self.digest[:12]}"
 
 

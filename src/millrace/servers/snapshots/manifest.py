@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from millrace import safe_json
-from millrace.databases import table_checks
 from millrace.databases.table_checks import KeptTable
 from millrace.errors import TrialFailed
 from millrace.servers.snapshots import digests as contents
@@ -94,6 +95,9 @@ class Snapshot:
         return contents.damage(self.data_dir, self.digests)
 
 
+_SNAPSHOT = TypeAdapter(Snapshot)
+
+
 def list_files(data_dir: Path) -> tuple[SnapshotFile, ...]:
     """Return every file below a directory, sorted by path."""
     found = []
@@ -139,20 +143,9 @@ def usage(data_dir: Path) -> tuple[int, int]:
 
 def write(snapshot: Snapshot) -> None:
     """Write the manifest into the snapshot's directory, readable only by its owner."""
-    document = {
-        "format": FORMAT,
-        "server": snapshot.key.server,
-        "key": snapshot.key.parts.to_json(),
-        "password": snapshot.password,
-        "facts": snapshot.facts,
-        "made_s": snapshot.made_s,
-        "made_utc": snapshot.made_utc,
-        "bytes": snapshot.bytes,
-        "allocated_bytes": snapshot.allocated_bytes,
-        "files": [asdict(file) for file in snapshot.files],
-        "digests": dict(snapshot.digests),
-        "tables": [asdict(table) for table in snapshot.tables],
-    }
+    key = {"server": snapshot.key.server, "key": snapshot.key.parts.to_json()}
+    document = {"format": FORMAT, **asdict(snapshot), **key}
+    del document["directory"]
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(snapshot.directory / FILE, flags, 0o600), "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1, ensure_ascii=False)
@@ -178,16 +171,5 @@ def _read(directory: Path) -> Snapshot | None:
     document = safe_json.read(directory / FILE, _LIMITS)
     if document["format"] != FORMAT:
         return None
-    return Snapshot(
-        key=SnapshotKey(document["server"], KeyParts.model_validate(document["key"])),
-        directory=directory,
-        password=document["password"],
-        facts=document["facts"],
-        made_s=float(document["made_s"]),
-        made_utc=document["made_utc"],
-        bytes=int(document["bytes"]),
-        allocated_bytes=int(document["allocated_bytes"]),
-        files=tuple(SnapshotFile(**file) for file in document["files"]),
-        digests={str(path): str(digest) for path, digest in document["digests"].items()},
-        tables=tuple(map(table_checks.of_data, document["tables"])),
-    )
+    key = SnapshotKey(document["server"], KeyParts.model_validate(document["key"]))
+    return _SNAPSHOT.validate_python({**document, "key": key, "directory": directory})

@@ -1,7 +1,11 @@
-"""Parse coordinates: the source of a server as one word that names no host."""
+"""Define the sources of servers. A coordinate is a source as one word that names no host."""
 
 import re
 from dataclasses import dataclass
+from datetime import date
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from millrace.errors import UserError
 
@@ -110,3 +114,38 @@ def _parse_kind(kind: str, rest: str) -> Coordinate | None:
     if kind == "dir" and rest:
         return Directory(rest)
     return None
+
+
+def parsed_coordinate(coordinate: Coordinate | str) -> Coordinate:
+    """Return the coordinate that a text of the catalogue names."""
+    return parse(coordinate) if isinstance(coordinate, str) else coordinate
+
+
+@dataclass(frozen=True)
+class ArchivePart:
+    """A part of an artefact, and its place in the server's tree; empty means the whole."""
+
+    inner: str = ""  # an archive inside the artefact
+    root: str = ""  # a directory of the (inner) archive
+    into: str = ""  # a directory of the tree
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A Debian package, without its dependencies, whose shared objects a server gets, too."""
+
+    coordinate: Annotated[Deb, BeforeValidator(parsed_coordinate)]
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """One source of a server and its artefact; ``gone`` is the day it was found lost."""
+
+    coordinate: Annotated[Coordinate, BeforeValidator(parsed_coordinate)]
+    size_bytes: int
+    sha256: str
+    parts: tuple[ArchivePart, ...] = (ArchivePart(),)
+    gone: date | None = None
+    plugins: tuple[Plugin, ...] = ()

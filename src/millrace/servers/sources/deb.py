@@ -78,7 +78,9 @@ def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Pac
         purpose=purpose,
         watch=clients.watch_growth(archives, str(used), sum(missing.values()), on_event),
     )
-    return _arrived(used, archives)
+    main = _file_of(used, archives)
+    others = (each for each in sorted(archives.glob("*.deb")) if each != main)
+    return Packages(main, tuple(others), used)
 
 
 def fetch_alone(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Path:
@@ -183,12 +185,6 @@ def _sizes(print_uris: str) -> Mapping[str, int]:
         name: int(size)
         for name, size in re.findall(r"^'\S+' (\S+\.deb) (\d+)", print_uris, re.MULTILINE)
     }
-
-
-def _arrived(used: Deb, archives: Path) -> Packages:
-    main = _file_of(used, archives)
-    others = (each for each in sorted(archives.glob("*.deb")) if each != main)
-    return Packages(main, tuple(others), used)
 
 
 def _file_of(used: Deb, archives: Path) -> Path:

@@ -17,8 +17,7 @@ from millrace.servers import download
 from millrace.servers.locks import exclusive
 from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
-from millrace.servers.sources.coordinates import Deb, Maven, Npm, Tarball
-from millrace.servers.sources.source import Plugin, Source
+from millrace.servers.sources.coordinates import Deb, Maven, Npm, Plugin, Source, Tarball
 from millrace.servers.web import without_secrets
 
 _THIS_HOST = ("localhost", "127.0.0.1", "::1")
@@ -56,8 +55,7 @@ def fetch(source: Source, workspace: Path, on_event: OnEvent) -> Arrived:
 
 
 def _fetch_plugin(plugin: Plugin, workspace: Path, on_event: OnEvent) -> Package:
-    root = _clients() / "apt" / plugin.coordinate.suite
-    with exclusive(root / "lock", f"apt for {plugin.coordinate.suite}", on_event):
+    with _apt(plugin.coordinate.suite, on_event) as root:
         file = deb.fetch_alone(plugin.coordinate, root, workspace / "plugins", on_event)
     download.verify(file, plugin.sha256, str(plugin.coordinate))
     return Package(file, _artefact(str(plugin.coordinate), file))
@@ -115,8 +113,7 @@ def fetch_package(coordinate: Deb, workspace: Path, on_event: OnEvent) -> Arrive
 
 def suite_versions(coordinate: Deb, workspace: Path) -> list[str]:
     """Return every version of a package in its suite, the newest first. Raise HostError."""
-    root = _clients() / "apt" / coordinate.suite
-    with exclusive(root / "lock", f"apt for {coordinate.suite}", ignore):
+    with _apt(coordinate.suite, ignore) as root:
         return deb.versions(coordinate, root, workspace, ignore)
 
 
@@ -156,14 +153,8 @@ def fetch_tarball(
     workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy = workspace / file.name
     shutil.copyfile(file, copy)
-    artefact = _artefact(str(Tarball(str(file))), copy)
-    if sha256 is not None and artefact.sha256 != sha256.lower():
-        copy.unlink()
-        raise download.WrongChecksum(
-            f"{file}: wrong checksum: expected sha256 {sha256}, got {artefact.sha256}",
-            hint="get the file from its publisher again",
-        )
-    return Arrived(copy, artefact)
+    download.verify(copy, sha256, str(file))
+    return Arrived(copy, _artefact(str(Tarball(str(file))), copy))
 
 
 def _refuse_unsafe(url: str, sha256: str | None) -> None:
@@ -235,9 +226,16 @@ def _is_plain(url: str) -> bool:
     return parts.scheme in ("http", "https") and parts.username is None
 
 
+@contextmanager
+def _apt(suite: str, on_event: OnEvent) -> Iterator[Path]:
+    """Yield the directory of apt's lists for a suite, which no other process uses meanwhile."""
+    root = _clients() / "apt" / suite
+    with exclusive(root / "lock", f"apt for {suite}", on_event):
+        yield root
+
+
 def _fetch_deb(coordinate: Deb, archives: Path, on_event: OnEvent) -> deb.Packages:
-    root = _clients() / "apt" / coordinate.suite
-    with exclusive(root / "lock", f"apt for {coordinate.suite}", on_event):
+    with _apt(coordinate.suite, on_event) as root:
         return deb.fetch(coordinate, root, archives, on_event)
 
 

@@ -1,7 +1,3 @@
-"""Test the interpretation of a server's refusal to answer."""
-
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,3 @@
-"""Test which servers replicate, by which options, and how far a replica says it is."""
-
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

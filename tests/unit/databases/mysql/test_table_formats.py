@@ -1,7 +1,3 @@
-"""Test which table formats versions have, and what their servers are started with."""
-
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import cast
 

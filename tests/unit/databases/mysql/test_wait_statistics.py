@@ -1,7 +1,5 @@
 """Test the conversion of real servers' Performance Schema summaries to sections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from millrace.databases.mysql.wait_statistics import (
     require_instruments,
 )
 from millrace.errors import Unavailable
-from tests.unit.databases.mysql.observables import observable
+from tests.support.observables import observable
 
 TABLES = observable("mysql").tables
 
@@ -232,11 +230,7 @@ def test_what_is_delivered_has_some_classes_off() -> None:
     ],
 )
 def test_tables_into_which_nothing_comes(
-    name: str,
-    instruments: dict[str, bool],
-    consumers: dict[str, bool],
-    said: str,
-    hint: str,
+    name: str, instruments: dict[str, bool], consumers: dict[str, bool], said: str, hint: str
 ) -> None:
     with pytest.raises(Unavailable) as caught:
         require_instruments(TABLES[name], Setup(instruments, consumers))

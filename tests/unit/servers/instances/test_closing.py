@@ -1,18 +1,14 @@
 """Test that a server's directories are closed even to the owner of a descriptor."""
 
-from __future__ import annotations
-
-import contextlib
 import os
 import stat
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from millrace.servers.instances import ownership
 from millrace.servers.instances.closing import close_tree, give_tree
+from tests.support.deep_directories import deep
 
 STRANGER = 61_999
 LEVELS = 1_500  # more than Python's recursion and paths of the kernel allow
@@ -23,22 +19,6 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away nee
 def state(path: Path) -> tuple[int, int]:
     status = path.lstat()
     return status.st_uid, stat.S_IMODE(status.st_mode)
-
-
-@contextlib.contextmanager
-def deep(directory: Path) -> Iterator[None]:
-    """Make directories so deep that no path reaches the innermost."""
-    at = os.open(directory, os.O_RDONLY)
-    try:
-        for _ in range(LEVELS):
-            os.mkdir("level", dir_fd=at)
-            below = os.open("level", os.O_RDONLY, dir_fd=at)
-            os.close(at)
-            at = below
-        yield
-    finally:
-        os.close(at)
-        subprocess.run(["rm", "-rf", directory], check=True)  # which needs no paths
 
 
 def as_stranger(descriptor: int) -> str:
@@ -99,7 +79,7 @@ def test_no_depth_ends_it(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     (data / "beside").mkdir()
-    with deep(data):
+    with deep(data, LEVELS):
         close_tree(data)
         give_tree(data, os.geteuid(), os.getegid())
         assert state(data / "level" / "level")[1] == 0o700
@@ -131,7 +111,7 @@ def test_a_directory_is_removed_while_others_have_a_descriptor_of_it(
 
     monkeypatch.setattr(ownership, "close_tree", close_and_try)
     try:
-        ownership._remove_tree(directory)
+        ownership.remove_tree(directory)
     finally:
         os.close(descriptor)
     assert tried == ["PermissionError"]

@@ -1,7 +1,3 @@
-"""Test the parts of an instance that need no server: its log, its socket and port, an address."""
-
-from __future__ import annotations
-
 import os
 import socket
 from contextlib import nullcontext
@@ -12,113 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace import databases
 from millrace.errors import HostError, UserError
 from millrace.model.servers import AttachedServer
-from millrace.servers.attached import (
-    AttachedInstance,
-    lacks_password,
-    parse_dsn,
-    with_password,
-)
+from millrace.servers.attached import AttachedInstance, lacks_password, parse_dsn, with_password
 from millrace.servers.instances import instance_paths
-from millrace.servers.instances.error_log import ErrorLog
-from tests.unit.servers.installed import installed
-
-PATTERNS = databases.get("mysql").log
-
-QUIET = (
-    "2026-11-20 15:00:00 1 [Note] InnoDB: Using Linux native AIO\n"
-    "2026-11-20T15:00:00Z 0 [Warning] [MY-010075] No existing UUID has been found\n"
-    "2026-11-20 15:00:00 1 [ERROR] Incorrect definition of table mysql.event\n"
-    "/opt/x/mysqld: ready for connections.\n"
-)
-
-TROUBLE = [
-    "2026-11-20 [ERROR] mysqld: Disk is full writing './mysql/big.MYD' (Errcode: 28)",
-    "2026-11-20 0 [ERROR] InnoDB: Operating system error number 28 in a file operation.",
-    "15:00:00 UTC - mysqld got signal 11 ;",
-    "2026-11-20 [ERROR] [FATAL] InnoDB: Tablespace id is 5 in the data dictionary",
-    "InnoDB: Assertion failure in thread 140 in file fil0fil.cc line 5",
-]
-
-
-def log_at(path: Path) -> ErrorLog:
-    return ErrorLog(path, PATTERNS, port=7, socket=Path("/s"))
-
-
-@pytest.mark.parametrize("line", TROUBLE)
-def test_trouble_is_found_once(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "error.log"
-    file.write_text(QUIET, encoding="utf-8")
-    log = log_at(file)
-    assert log.new_trouble() is None
-    assert log.searched_to == file.stat().st_size
-    with file.open("a", encoding="utf-8") as writer:
-        writer.write(line[:20])
-    assert log.new_trouble() is None, "half a line is not judged"
-    with file.open("a", encoding="utf-8") as writer:
-        writer.write(line[20:] + "\n")
-    assert log.new_trouble() == line
-    assert log.new_trouble() is None
-    assert log.searched_to == file.stat().st_size
-
-
-@given(st.lists(st.binary(max_size=60), max_size=8))
-def test_a_log_that_grows_is_read_to_its_last_complete_line(pieces: list[bytes]) -> None:
-    file = Path(os.environ["MILLRACE_STATE"]).parent / "growing.log"
-    file.unlink(missing_ok=True)
-    log = log_at(file)
-    for piece in pieces:
-        with file.open("ab") as writer:
-            writer.write(piece)
-        log.new_trouble()
-        assert log.searched_to == file.read_bytes().rfind(b"\n") + 1
-    file.unlink(missing_ok=True)
-
-
-def test_no_log_is_no_trouble(tmp_path: Path) -> None:
-    log = log_at(tmp_path / "error.log")
-    log.begin_phase()
-    assert (log.new_trouble(), log.searched_to) == (None, 0)
-    assert log.tail(5) == ""
-    assert log.errors() == []
-
-
-def test_errors_are_those_of_the_phase(tmp_path: Path) -> None:
-    file = tmp_path / "error.log"
-    file.write_text(QUIET, encoding="utf-8")
-    log = log_at(file)
-    log.begin_phase()
-    with file.open("a", encoding="utf-8") as writer:
-        writer.write("[Note] fine\n[ERROR] unknown variable 'x=1'\n[ERROR] Aborting\n")
-    assert log.errors() == ["[ERROR] unknown variable 'x=1'", "[ERROR] Aborting"]
-    assert log.tail(2) == "[ERROR] unknown variable 'x=1'\n[ERROR] Aborting"
-
-
-@pytest.mark.parametrize(
-    ("line", "meaning"),
-    [
-        (
-            "[ERROR] Can't start server: Bind on TCP/IP port: Address already in use",
-            "the port 7 is taken by another process",
-        ),
-        (
-            "[ERROR] Do you already have another mysqld server running on port: 7 ?",
-            "the port 7 is taken by another process",
-        ),
-        (
-            "[ERROR] Another process with pid 5 is using unix socket file.",
-            "the socket /s is taken by another process",
-        ),
-        ("[ERROR] Error writing file './x' (Errcode: 28)", "the disk is full"),
-        ("[ERROR] unknown option '--x'", None),
-    ],
-)
-def test_what_an_error_means(tmp_path: Path, line: str, meaning: str | None) -> None:
-    file = tmp_path / "error.log"
-    file.write_text(line + "\n", encoding="utf-8")
-    assert log_at(file).meaning() == meaning
+from tests.support.installed import installed
 
 
 def test_a_socket_path_is_short() -> None:
@@ -185,18 +79,11 @@ def test_a_password_is_put_into_an_address(dsn: str, password: str) -> None:
 @pytest.mark.parametrize(
     "dsn",
     [
-        "",
-        "db.example",
-        "http://u:hidden@h/",
-        "mysql://h/",
-        "mysql://u:hidden@/",
-        "mysql://u:hidden@h:port/",
-        "mysql://u:hidden@h/db",
-        "mysql://u:hidden@h/?sokcet=/x",
-        "mysql://u:hidden@/?socket=relative",
-        "mysql://u:hidden@[h/",
+        "", "db.example", "http://u:hidden@h/", "mysql://h/", "mysql://u:hidden@/",
+        "mysql://u:hidden@h:port/", "mysql://u:hidden@h/db", "mysql://u:hidden@h/?sokcet=/x",
+        "mysql://u:hidden@/?socket=relative", "mysql://u:hidden@[h/",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_address_is_refused_without_its_password(dsn: str) -> None:
     with pytest.raises(UserError, match="theirs: the address is not usable") as caught:
         parse_dsn(attached(dsn))

@@ -1,23 +1,20 @@
 """Test ownership records, orphans and the lock of the host, with ordinary processes as servers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from millrace.errors import HostError, Interrupted, UserError
+from millrace.errors import HostError, UserError
 from millrace.host.exclusive import HOST_LOCK, TESTS_VARIABLE, host_lock, lock_file
 from millrace.servers.instances import ownership, processes
-from millrace.servers.instances.signals import signals_as_errors, signals_held
+from tests.support.deep_directories import deep
 
 
 @pytest.fixture
@@ -209,15 +206,9 @@ def test_a_directory_that_does_not_carry_the_id_is_never_removed(place: Path) ->
 
 def test_no_depth_keeps_a_directory(place: Path) -> None:
     record = record_in(place)
-    at = os.open(record.directories[0], os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("deep", dir_fd=at)
-        below = os.open("deep", os.O_RDONLY | os.O_DIRECTORY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
-    ownership.release(record)
-    assert not Path(record.directories[0]).exists()
+    with deep(Path(record.directories[0]), 1500):
+        ownership.release(record)
+        assert not Path(record.directories[0]).exists()
 
 
 def test_a_link_in_the_place_of_a_directory_is_no_way_out(place: Path) -> None:
@@ -299,39 +290,8 @@ def test_the_lock_follows_no_link(place: Path) -> None:
     assert victim.read_text(encoding="utf-8") == "precious"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_an_ending_signal_becomes_an_error(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-
-    def work() -> None:
-        with signals_as_errors():
-            os.kill(os.getpid(), number)
-            time.sleep(5)
-
-    with pytest.raises(Interrupted, match=number.name):
-        work()
-    assert signal.getsignal(number) is before
-
-
-def test_a_clean_up_is_not_torn_apart() -> None:
-    done = []
-
-    def work() -> None:
-        with signals_as_errors():
-            with signals_held():
-                os.kill(os.getpid(), signal.SIGTERM)
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.01)
-                done.append("cleaned up")
-            done.append("not reached")
-
-    with pytest.raises(Interrupted, match="SIGTERM"):
-        work()
-    assert done == ["cleaned up"]
-
-
 def test_a_pipe_in_the_place_of_a_directory_is_removed_at_once(tmp_path: Path) -> None:
     place = tmp_path / "planted"
     os.mkfifo(place)
-    ownership._remove_tree(place)
+    ownership.remove_tree(place)
     assert not place.exists()

@@ -1,7 +1,4 @@
-"""Test ending signals as exceptions."""
-
-from __future__ import annotations
-
+import os
 import signal
 import time
 import weakref
@@ -24,11 +21,6 @@ def wait_to_be_interrupted() -> None:
         time.sleep(0.01)
 
 
-def test_a_signal_is_an_exception() -> None:
-    with signals_as_errors(), pytest.raises(Interrupted, match="SIGTERM"):
-        signal.raise_signal(signal.SIGTERM)
-
-
 def test_a_signal_that_comes_in_a_finaliser_is_not_lost() -> None:
     with signals_as_errors():
         Tidied()
@@ -46,14 +38,32 @@ def test_a_signal_that_comes_in_a_callback_of_a_weak_reference_is_not_lost() -> 
             wait_to_be_interrupted()
 
 
-def test_a_signal_that_is_held_comes_at_the_end() -> None:
-    reached = []
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_ending_signal_becomes_an_error(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
 
-    def held() -> None:
-        with signals_held():
-            signal.raise_signal(signal.SIGINT)
-            reached.append(True)
+    def work() -> None:
+        with signals_as_errors():
+            os.kill(os.getpid(), number)
+            time.sleep(5)
 
-    with signals_as_errors(), pytest.raises(Interrupted):
-        held()
-    assert reached
+    with pytest.raises(Interrupted, match=number.name):
+        work()
+    assert signal.getsignal(number) is before
+
+
+def test_a_clean_up_is_not_torn_apart() -> None:
+    done = []
+
+    def work() -> None:
+        with signals_as_errors():
+            with signals_held():
+                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+                done.append("cleaned up")
+            done.append("not reached")
+
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        work()
+    assert done == ["cleaned up"]

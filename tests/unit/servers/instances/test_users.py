@@ -1,7 +1,5 @@
 """Test user ids for servers: free ones, each for one instance, and no process of them is left."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import signal
@@ -105,7 +103,7 @@ def test_all_that_runs_under_an_id_ends_and_nothing_else(uid: int) -> None:
 
 @pytest.mark.parametrize("uid", [0, 1000, 65534])
 def test_no_other_user_is_ever_ended(uid: int) -> None:
-    with pytest.raises(ValueError, match="no user id of an instance"):
+    with pytest.raises(ValueError, match="not a user id of an instance"):
         processes.end_all_of(uid)
 
 

@@ -1,15 +1,12 @@
 """Provide directories for snapshots, and a server to take them of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
-from millrace.model.servers import InstalledServer, Provenance
+from millrace.model.servers import InstalledServer
 from millrace.servers import snapshots
-from millrace.servers.manifest import Layout, Manifest, server
-from tests.unit.servers import small_servers
+from tests.support import small_servers
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +20,4 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def small(own_places: Path) -> InstalledServer:
     """Return a server that never runs here: only its data directory matters."""
-    tree = small_servers.tree(own_places / "small/tree")
-    layout = Layout("tree", "tree/bin/mysqld", "tree/share")
-    made = Manifest("small", "mysql", "5.7.99", layout, Provenance("test", ()))
-    return server(made, tree.parent)
+    return small_servers.installed(small_servers.tree(own_places / "small/tree"))

@@ -1,7 +1,5 @@
 """Test that copies are equal to the last byte, with their holes, by every method."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -66,10 +64,7 @@ def test_any_files_are_copied(own_places: Path, files: list[list[Piece]]) -> Non
     shutil.rmtree(target)
 
 
-@given(
-    st.lists(st.integers(1, 100 << 20), max_size=12).map(sorted),
-    st.data(),
-)
+@given(st.lists(st.integers(1, 100 << 20), max_size=12).map(sorted), st.data())
 def test_parts_are_the_ranges_and_no_more_than_their_share(
     marks: list[int], data: st.DataObject
 ) -> None:

@@ -1,7 +1,5 @@
 """Test that digests cover all bytes of a file, by every method of reading."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

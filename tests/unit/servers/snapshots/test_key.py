@@ -1,7 +1,3 @@
-"""Test which inputs make another snapshot, and which do not."""
-
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace
@@ -16,7 +12,7 @@ import millrace
 from millrace import databases
 from millrace.model.servers import FittedOptions, InstalledServer, Option
 from millrace.servers import snapshots
-from tests.unit.servers.installed import installed
+from tests.support.installed import installed
 
 DATA = {"tables": ["sbtest1"], "rows": 10, "seed": 1}
 

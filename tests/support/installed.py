@@ -1,7 +1,5 @@
 """Provide an installed server that is never started."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Build trees that resemble a server's; their real program only prints its version."""
 
-from __future__ import annotations
-
 import subprocess
 import tarfile
 from pathlib import Path
@@ -21,26 +19,21 @@ int main(int argc, char **argv) {
 
 def program(path: Path, version: str, *link: str) -> Path:
     """Compile a program that answers with ``version``; ``link`` goes to the linker."""
+    return compiled(path, _SOURCE % version, "-x", "none", "-Wl,--no-as-needed", *link)
+
+
+def compiled(path: Path, source: str, *options: str) -> Path:
+    """Compile a C program or library."""
     path.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(
-        ["cc", "-x", "c", "-", "-o", path, "-x", "none", "-Wl,--no-as-needed", *link],
-        input=_SOURCE % version,
-        text=True,
-        check=True,
+        ["cc", "-x", "c", "-", "-o", path, *options], input=source, text=True, check=True
     )
     return path
 
 
 def library(path: Path) -> Path:
     """Compile an empty shared library whose name is that of its file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(
-        ["cc", "-x", "c", "-", "-shared", "-o", path, f"-Wl,-soname,{path.name}"],
-        input="int nothing;",
-        text=True,
-        check=True,
-    )
-    return path
+    return compiled(path, "int nothing;", "-shared", f"-Wl,-soname,{path.name}")
 
 
 def tree(directory: Path, version: str = "5.7.99", *link: str) -> Path:

@@ -1,7 +1,5 @@
 """Forge archives of runs: export some, edit their documents, and pack them again."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Callable

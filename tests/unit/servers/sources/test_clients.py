@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,20 +40,11 @@ def test_any_text_is_a_coordinate_or_a_mistake(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "pip:mysql",
-        "maven:group:artifact:jar",
-        "maven:g:a:1:c:jar:more",
-        "maven:g:../../etc:1:jar",
-        "npm:name",
-        "npm:--registry=x@1",
-        "deb:sid",
-        "deb:sid:package=",
-        "deb:-o=x:package",
-        "tarball:",
-        "dir:",
+        "", "pip:mysql", "maven:group:artifact:jar", "maven:g:a:1:c:jar:more",
+        "maven:g:../../etc:1:jar", "npm:name", "npm:--registry=x@1", "deb:sid",
+        "deb:sid:package=", "deb:-o=x:package", "tarball:", "dir:",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_coordinate_is_refused(text: str) -> None:
     with pytest.raises(UserError):
         coordinates.parse(text)
@@ -65,8 +54,7 @@ OFFERED = ["1:11.4.1-1", "1:10.11.21-0+deb12u1", "1:10.11.19-0+deb12u1", "1:10.6
 
 
 @pytest.mark.parametrize(
-    ("wanted", "version"),
-    [("1:10.11.19-0+deb12u1", "1:10.11.19-0+deb12u1"), (None, "1:11.4.1-1")],
+    ("wanted", "version"), [("1:10.11.19-0+deb12u1", "1:10.11.19-0+deb12u1"), (None, "1:11.4.1-1")]
 )
 def test_a_debian_version_is_the_named_or_the_newest(wanted: str | None, version: str) -> None:
     found = deb.require_version(Deb("bookworm", "mariadb-server", wanted), OFFERED)

@@ -1,7 +1,5 @@
 """Make snapshots of a server that never runs, and list the files of each."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Serve a few files on loopback, with ranges and optional misbehaviour."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,10 +1,8 @@
-"""Test the reading of option files as servers of the mysqld line read them."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.databases.mysql.option_file import parse_option_file
+from millrace.databases.mysql.options import parse_option_file
 
 
 def test_options_are_read_with_group_and_line() -> None:

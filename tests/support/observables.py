@@ -1,12 +1,10 @@
 """Provide the queries that the families of the mysqld line support, for tests."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib.resources import files
 
-from millrace.databases.mysql import observable as queries
-from millrace.databases.mysql.observable import Observable
+from millrace.databases.mysql import query as queries
+from millrace.databases.mysql.query import Observable
 
 
 def observable(family: str) -> Observable:

@@ -1,7 +1,3 @@
-"""Test records of servers and snapshots that are damaged or malicious."""
-
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,11 +1,9 @@
 """Serve enough of MySQL's protocol to let a client in, and then attack it.
 
-The server listens on 127.0.0.1, takes any password, and answers every statement with its
-``Answer``. Its ``Login`` sets the handshake. ``obtained`` holds data that clients should have kept
-secret, and ``logins`` the packets with which they logged in.
+The server listens on 127.0.0.1, takes any password, and answers every statement, except settings,
+with its ``Answer``. Its ``Login`` sets the handshake. ``obtained`` holds data that clients should
+have kept secret, and ``logins`` the packets with which they logged in.
 """
-
-from __future__ import annotations
 
 import itertools
 import os
@@ -18,6 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from millrace.model.servers import AttachedServer
+from millrace.servers.attached import AttachedInstance
 
 # Long passwords, a database at login, local files, the protocol of 4.1, transactions, secure
 # connections, plugins of authentication.
@@ -38,15 +39,21 @@ Answer = Callable[[str], Iterable[bytes]]
 
 @dataclass
 class HostileServer:
-    """A hostile server: its address, and the data that it got from its clients."""
+    """A hostile server: its address, and the statements and data that it got from its clients."""
 
     port: int
     obtained: list[bytes] = field(default_factory=list)
     logins: list[bytes] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     @property
     def address(self) -> str:
         return f"mysql://root:secret@127.0.0.1:{self.port}/"
+
+    @property
+    def attached(self) -> AttachedInstance:
+        """A new client of millrace's."""
+        return AttachedInstance(AttachedServer("theirs", "mysql", self.address))
 
 
 @dataclass(frozen=True)
@@ -61,27 +68,15 @@ class Login:
 
 
 def asks_for_file(path: str) -> Answer:
-    """Answer every statement except settings with a request for a file of the client."""
-
-    def answer(sql: str) -> Iterable[bytes]:
-        return [_OK] if sql.upper().startswith("SET ") else [b"\xfb" + path.encode()]
-
-    return answer
+    """Answer with a request for a file of the client."""
+    return says(b"\xfb" + path.encode())
 
 
 def answers(*cells: bytes | None, n_columns: int | None = None) -> Answer:
-    """Answer every statement except settings with one row.
-
-    ``n_columns`` announces another number of columns than the row has."""
+    """Answer with one row; ``n_columns`` announces another number of columns than it has."""
     columns = len(cells) if n_columns is None else n_columns
     row = b"".join(b"\xfb" if cell is None else bytes([len(cell)]) + cell for cell in cells)
-
-    def answer(sql: str) -> Iterable[bytes]:
-        if sql.upper().startswith("SET "):
-            return [_OK]
-        return [bytes([columns]), *[_column()] * columns, _EOF, row, _EOF]
-
-    return answer
+    return says(bytes([columns]), *[_column()] * columns, _EOF, row, _EOF)
 
 
 def rows(names: Sequence[str], *found: Sequence[bytes | None], kind: int = TEXT) -> list[bytes]:
@@ -92,20 +87,14 @@ def rows(names: Sequence[str], *found: Sequence[bytes | None], kind: int = TEXT)
 
 
 def answers_without_end(cell: bytes) -> Answer:
-    """Answer statements, except settings, with rows of one column until the client leaves."""
-
-    def answer(sql: str) -> Iterable[bytes]:
-        if sql.upper().startswith("SET "):
-            return [_OK]
-        row = bytes([len(cell)]) + cell
-        return itertools.chain([b"\x01", _column(), _EOF], itertools.repeat(row))
-
-    return answer
+    """Answer with rows of one column until the client leaves."""
+    row = bytes([len(cell)]) + cell
+    return lambda _sql: itertools.chain([b"\x01", _column(), _EOF], itertools.repeat(row))
 
 
 def says(*packets: bytes) -> Answer:
-    """Answer every statement except settings with these packets."""
-    return lambda sql: [_OK] if sql.upper().startswith("SET ") else list(packets)
+    """Answer with these packets."""
+    return lambda _sql: packets
 
 
 @contextmanager
@@ -125,7 +114,7 @@ def serving(
                 self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with suppress(OSError, EOFError):
                 client = _let_in(self.request, login, server.logins)
-                _converse(client, answer, server.obtained)
+                _converse(client, answer, server)
 
     with _listener(Handler, place, uid) as listener:
         server = HostileServer(_port(listener))
@@ -175,18 +164,23 @@ def _let_in(client: socket.socket, login: Login, logins: list[bytes]) -> socket.
     return client
 
 
-def _converse(client: socket.socket, answer: Answer, obtained: list[bytes]) -> None:
+def _converse(client: socket.socket, answer: Answer, server: HostileServer) -> None:
     while True:
         command = _receive(client)
         if command == _QUIT:
             return
-        packets = answer(command[1:].decode(errors="replace")) if command[:1] == b"\x03" else [_OK]
+        sql = command[1:].decode(errors="replace")
+        is_statement = command[:1] == b"\x03"
+        if is_statement:
+            server.asked.append(sql)
+        is_setting = sql.upper().startswith("SET ")
+        packets = answer(sql) if is_statement and not is_setting else [_OK]
         number, packet = 0, b""
         for number, packet in enumerate(packets, start=1):
             _send(client, number, packet)
         if packet[:1] == b"\xfb":
             while (content := _receive(client)) not in (b"", _QUIT):
-                obtained.append(content)
+                server.obtained.append(content)
             _send(client, number + 2, _OK)
 
 

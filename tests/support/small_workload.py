@@ -1,7 +1,5 @@
 """Define a small workload that drives clients, complete as after loading."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
@@ -60,10 +58,7 @@ _DEFINITION: dict[str, Any] = {
     "statements": {
         "select": {"sql": "SELECT c FROM {table} WHERE id = ?", "parameters": ["id"]},
         "update": {"sql": "UPDATE {table} SET k = k + 1 WHERE id = ?", "parameters": ["id"]},
-        "again": {
-            "sql": "INSERT INTO {table} (id, k, c) VALUES (?, 0, '')",
-            "parameters": ["id"],
-        },
+        "again": {"sql": "INSERT INTO {table} (id, k, c) VALUES (?, 0, '')", "parameters": ["id"]},
         "range": {
             "sql": "SELECT c FROM {table} WHERE id BETWEEN ? AND ?",
             "parameters": ["id", "last"],

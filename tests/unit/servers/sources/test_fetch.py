@@ -1,7 +1,5 @@
 """Test plain HTTP to a client's repository or registry, on loopback, with small clients."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from collections.abc import Iterator
@@ -15,10 +13,9 @@ from hypothesis import strategies as st
 from millrace.errors import HostError
 from millrace.model.events import DownloadMoved, Emitted, ignore
 from millrace.servers.sources import fetch, maven
-from millrace.servers.sources.coordinates import Coordinate, Maven, Npm
+from millrace.servers.sources.coordinates import Coordinate, Maven, Npm, Source
 from millrace.servers.sources.maven import Repository
-from millrace.servers.sources.source import Source
-from tests.unit.servers.small_origin import Origin, serving
+from tests.support.small_origin import Origin, serving
 
 CONTENT = bytes(range(256)) * 400
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -1,7 +1,3 @@
-"""Test numbers of CPUs as text."""
-
-from __future__ import annotations
-
 import pytest
 
 from millrace.workloads.schema_factors import cpu_numbers

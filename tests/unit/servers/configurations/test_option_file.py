@@ -1,5 +1,3 @@
-"""Test configurations that are made of option files."""
-
 from typing import Any
 
 import pytest
@@ -7,6 +5,7 @@ import pytest
 from millrace.errors import ValidationError
 from millrace.model.servers import Configuration
 from millrace.servers import configurations
+from tests.unit.servers.configurations.test_resolve import resolve, values
 
 GIB = 1 << 30
 MY_CNF = """\
@@ -40,26 +39,14 @@ nice = 5
 """
 
 
-def resolve(server: str, text: str = MY_CNF, *, memory: int = 24 * GIB) -> Configuration:
-    family, version = server.split("-")
+def of_file(server: str, text: str = MY_CNF, *, memory: int = 24 * GIB) -> Configuration:
     definitions: dict[str, Any] = {"mine": configurations.definition_of_option_file(text, "my.cnf")}
     assert configurations.check({"mine": without_left_out(definitions["mine"])}) == []
-    return configurations.resolve(
-        "mine",
-        family=family,
-        version=version,
-        definitions=definitions,
-        data_bytes=0,
-        host_memory_bytes=memory,
-    )
+    return resolve("mine", server=server, definitions=definitions, host_memory_bytes=memory)
 
 
 def without_left_out(definition: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in definition.items() if key != "left_out"}
-
-
-def values(configuration: Configuration) -> dict[str, str | None]:
-    return {option.name: option.value for option in configuration.options}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +62,7 @@ def values(configuration: Configuration) -> dict[str, str | None]:
 def test_groups_apply_to_their_families_and_series(
     server: str, connections: str, threads: str | None
 ) -> None:
-    found = values(resolve(server))
+    found = values(of_file(server))
     assert found["max_connections"] == connections
     assert found.get("thread_handling") == threads
     assert "nice" not in found
@@ -83,47 +70,40 @@ def test_groups_apply_to_their_families_and_series(
 
 def test_later_line_replaces_an_earlier_one_of_a_narrower_group() -> None:
     text = "[mysqld-8.0]\nmax_connections = 1\n[mysqld]\nmax_connections = 2\n"
-    assert values(resolve("mysql-8.0.33", text))["max_connections"] == "2"
+    assert values(of_file("mysql-8.0.33", text))["max_connections"] == "2"
 
 
 def test_files_of_the_server_keep_their_name_alone() -> None:
-    found = values(resolve("mysql-8.0.33"))
+    found = values(of_file("mysql-8.0.33"))
     assert found["log_bin"] == "mysql-bin"
     assert found["slow_query_log_file"] == "slow.log"
-    assert values(resolve("mysql-8.0.33", "[mysqld]\nlog_bin = /logs/\n"))["log_bin"] is None
+    assert values(of_file("mysql-8.0.33", "[mysqld]\nlog_bin = /logs/\n"))["log_bin"] is None
     windows = "[mysqld]\ngeneral_log_file = D:\\\\logs\\\\all.log\n"
-    assert values(resolve("mysql-8.0.33", windows))["general_log_file"] == "all.log"
+    assert values(of_file("mysql-8.0.33", windows))["general_log_file"] == "all.log"
 
 
 def test_log_with_a_directory_keeps_its_name_in_a_written_configuration() -> None:
     definitions = {"mine": {"options": {"log_bin": "/var/lib/mysql/mysql-bin"}}}
-    found = configurations.resolve(
-        "mine",
-        family="mysql",
-        version="9.7.4",
-        definitions=definitions,
-        data_bytes=0,
-        host_memory_bytes=GIB,
-    )
+    found = resolve("mine", server="mysql-9.7.4", definitions=definitions)
     assert values(found) == {"log_bin": "mysql-bin"}
 
 
 def test_binary_log_gets_the_server_id_that_it_needs() -> None:
-    assert values(resolve("mysql-5.7.22"))["server_id"] == "1"
-    assert "server_id" not in values(resolve("mysql-5.7.22", "[mysqld]\nback_log = 9\n"))
+    assert values(of_file("mysql-5.7.22"))["server_id"] == "1"
+    assert "server_id" not in values(of_file("mysql-5.7.22", "[mysqld]\nback_log = 9\n"))
     text = "[mysqld]\nlog-bin\nserver-id = 7\n"
-    assert values(resolve("mysql-5.7.22", text))["server_id"] == "7"
+    assert values(of_file("mysql-5.7.22", text))["server_id"] == "7"
 
 
 def test_options_that_cannot_hold_here_are_left_out_with_the_reason() -> None:
-    left = {each.option.name: each.reason for each in resolve("mysql-8.0.33").left_out}
+    left = {each.option.name: each.reason for each in of_file("mysql-8.0.33").left_out}
     for name in ("user", "port", "datadir", "socket", "pid_file", "log_error"):
         assert left[name] == "millrace sets this for each instance"
     assert left["ssl_ca"] == "a path of the host that the file was written for"
     assert left["wsrep_on"] == "it needs a cluster, and millrace runs one server"
     assert left["super_read_only"] == "no table could be loaded"
     assert left["innodb_buffer_pool_size"].startswith("90G is more than")
-    assert "innodb_buffer_pool_size" in values(resolve("mysql-8.0.33", memory=100 * GIB))
+    assert "innodb_buffer_pool_size" in values(of_file("mysql-8.0.33", memory=100 * GIB))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +163,7 @@ def test_the_line_of_a_value_is_known(family: str, value: str | None, line: int 
 
 
 def test_every_option_is_optional() -> None:
-    assert all(option.optional for option in resolve("mysql-8.0.33").options)
+    assert all(option.optional for option in of_file("mysql-8.0.33").options)
 
 
 def test_mistakes_are_reported_with_their_lines() -> None:
