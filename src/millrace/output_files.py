@@ -100,7 +100,7 @@ def refuse_place(path: Path, kind: Kind, option: str) -> Path:
             hint=f"make it first, or name another place with {option}",
         )
     if target.is_file() and not kind.is_kind_of(target):
-        other = "" if kind.mark is None else f", which is no {kind.name} that millrace wrote"
+        other = "" if kind.mark is None else f", which is not a {kind.name} that millrace wrote"
         raise UserError(
             f"cannot write {_asked(kind, option)} {path}: there is a file already{other}; it was "
             "left as it is",

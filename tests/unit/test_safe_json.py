@@ -25,7 +25,7 @@ SMALL = Limits(size_bytes=200_000, values=1000, depth=4, text_chars=10)
         ("[" * 900, "deep|Expecting"),
         ("[[[[[]]]]]", "nested more than 4 levels"),
         ("[NaN]", "NaN is not a valid JSON number"),
-        ("[-Infinity]", "no number"),
+        ("[-Infinity]", "not a valid JSON number"),
         ("1e999", "beyond"),
         (str(10**30), "beyond"),
         ("9" * 5000, "limit|beyond"),

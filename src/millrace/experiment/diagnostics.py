@@ -76,7 +76,7 @@ class Diagnostics:
         if expected is None and near is None and (alike := names_with(name, names)):
             others = ", ..." if len(alike) > _MOST_LISTED else ""
             expected = f"a name such as {', '.join(alike[:_MOST_LISTED])}{others}"
-        self.add(where, f"there is no {noun} {name!r}", expected, near)
+        self.add(where, f"unknown {noun} {name!r}", expected, near)
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
         """Report an unknown server or configuration, the nearest names, and where all are."""
@@ -85,7 +85,7 @@ class Diagnostics:
         near = nearest_names(name, known)
         others = f", such as {', '.join(near)}" if near else ""
         expected = f"a name that `millrace {_LISTED[noun]} list` shows{others}"
-        self.add(where, f"there is no {noun} {name!r}", expected, nearest(name, known))
+        self.add(where, f"unknown {noun} {name!r}", expected, nearest(name, known))
 
     def keys(
         self, where: str, table: Table, known: Iterable[str], *, tables: Collection[str] = ()

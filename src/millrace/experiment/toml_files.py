@@ -19,7 +19,7 @@ def read_text(path: Path, noun: str, *, example: str) -> str:
     try:
         return read_user_file(path, MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise UserError(f"there is no {noun} {path}", hint=example) from None
+        raise UserError(f"no {noun} {path}", hint=example) from None
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"

@@ -87,7 +87,7 @@ def test_a_missing_directory_is_not_made(store: Path, tmp_path: Path) -> None:
     for parent in (tmp_path / "new", store):
         result = report(store, "--format", "html", "--output", str(parent / "report.html"))
         assert isinstance(result.exception, UserError)
-        assert f"there is no directory {parent}" in str(result.exception)
+        assert f"no directory {parent}" in str(result.exception)
     assert not (tmp_path / "new").exists()
 
 

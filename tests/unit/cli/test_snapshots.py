@@ -110,7 +110,7 @@ def test_snapshots_are_removed_by_name_or_all() -> None:
     one, other, third = kept(1), kept(2), kept(3)
     assert f"removed {one.name}" in call("remove", one.name)[1]
     _, err = call("remove", one.name, status=2)
-    assert "there is no snapshot" in err
+    assert "unknown snapshot" in err
     for wrong in ((), ("--all", other.name)):
         call("remove", *wrong, status=2)
     _, err = call("remove", "--all")

@@ -59,7 +59,7 @@ def test_background_clients_need_an_end_by_time(tmp_path: Path) -> None:
     tests = {**driving()["tests"], "one": crowded}
     experiment = replace(read_text(tmp_path, FILE), workload=driving(tests=tests))
     expand(experiment, seed=1)
-    with pytest.raises(ValidationError, match="whom only a time ends"):
+    with pytest.raises(ValidationError, match="which only a time ends"):
         expand(replace(experiment, parameters={"operations": 9}), seed=1)
 
 

@@ -75,7 +75,7 @@ def test_a_candidate_of_several_is_chosen_by_request(tmp_path: Path) -> None:
     one = read_text(tmp_path, text, overrides=Overrides(candidate="mysql-8.0.12"))
     assert one.factors[0].levels == ("mysql-5.6.24", "mysql-8.0.12")
     for wrong in ("mysql-5.6.24", "mysql-9"):
-        with pytest.raises(UserError, match="no level of server") as unknown:
+        with pytest.raises(UserError, match="not a level of server") as unknown:
             read_text(tmp_path, text, overrides=Overrides(candidate=wrong))
         assert unknown.value.hint == "one of: mysql-5.7.22, mysql-8.0.12"
 
@@ -132,7 +132,7 @@ def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -
         ('"mysql-5.7.22"', '"mysql-5.6.24"', "factors.server[1]", 5, "listed twice", None),
         ('["mysql-5.6.24", "mysql-5.7.22"]', "[]", "factors.server", 5, "no levels", None),
         ('["mysql-5.6.24", "mysql-5.7.22"]', '"x"', "factors.server", 5, "not a list", None),
-        ('"load-data"', '"load-dat"', "workload", 2, "no workload", "load-data"),
+        ('"load-data"', '"load-dat"', "workload", 2, "unknown workload", "load-data"),
         ('"small"', '"a b"', "name", 1, "is not a name", None),
         ('"small"', "5", "name", 1, "is not a name", None),
         ('"small"', '""', "name", 1, "is not a name", None),

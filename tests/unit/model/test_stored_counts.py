@@ -85,5 +85,5 @@ def test_a_document_is_read_within_the_limits_of_files() -> None:
     text = '{"instructions": ' + '{"a":' * 70 + "1" + "}" * 70 + "}"
     with pytest.raises(safe_json.JsonRefused, match="levels deep"):
         observations.parse(text.encode())
-    with pytest.raises(safe_json.JsonRefused, match="no number of JSON"):
+    with pytest.raises(safe_json.JsonRefused, match="not a valid JSON number"):
         observations.parse(b'{"instructions": {"own": [NaN]}}')
