@@ -182,7 +182,7 @@ def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance,
     spec = in_slices(instances, "select", seconds=1)
     spec["against"][0]["password"] = "wrong"
     done = run(spec)
-    assert (done.status, done.error["code"], done.error["phase"]) == (1, 1045, "measure")
+    assert (done.status, done.error["code"], done.error["phase"]) == (1, "1045", "measure")
     assert done.error["side"] == 1
     assert done.error["message"].startswith("side 1: Access denied")
     assert not done.of_type("phase")

@@ -65,7 +65,7 @@ def test_the_threads_of_clients_and_only_these_are_connections(
         for clients, tcp in ((1, True), (8, False)) if is_default else ((8, False),):
             # Sessions of other collectors, which must not be taken for clients.
             with contextlib.closing(instance.connect()), contextlib.closing(instance.connect()):
-                seen = observed(instance, openers, clients=clients, tcp=tcp, **SHORT)
+                seen = observed(instance, openers, clients=clients, tcp=tcp, linger_s=3.0, **SHORT)
             # Without a cache, a client's thread ends with its connection.
             of_clients = seen.threads - seen.threads_left
             assert len(of_clients) == clients
