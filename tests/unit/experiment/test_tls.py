@@ -50,7 +50,11 @@ def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:
             'got "yes"',
         ),
         ('mode = "required"\nkey = "x"', "tls.staging.key", "unknown key"),
-        ('mode = "required"\n[tls.other]\nmode = "required"', "tls.other", "not an attached server"),
+        (
+            'mode = "required"\n[tls.other]\nmode = "required"',
+            "tls.other",
+            "not an attached server",
+        ),
     ],
 )
 def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str, said: str) -> None:
