@@ -7,6 +7,7 @@ from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
 
+from millrace.report.common import glossary
 from millrace.report.common.formatting import figure_text
 
 LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
@@ -51,6 +52,7 @@ def environment(names: Iterable[str]) -> Environment:
     # Of a server's name, which may be broken into lines after its family.
     made.filters["broken"] = lambda name: escape(name).replace("-", Markup("-<wbr>"))
     made.filters["figure"] = figure_text
+    made.globals["glossary"] = [each for each in glossary.words() if each.page]
     return made
 
 
