@@ -170,3 +170,11 @@ def test_mistakes_are_reported_with_their_lines() -> None:
     with pytest.raises(ValidationError) as refused:
         configurations.definition_of_option_file("[mysqld]\n= 3\n", "my.cnf")
     assert "my.cnf: 1 mistake\n  line 2, " in refused.value.message
+
+
+@pytest.mark.parametrize("line", ["root:secret:0", "secret = 3", "[secret", "c2VjcmV0secret=="])
+def test_lines_of_a_file_that_is_no_option_file_are_not_shown(line: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        configurations.definition_of_option_file(f"{line}\n", "/home/user/notes")
+    assert "line 1, " in refused.value.message
+    assert "secret" not in refused.value.message
