@@ -95,6 +95,17 @@ def test_paths_in_the_architecture_exist() -> None:
     assert not missing
 
 
+def test_paths_in_decisions_and_in_the_security_document_exist() -> None:
+    pages = [ROOT / "SECURITY.md", *(ROOT / "docs/decisions").glob("*.md")]
+    missing = [
+        f"{page.name}: {name}"
+        for page in pages
+        for name in re.findall(r"`([a-z_]+/[\w/.-]+\.(?:py|toml|rs))`", page.read_text("utf-8"))
+        if not any((base / name).exists() for base in (ROOT, ROOT / "src/millrace", ROOT / "tests"))
+    ]
+    assert not missing
+
+
 def test_slow_tests_that_are_listed_exist() -> None:
     listed = (ROOT / "tests/unit/slow.txt").read_text(encoding="utf-8").split()
     assert set(listed) <= {"::".join(names) for names in selection.names_of_tests()}
