@@ -14,6 +14,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.app.explain import explanations_of_report
 from millrace.campaign import forecast
+from millrace.errors import DamagedResult
 from millrace.experiment.estimate import Estimate
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
@@ -99,6 +100,27 @@ def test_plan_forecasts_detectable_changes_from_earlier_noise(
     assert visible(name="another", workload=in_open_loop(experiment.workload)) is None
     with_rate = {**experiment.parameters, "rate": 100}
     assert visible(name="another", parameters=with_rate) is None
+
+
+def test_a_plan_is_forecast_without_earlier_runs_that_are_damaged(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})
+    stored = fake.run()
+    monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
+    experiment = read(place / "fakes.toml", scale=None, context=fake.context())
+    plan = expand(experiment, seed=1)
+    alike = expand(replace(experiment, name="another"), seed=1)
+    estimate = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
+    with Store.open(place / "results.sqlite") as store:
+        measured_s = forecast.expected_here_s(plan, store)
+        sha256 = stored.attempts[0].artefacts[0].sha256
+        store.artefacts.path(sha256).unlink()
+        with pytest.raises(DamagedResult):
+            store.load_run(stored.run.id)
+        assert forecast.expected_here_s(plan, store) != measured_s
+        assert forecast.foreseen_changes(plan, store, estimate) is None
+        assert forecast.foreseen_changes(alike, store, estimate) is None
 
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:

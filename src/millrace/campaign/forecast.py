@@ -129,8 +129,7 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
         and _work(run.spec.workload) == work
         and is_open_loop(run.spec.parameters, run.spec.levels) == in_open_loop
     )
-    for run in islice(of_design, _MOST_ALIKE):
-        yield store.load_run(run.id)
+    yield from store.readable_runs(islice(of_design, _MOST_ALIKE))
 
 
 def _work(workload: WorkloadDefinition) -> dict[str, Any]:
@@ -178,10 +177,9 @@ def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 
 def _earlier(plan: Plan, store: Store) -> StoredRun | None:
-    """Return the newest run here that has all treatments of a plan."""
+    """Return the newest run here that can be read and has all treatments of a plan."""
     wanted = {treatment.id for treatment in plan.treatments}
-    for run in store.runs_of(plan.digest, _this_host(), seed=None):
-        stored = store.load_run(run.id)
+    for stored in store.readable_runs(store.runs_of(plan.digest, _this_host(), seed=None)):
         if wanted <= {treatment.id for treatment in stored.treatments}:
             return stored
     return None

@@ -1,13 +1,13 @@
 """Read the results store: its runs, and the places of their files."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, and_, case, exists, func, select, true
 
-from millrace.errors import UserError
+from millrace.errors import MillraceError, UserError
 from millrace.store import checked, database, importing, rows
 from millrace.store.artefacts import Artefacts
 from millrace.store.attempt_files import read_back
@@ -166,6 +166,15 @@ class StoreReader:
             self._require(connection, [run_id])
             stored = rows.stored_run(connection, run_id, from_block)
         return read_back(stored, self.artefacts, observations_too=observations_too)
+
+    def readable_runs(self, runs: Iterable[RunRecord]) -> Iterator[StoredRun]:
+        """Yield the stored runs of these but those that cannot be read, such as damaged ones."""
+        for run in runs:
+            try:
+                stored = self.load_run(run.id)
+            except MillraceError:
+                continue
+            yield stored
 
     def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
         known = set(connection.scalars(select(runs.c.id)))
