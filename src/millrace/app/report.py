@@ -80,13 +80,15 @@ def with_calibration(store: Store, analysis: RunAnalysis) -> RunAnalysis:
     if analysis.run.spec.calibrates is not None:
         return analysis  # the run is a calibration
     runs = preferred(analysis.run, store.calibrations_of(analysis.run))
-    if not runs:
-        return replace(analysis, calibrations=())
+    found = None
     # A calibration that was stopped before its first verdict does not hide an older one.
-    every = (calibration(store.load_run(run.id)) for run in runs)
-    found = next((each for each in every if each.verdicts), None)
+    for each in map(calibration, store.readable_runs(runs)):
+        if found is None or each.verdicts:
+            found = each
+        if each.verdicts:
+            break
     if found is None:
-        found = calibration(store.load_run(runs[0].id))
+        return replace(analysis, calibrations=())
     return replace(
         analysis, calibrations=(applicable_calibration(analysis.run, found, datetime.now(UTC)),)
     )

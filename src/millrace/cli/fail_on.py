@@ -44,7 +44,8 @@ def check_run(analysis: RunAnalysis, fail_on: tuple[Gated, ...]) -> None:
     if analysis.failures:
         raise TrialFailed(
             f"{len(analysis.failures)} of {counted(len(analysis.trials), 'trial')} failed",
-            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log",
+            hint=f"`millrace results show {analysis.run.id}` has each reason and the server's log; "
+            "`millrace run ... --retry-failed` repeats them",
         )
     check(ci_gate.of_run(analysis), fail_on)
 

@@ -16,7 +16,7 @@ from millrace.analysis.compare.calibration import calibration
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.app.report import with_calibration
 from millrace.cli.main import cli
-from millrace.errors import Interrupted, TrialFailed, UserError
+from millrace.errors import DamagedResult, Interrupted, TrialFailed, UserError
 from millrace.experiment.model import Experiment
 from millrace.levels import Level
 from millrace.report.run.formats import render
@@ -208,6 +208,19 @@ def test_reports_quote_the_calibration_or_say_that_there_is_none(
         text = report_text(store, measured, output_format).replace("\u00a0", " ")
         said = "on this host for small: 0 false verdicts of 4"
         assert said in " ".join(text.split()), output_format
+
+
+def test_report_is_readable_when_the_calibration_is_damaged(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried(monkeypatch, noisy(slowed, 0.01))
+    run(store, experiment_file(tmp_path), "--verdicts", "2", "--slowdown", "none")
+
+    def damaged(_store: Store, _run_id: str) -> StoredRun:
+        raise DamagedResult("a file was changed")
+
+    monkeypatch.setattr(Store, "load_run", damaged)
+    assert "this host was not calibrated" in report_text(store, study(), "markdown")
 
 
 def test_a_calibration_of_the_experiment_goes_before_a_newer_one_of_another(
