@@ -127,7 +127,7 @@ def test_observations_that_could_not_be_read_back_are_left_out(odd: dict[str, ob
 
 
 @pytest.mark.parametrize("as_text", [False, True])
-def test_a_server_without_autocommit_is_asked_like_others(
+def test_sessions_open_on_a_server_without_autocommit(
     as_text: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mysql_server, "_OK", b"\x00\x00\x00\x00\x00\x00\x00")
@@ -138,7 +138,7 @@ def test_a_server_without_autocommit_is_asked_like_others(
     assert "SET AUTOCOMMIT = 1" in server.asked
 
 
-def test_a_session_outlives_the_idle_time_of_its_server_and_says_that_it_ended() -> None:
+def test_session_outlives_the_idle_time_and_reports_its_end() -> None:
     with serving(says(*rows(["a"], [b"1"]))) as server:
         session = connect(parse_dsn(AttachedServer("odd", "mysql", server.address)))
         session.close()

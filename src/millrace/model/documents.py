@@ -92,7 +92,7 @@ class OpenDocument(Document):
 
 
 class Excerpt(Document):
-    """Some keys of a longer document, of which nothing else is read back."""
+    """Some keys of a longer document; the others are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

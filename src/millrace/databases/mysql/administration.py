@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from millrace.databases.base import TableSize
 from millrace.databases.client import DatabaseClient, Session, count_of
-from millrace.databases.mysql.client import asking, oddities_as_errors
+from millrace.databases.mysql.client import own_session, oddities_as_errors
 from millrace.errors import DatabaseError, TrialFailed
 
 _POOLED = "innodb"
@@ -82,7 +82,7 @@ class MysqlAdministration:
         They are accurate to a few percent where the tables were analysed after they were loaded.
         """
         try:
-            with asking(client) as session:
+            with own_session(client) as session:
                 # MySQL 8 answers from a copy that may be a day old, unless this variable is 0.
                 if session.query("SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
                     session.query("SET SESSION information_schema_stats_expiry = 0")

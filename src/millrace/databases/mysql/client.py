@@ -328,7 +328,7 @@ def _tls_failure(error: pymysql.OperationalError) -> pymysql.OperationalError | 
     cause = getattr(error, "original_exception", None)
     if error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
         meaning = (
-            "the server offers none: give it a certificate (ssl_cert, ssl_key), or use tls=disabled"
+            "the server has none: give it a certificate (ssl_cert, ssl_key), or use tls=disabled"
         )
     elif isinstance(cause, ssl.SSLCertVerificationError):
         meaning = (
@@ -367,7 +367,7 @@ def oddities_as_errors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asking(client: DatabaseClient, database: str | None = None) -> Iterator[Session]:
+def own_session(client: DatabaseClient, database: str | None = None) -> Iterator[Session]:
     """Yield a session of a client whose odd answers are DatabaseErrors."""
     with (
         oddities_as_errors(),

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
 from millrace.databases.mysql.administration import global_variables
-from millrace.databases.mysql.client import asking, oddities_as_errors
+from millrace.databases.mysql.client import own_session, oddities_as_errors
 from millrace.databases.mysql.status_variables import read_status
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
@@ -323,7 +323,7 @@ def _read(
 ) -> _Found | None:
     """Return what a query about a database says; None where it fails or is not understood."""
     try:
-        with asking(client) as session:
+        with own_session(client) as session:
             return parse(session.query(sql, database))
     except MillraceError:
         return None

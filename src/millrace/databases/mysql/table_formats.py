@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from millrace.databases.base import version_key
 from millrace.databases.client import DatabaseClient, Session
 from millrace.databases.mysql.administration import global_variables
-from millrace.databases.mysql.client import asking
+from millrace.databases.mysql.client import own_session
 from millrace.databases.mysql.query import Data
 from millrace.databases.table_formats import TableBytes, TableFormat
 from millrace.errors import DatabaseError, TrialFailed, UserError
@@ -121,7 +121,7 @@ class MysqlTableFormats:
     ) -> None:
         server = client.server.name
         try:
-            with asking(client, database) as session:
+            with own_session(client, database) as session:
                 if table_format.engine is not None:
                     _require_engine(session, server, table_format.engine)
                 for setting in table_format.settings:
