@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from millrace.databases.base import TableSize
 from millrace.databases.client import DatabaseClient, Session, count_of
-from millrace.databases.mysql.client import own_session, oddities_as_errors
+from millrace.databases.mysql.client import oddities_as_errors, own_session
 from millrace.errors import DatabaseError, TrialFailed
 
 _POOLED = "innodb"

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from millrace.databases.base import PendingSample, PoolStatus, StorageState
 from millrace.databases.client import QUERY_LIMIT_S, DatabaseClient, Session, count_of
 from millrace.databases.mysql.administration import global_variables
-from millrace.databases.mysql.client import own_session, oddities_as_errors
+from millrace.databases.mysql.client import oddities_as_errors, own_session
 from millrace.databases.mysql.status_variables import read_status
 from millrace.errors import DatabaseError, MillraceError, TrialFailed
 from millrace.model.instance_facts import ServerStateFact, TableStatistics
