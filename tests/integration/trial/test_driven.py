@@ -281,7 +281,7 @@ def test_the_only_client_shares_a_cpu_with_the_thread_that_serves_it(
 def test_on_a_busy_host_the_thread_that_serves_is_seen_waiting(
     server_of: ServerOf, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thread_placement, "serving_thread", lambda _before, _after: None)
+    monkeypatch.setattr(thread_placement, "serving_threads", lambda *_: [])
     shared = max(os.sched_getaffinity(0))
     settings = CpuIdleSettings(False, False, None, shared, "they are to stay awake", 50.0, 15.0)
     result = trial(server_of, name, cpu_idle=settings, clients=1)
