@@ -148,7 +148,7 @@ def test_configurations_of_the_file_come_with_what_they_extend(tmp_path: Path) -
         ("rows = 1000", "rows = 1e3", "parameters.rows", 11, "got 1000.0", None),
         ("[compare]", "replica.server = []\n[compare]", "factors.replica.server", 7, "role", None),
         ("[compare]", '"server.server" = 1\n[compare]', "factors.server.server", 7, "prefix", None),
-        ("[compare]", 'load_mode = ["x"]\n[compare]', "factors.load_mode[0]", 7, "unknown load_", None),
+        ("[compare]", 'load_mode = ["x"]\n[compare]', "factors.load_mode[0]", 7, "unknown", None),
         ("[compare]", "engine = [1]\n[compare]", "factors.engine[0]", 7, "got 1", None),
         ("[compare]", 'configuration=["wfm"]\n[compare]', "factors.configuration[0]", 7, "", "wmf"),
         ("[parameters]", "[parameter]", "parameter", 10, "unknown key", "parameters"),
