@@ -283,8 +283,12 @@ class HostActivity(Section):
 
 
 class ProfileSamples(Document):
-    """CPU samples by folded stack, without ``lost`` ones, of ``runs`` runs in ``seconds``."""
+    """CPU samples by folded stack, without ``lost`` ones, of ``runs`` runs in ``seconds``.
 
+    Sampling began ``late_s`` after the window; samples are shares of ``seconds``.
+    """
+
+    late_s: Number | None = None
     event: str = ""
     frequency_hz: Count | None = None
     call_graph: str = "none"

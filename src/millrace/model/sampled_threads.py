@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 
-from millrace.model.documents import Count, Document, Items, Positive
+from millrace.model.documents import Count, Document, Items, Number, Positive
 
 
 class CountedState(Document):
@@ -62,8 +62,12 @@ class Statements(Document):
 
 
 class States(Document):
-    """The threads' states; ``cpu_s`` is the sampler's. ``statements`` is None where unknown."""
+    """The threads' states; ``cpu_s`` is the sampler's. ``statements`` is None where unknown.
 
+    Sampling began ``late_s`` after the window. States are shares of samples, so nothing is scaled.
+    """
+
+    late_s: Number | None = None
     rate_hz: Count | None = None
     ticks: Count | None = None
     cpu_s: Count | None = None
