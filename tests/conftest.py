@@ -98,7 +98,16 @@ def end_left_by_killed_tests(*parents: Path) -> None:
             patch.setenv("MILLRACE_WORK", str(place / "work"))
             for record in ownership.running():
                 ownership.release(record)
+        _kill_programs_of(place)
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _kill_programs_of(place: Path) -> None:
+    """Kill what runs from a directory of a killed test: its own servers may have no record."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if "".join(process.cmdline()[:1]).startswith(f"{place}/"):
+                process.kill()
 
 
 def _is_ours(place: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,3 +33,15 @@ def test_what_killed_tests_left_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
         end_left_by_killed_tests(tmp_path)
         assert server.wait(10) < 0
     assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
+def test_program_of_a_killed_test_is_ended_without_a_record(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    left = tmp_path / f"mr-{gone.pid}-x"
+    left.mkdir()
+    program = shutil.copy(str(shutil.which("sleep")), left / "mysqld")
+    with subprocess.Popen([program, "60"]) as server:
+        end_left_by_killed_tests(tmp_path)
+        assert server.wait(10) < 0
+    assert not left.exists()

@@ -23,6 +23,7 @@ from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.report.common.formatting import changes_text, is_hardly_visible
 
 _SHOWN = 12  # trials
+_LABELS = {"measure": "", "aa": "A/A "}  # of purposes that are not their own label
 
 
 @click.command()
@@ -67,11 +68,11 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool, all_trials:
     keep = f" (--seed {plan.seed} keeps this order)" if seed_is_ours else ""
     shown = _that_fit(planned)
     varied = [factor for factor in experiment.factors if len(factor.levels) > 1]
-    held = [f"{each.name} {each.levels[0]}" for each in experiment.factors if each not in varied]
+    fixed = [f"{each.name} {each.levels[0]}" for each in experiment.factors if each not in varied]
     for name, text in (
         ("scale", f"{experiment.scale}: {parameters}" if parameters else experiment.scale),
         ("compared", f"{compare.factor}, base {compare.base}, margin {margin}"),
-        *((("held", ", ".join(held)),) if held else ()),
+        *((("fixed", ", ".join(fixed)),) if fixed else ()),
         ("trials", f"{counted(len(plan.treatments), 'treatment')} x {_blocks(experiment)}"),
         ("design", _design(experiment, shown)),
         ("seed", f"{plan.seed}{keep}"),
@@ -103,8 +104,7 @@ def _trial_table(trials: Sequence[PlannedTrial], varied: Sequence[str]) -> LineT
         table.add_column(heading, overflow="fold")
     for trial in trials:
         levels = [str(trial.treatment.levels[name]) for name in varied]
-        purpose = "" if trial.purpose == "measure" else f"{trial.purpose} "
-        block = f"{purpose}{trial.block + 1}"
+        block = f"{_LABELS.get(trial.purpose, f'{trial.purpose} ')}{trial.block + 1}"
         table.add_row(str(trial.position + 1), block, *levels, trial.id)
     return table
 
