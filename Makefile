@@ -5,7 +5,7 @@ PYTHON ?= python3
 # How many processes run tests at the same time; most of their time they wait for servers.
 WORKERS ?= 5
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-servers dev test test-unit test-repeat check audit fuzz format clean
+.PHONY: help setup demo demo-servers dev test test-slow test-all test-unit test-repeat check audit fuzz format clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
@@ -57,16 +57,23 @@ demo: ## compare three real servers, loading and queried, and write two reports
 
 dev: setup $(VENV)/.dev
 
-test: dev ## all tests, on real servers too
+test: dev ## the tests for each change, on real servers too
 	cargo test --quiet --locked --workspace
 	$(BIN)/python -m tests.run -n $(WORKERS)
+
+test-slow: dev # what `make test` leaves to `make test-all`
+	$(BIN)/python -m tests.run --slow -n $(WORKERS)
+
+test-all: ## all tests: every server, long runs, error rates
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-slow
 
 test-unit: dev ## tests that need no server and take little time
 	$(BIN)/python -m pytest -q -n 2 -m "not slow and not quiet" --hypothesis-profile=quick tests/unit
 
 TIMES ?= 20
 MINUTES ?= 60
-test-repeat: dev ## repeat tests that a busy host may disturb, TIMES or for MINUTES, after `make test`
+test-repeat: dev ## repeat tests that a busy host may disturb, TIMES or for MINUTES, after `make test-all`
 	$(BIN)/python -m tests.repeat --times $(TIMES) --minutes $(MINUTES) -n $(WORKERS)
 
 check: dev ## formatters, linters, types, import directions

@@ -40,7 +40,7 @@ from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
 from millrace.trial import quiesce
-from tests import servers
+from tests import servers, slow
 from tests.places import DISK, INITIALISED_VARIABLE, MEMORY, make_place, place_of_initialised
 
 ServerOf = Callable[[str], InstalledServer]
@@ -78,6 +78,18 @@ def pytest_configure(config: pytest.Config) -> None:
             sys.dont_write_bytecode = False
             sys.pycache_prefix = str(config.rootpath / ".pytest_cache/bytecode")
             os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark slow tests."""
+    parameters = {
+        item.nodeid: item.callspec.params.values() if hasattr(item, "callspec") else ()
+        for item in items
+    }
+    found = slow.slow_tests(parameters, slow.listed())
+    for item in items:
+        if item.nodeid in found:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish() -> None:

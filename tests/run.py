@@ -1,6 +1,7 @@
-"""Run all tests: those that measure the host run alone, and failed tests once more.
+"""Run the tests: those that measure the host run alone, and failed tests once more.
 
-    python -m tests.run -n 4     # options are those of pytest
+    python -m tests.run -n 4           # all that are not marked `slow`
+    python -m tests.run --slow -n 4    # those that are; other options are those of pytest
 
 The summary at the end says which tests were skipped and why, and which had to be tried again. A
 test that is not marked `quiet` and passes only then has a defect, or found one; it is listed to be
@@ -28,6 +29,7 @@ _LINES = 10
 # More failed tests that share the host are not an accident, and are not tried again.
 _FEW = 3
 _PASSED, _FAILED, _NONE = 0, 1, 5  # exit statuses of pytest: all passed, some failed, none ran
+_SLOW = "--slow"
 _WORKERS = re.compile(r"-n\d*|--numprocesses(=.*)?")
 
 
@@ -46,14 +48,16 @@ class Outcome:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the tests and print the summary; return an exit status."""
+    speed = "slow" if _SLOW in arguments else "not slow"
+    arguments = [each for each in arguments if each != _SLOW]
     with tempfile.TemporaryDirectory(prefix="mr-tests-") as place, place_of_initialised():
         if not (_without_workers(arguments) or DURATIONS.exists()):
             _compile()
-        shared = _tried(Path(place), "shared", ["-m", "not quiet", *arguments], _FEW)
+        shared = _tried(Path(place), "shared", ["-m", f"not quiet and {speed}", *arguments], _FEW)
         if shared[-1].status not in (_PASSED, _FAILED, _NONE):
             return shared[-1].status
         alone = _without_workers(arguments) or _modules_with_quiet_tests()
-        quiet = _tried(Path(place), "quiet", ["-m", "quiet", *alone])
+        quiet = _tried(Path(place), "quiet", ["-m", f"quiet and {speed}", *alone])
     keep_durations({**shared[0].seconds, **quiet[0].seconds})
     print(*summary(shared, quiet), sep="\n")
     statuses = (shared[-1].status, quiet[-1].status)

@@ -1,7 +1,4 @@
-"""Mark slow tests, and make empty stores by copying one.
-
-slow.txt lists the tests that take more than half a second of CPU time each.
-"""
+"""Keep perf from unit tests, and make empty stores by copying one."""
 
 from __future__ import annotations
 
@@ -15,19 +12,10 @@ from millrace.collect import profile
 from millrace.errors import Unavailable
 from millrace.store import database
 
-SLOW = Path(__file__).with_name("slow.txt")
 # What they test is how a store is made.
 MIGRATING = {
     Path(__file__).parent / "store" / f"test_{name}.py" for name in ("database", "private", "store")
 }
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the listed tests, with all their parameters."""
-    slow = frozenset(SLOW.read_text(encoding="utf-8").split())
-    for item in items:
-        if item.nodeid.partition("[")[0] in slow:
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import selection
+from tests import selection, slow
 
 ROOT = Path(__file__).parents[2]
 MODULE_LINES = 600
@@ -107,8 +107,8 @@ def test_paths_in_decisions_and_in_the_security_document_exist() -> None:
 
 
 def test_slow_tests_that_are_listed_exist() -> None:
-    listed = (ROOT / "tests/unit/slow.txt").read_text(encoding="utf-8").split()
-    assert set(listed) <= {"::".join(names) for names in selection.names_of_tests()}
+    listed = {name.partition("[")[0] for name in slow.listed()}
+    assert listed <= {"::".join(names) for names in selection.names_of_tests()}
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])

@@ -9,7 +9,7 @@ from tests.conftest import InstanceOf
 from tests.support import driving
 from tests.support.driving import by_socket, drive, run, specification
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.integration
 
 CLIENTS = 10_000
 TRANSACTIONS = 3 * CLIENTS
