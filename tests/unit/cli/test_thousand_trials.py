@@ -15,8 +15,6 @@ from millrace.store.store import Store
 from tests.support.builders import keep
 from tests.support.history_points import run_of
 
-pytestmark = pytest.mark.slow
-
 BLOCKS = 500  # of two trials each
 MEMORY_BYTES = 1 << 30
 """The largest address space of a command, libraries included."""
