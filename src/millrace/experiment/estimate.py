@@ -18,7 +18,7 @@ from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.workloads import Workload
-from millrace.workloads.sure_rows import n_statements
+from millrace.workloads.statement_effects import n_statements
 from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).

@@ -25,7 +25,7 @@ from millrace.quantities import parse_size, readable_size
 from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 from millrace.workloads.definition import Workload
 from millrace.workloads.settings import ClientSettings
-from millrace.workloads.statement_kinds import statement_kinds
+from millrace.workloads.statement_effects import statement_kinds
 
 MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice

@@ -18,9 +18,9 @@ from millrace.loadgen.spec import (
     LoadSpec,
     LoadTables,
     Open,
-    Phase,
     ServerFile,
     Slices,
+    SpecPhase,
     Statement,
     Tables,
     VerifyTables,
@@ -70,7 +70,7 @@ def test_the_form_as_json() -> None:
 
 def with_tables(connection: Connection) -> LoadSpec:
     definition = driving()
-    phases: tuple[Phase, ...] = (
+    phases: tuple[SpecPhase, ...] = (
         LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5),
         VerifyTables("verify", 60.0),
         WarmTables("warm", 60.0),

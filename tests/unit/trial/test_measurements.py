@@ -23,7 +23,7 @@ from millrace.loadgen.events import (
     TablesResult,
 )
 from millrace.trial import measurements
-from millrace.workloads.sure_rows import Rows
+from millrace.workloads.statement_effects import Rows
 from tests.unit.model.listed_measurements import measurement
 
 LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
