@@ -71,15 +71,10 @@ def _with_aa_trial(
     """Return the trials with an A/A trial of the base in a block; unchanged for a full round."""
     compared = plan.experiment.compared_factors
     aa_trial = PlannedTrial(trial_id(plan.digest, base, block, _AA), base, block, 0, _AA)
+    sliced = (t for t in trials if t.slot is not None and is_in_measured_block(t.purpose))
+    of_block = (each for each in sliced if each.block == block)
     fixed = fixed_factors(base, compared)
-    in_round = {
-        each.id
-        for each in trials
-        if each.slot is not None
-        and is_in_measured_block(each.purpose)
-        and each.block == block
-        and fixed_factors(each.treatment, compared) == fixed
-    }
+    in_round = {t.id for t in of_block if fixed_factors(t.treatment, compared) == fixed}
     if not in_round:
         return [*trials, aa_trial]
     if len(in_round) == MOST_SLOTS:

@@ -75,7 +75,7 @@ class ResolvedWorkload:
         if not self.checked.tables:
             return None
         return Tables(
-            definition=self.parts,
+            workload=self.parts,
             defaults=self.checked.defaults(),
             values={**self.chosen, TABLE_OPTIONS: self.table_options},
             seed=self.load_settings.data_seed,

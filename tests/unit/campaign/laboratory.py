@@ -20,10 +20,10 @@ from millrace.campaign.policies.sequential import Sequential
 from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.scheduler import rules_of
 from millrace.errors import Interrupted
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
 from millrace.experiment.read import Overrides, read
-from millrace.experiment.validation import ValidationContext
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
 from millrace.servers import added, configurations, install

@@ -21,10 +21,10 @@ from millrace.campaign.preparation import (
     refuse_missing_cpus,
 )
 from millrace.errors import HostError, UserError, ValidationError
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand, without_slices
 from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
 from millrace.model.events import ignore
 from millrace.servers import added, configurations, install
 from millrace.store.store import Store

@@ -11,9 +11,9 @@ import pytest
 
 from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.run_records import begin_run, stored_trial_id
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, read
-from millrace.experiment.validation import ValidationContext
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.run_spec import Design

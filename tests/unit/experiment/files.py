@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import Diagnostic, ValidationError
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
-from millrace.experiment.validation import ValidationContext
 from millrace.servers import configurations
 
 SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"

@@ -15,10 +15,10 @@ from millrace.campaign.inputs import configuration_of
 from millrace.campaign.run_records import experiment_spec
 from millrace.databases import Family
 from millrace.experiment.estimate import FILLING_BYTES_PER_S, unmeasured_s
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
 from millrace.quantities import parse_size
 from millrace.servers import catalogue, configurations
 from millrace.studies.lookup import study_names
