@@ -63,18 +63,9 @@ class Claimed:
 
     def ended(self, result: AttemptResult) -> TrialEnded:
         """Return the event that the trial has this result."""
-        trial = self.trial
-        return TrialEnded(
-            trial=trial.id,
-            treatment=trial.treatment.label,
-            treatment_id=trial.treatment.id,
-            block=trial.block,
-            position=trial.position,
-            purpose=trial.purpose,
-            outcome=result.outcome,
-            failed_step=result.failed_step,
-            reason=result.reason,
-        )
+        of_trial = vars(self.began()) | {"event": "end"}
+        outcome, step, reason = result.outcome, result.failed_step, result.reason
+        return TrialEnded(**of_trial, outcome=outcome, failed_step=step, reason=reason)
 
 
 def execute_trials(
@@ -104,13 +95,10 @@ def execute_trials(
             attempt = claim(store, run, trial, retry_failed=retry_round)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
-                is_base = (
-                    trial.purpose != "aa" and trial.treatment.levels[compare.factor] == compare.base
-                )
-                settings = (
-                    count_settings(store, run, trial, compare) if trial.purpose == "count" else None
-                )
-                size = len(round_trials)
+                has_base = trial.treatment.levels[compare.factor] == compare.base
+                counts = trial.purpose == "count"
+                settings = count_settings(store, run, trial, compare) if counts else None
+                size, is_base = len(round_trials), has_base and trial.purpose != "aa"
                 claimed.append(Claimed(attempt, trial, spec, size, is_base, settings))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)

@@ -8,13 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
+from millrace.campaign import run_records
 from millrace.campaign.earlier_noise import earlier_noise
-from millrace.campaign.run_records import (
-    design_of,
-    experiment_spec,
-    new_run_record,
-    stored_trial_id,
-)
+from millrace.campaign.run_records import design_of, experiment_spec
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
@@ -64,7 +60,9 @@ def select_run(
     notes = []
     if not fresh:
         for run in _alike(store, plan, host):
-            changed = _changes_since(store.load_run(run.id), plan, host, versions)
+            stored = store.load_run(run.id)
+            changed = [*run.environment_changes(host, versions), *_rebuilt(stored)]
+            changed += _moved_files(stored, plan)
             if not changed:
                 return _continued(store, run, experiment, command)
             notes.append(f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}")
@@ -73,7 +71,7 @@ def select_run(
             for run in _alike(store, plan, host, imported=True)
         )
     noise = earlier_noise(store, plan, host, versions)
-    run = new_run_record(plan, host, versions, command, noise)
+    run = run_records.new_run_record(plan, host, versions, command, noise)
     note = notes[0] if notes else None
     return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
 
@@ -87,30 +85,17 @@ def _alike(
             yield run
 
 
-def _changes_since(
-    stored: StoredRun, plan: Plan, host: HostRecord, versions: Mapping[str, str]
-) -> list[str]:
-    """Return what changed since a run started that its next trials must share with its others."""
-    return [
-        *stored.run.environment_changes(host, versions),
-        *_rebuilt(stored),
-        *_moved_files(stored, plan),
-    ]
-
-
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
     blocks = len({trial.block for trial in stored.trials if is_in_measured_block(trial.purpose)})
-    extension = Extension(
-        blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
-    )
+    most, design = experiment.blocks, design_of(experiment)
+    extension = Extension(blocks=most, design=design, utc=utc_now(), command=command)
     if experiment.sequential:
         # Started blocks are executed whatever the limit is now.
-        most = replace(experiment, blocks=max(experiment.blocks, blocks))
-        plan = _with_aa_trials(expand(most, seed=run.seed), stored, blocks)
-        is_other = run.design != design_of(experiment)
-        return RunSelection(run, plan, extension=extension if is_other else None)
+        longest = replace(experiment, blocks=max(most, blocks))
+        plan = _with_aa_trials(expand(longest, seed=run.seed), stored, blocks)
+        return RunSelection(run, plan, extension=extension if run.design != design else None)
     plan = _with_aa_trials(expand(experiment, seed=run.seed), stored, blocks)
     plan = _as_begun(plan, stored)
     if experiment.blocks <= run.blocks:
@@ -143,7 +128,7 @@ def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
     kept = (
         trial
         for trial in plan.trials
-        if stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
+        if run_records.stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
     )
     return replace(plan, trials=tuple(kept))
 

@@ -13,34 +13,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
+from millrace import errors
+from millrace.campaign import blocks
 from millrace.campaign.attempts import execute_trials, record_failure, remove_leftovers
-from millrace.campaign.blocks import (
-    interim_status,
-    joined,
-    ratios_of,
-    visible_at_end,
-    would_be_late,
-)
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run, waiting_trials
-from millrace.errors import (
-    HostError,
-    Interrupted,
-    MillraceError,
-    PermanentHostError,
-    ValidationError,
-)
+from millrace.errors import HostError, MillraceError
 from millrace.experiment.model import Plan
-from millrace.model.events import (
-    Announcement,
-    BlockEnded,
-    Emitted,
-    Event,
-    OnEvent,
-    ScheduledTrial,
-    TrialsScheduled,
-)
+from millrace.model import events
+from millrace.model.events import Emitted, Event, OnEvent
 from millrace.model.run_spec import Extension
 from millrace.model.trials import is_in_measured_block, kind_of_block
 from millrace.store.events import EventLog
@@ -161,7 +143,7 @@ def execute(
                 if batch.error is not None:
                     raise batch.error
                 return Executed(execution.stored, batch.reason)
-            if not batch.resumes and would_be_late(execution.stored, rules.limit_s):
+            if not batch.resumes and blocks.would_be_late(execution.stored, rules.limit_s):
                 return Executed(execution.stored, TIME_LIMIT)
             prepared = _input_or_error(prepare, batch, execution.stored)
             execution.begin(batch)
@@ -191,7 +173,7 @@ class _Execution:
         later = self._store.load_run(
             self._run.id, observations_too=self._rules.with_observations, from_block=from_block
         )
-        self.stored = joined(self.stored, later, from_block=from_block)
+        self.stored = blocks.joined(self.stored, later, from_block=from_block)
 
     def begin(self, batch: Batch) -> None:
         """Write the trials of a batch as rows into the store."""
@@ -213,8 +195,8 @@ class _Execution:
             record_failure(self._store, self._run, batch.plan, failed)
             return
         self._emit(_scheduled(self.stored, batch, prepared))
-        blocks = list(_by_block(batch.plan))
-        for plan in blocks:
+        plans = list(_by_block(batch.plan))
+        for plan in plans:
             ran = execute_trials(
                 self._store,
                 self._run,
@@ -224,21 +206,20 @@ class _Execution:
                 retry_failed=batch.retry_failed,
                 stop_at_host_errors=self._rules.stop_at_host_errors,
             )
-            if ran and plan is not blocks[-1]:
+            if ran and plan is not plans[-1]:
                 self._emit_interim_ratios(plan, batch.total_blocks)
 
     def _emit_interim_ratios(self, plan: Plan, total: int) -> None:
         """Emit the ratios so far after a block that is not the last of its batch."""
-        block = plan.trials[0].block
-        if not is_in_measured_block(plan.trials[0].purpose):
+        first = plan.trials[0]
+        if not is_in_measured_block(first.purpose):
             return
-        self.load(from_block=block)
-        if self.stored is None:
-            return
-        comparisons, blocks = interim_status(self.stored), block + 1
-        if ratios := ratios_of(comparisons):
-            ahead = visible_at_end(comparisons, blocks, total, looks="once")
-            self._emit(BlockEnded(blocks, total, ratios, ahead))
+        self.load(from_block=first.block)
+        assert self.stored is not None
+        comparisons, ended = blocks.interim_status(self.stored), first.block + 1
+        if ratios := blocks.ratios_of(comparisons):
+            ahead = blocks.visible_at_end(comparisons, ended, total, looks="once")
+            self._emit(events.BlockEnded(ended, total, ratios, ahead))
 
 
 class _Emitter:
@@ -250,7 +231,7 @@ class _Emitter:
         self._early: list[Event] = []
 
     def __call__(self, event: Emitted) -> None:
-        if not isinstance(event, Announcement):
+        if not isinstance(event, events.Announcement):
             self._record(event)
         self._on_event(event)
 
@@ -276,12 +257,12 @@ def _input_or_error(
     """Return the input of a batch, or its trials' error; raise errors that end the command."""
     try:
         return prepare(batch.plan, stored)
-    except (Interrupted, ValidationError):
+    except (errors.Interrupted, errors.ValidationError):
         raise
     except MillraceError as error:
         if batch.preparation_step is None or is_transient(error):
             raise
-        if is_last_try or not isinstance(error, PermanentHostError):
+        if is_last_try or not isinstance(error, errors.PermanentHostError):
             return error
     return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
 
@@ -292,15 +273,15 @@ def _by_block(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, trials=tuple(trials))
 
 
-def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> TrialsScheduled:
+def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> events.TrialsScheduled:
     trials = batch.plan.trials
     waiting = {trial.id for trial in trials}
     if stored is not None:
         waiting = waiting_trials(stored, batch.plan, retry_failed=batch.retry_failed)
     rows = batch.plan.experiment.parameters.get("rows")
-    return TrialsScheduled(
+    return events.TrialsScheduled(
         trials=tuple(
-            ScheduledTrial(
+            events.ScheduledTrial(
                 id=t.id, treatment_id=t.treatment.id, time_weight=batch.plan.share_of_time(t)
             )
             for t in trials

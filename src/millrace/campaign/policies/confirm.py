@@ -48,9 +48,9 @@ def unobtainable(series: SeriesRecord) -> WhyNot:
             server = install.find(name)
         except UserError:
             return ""  # in the catalogue; it will be installed
-        if not isinstance(server, InstalledServer) or point.build is None:
+        if not isinstance(server, InstalledServer):
             return ""
-        same = server.provenance.program_sha256 == point.build
+        same = point.build in (None, server.provenance.program_sha256)
         return "" if same else f"{name} is another build now"
 
     return of_server
@@ -304,14 +304,9 @@ def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> l
         if not {ends.before, ends.after} <= places.keys():
             continue
         before, after = places[ends.before], places[ends.after]
-        ranges = [
-            (range_of(each, places), each)
-            for each in changes
-            if each.state != "withdrawn" and each.label in places
-        ]
-        touching = [
-            (lies, each) for lies, each in ranges if lies.latest > before and lies.earliest <= after
-        ]
+        there = [each for each in changes if each.state != "withdrawn" and each.label in places]
+        ranges = [(range_of(each, places), each) for each in there]
+        touching = [of for of in ranges if of[0].latest > before and of[0].earliest <= after]
         if len(touching) == 1 and touching[0][1].state == "candidate":
             lies, candidate = touching[0]
             if before < lies.earliest and lies.latest <= after:

@@ -115,11 +115,9 @@ class Sequential:
         return RunAssessed(
             blocks=blocks,
             closed=tuple(
-                ClosedComparison(
-                    label=each.label, state=each.state, verdict=each.comparison.verdict
-                )
-                for each in comparisons
-                if each.state != "open" and _key(each) not in closed_before
+                ClosedComparison(label=e.label, state=e.state, verdict=e.comparison.verdict)
+                for e in comparisons
+                if e.state != "open" and _key(e) not in closed_before
             ),
             open=len(still_open),
             about_s=now.about_s,
@@ -150,13 +148,8 @@ def progress(
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
     # The next block depends on the results so far, whatever the run was meant to be before.
-    analysis = compare_run(
-        stored,
-        margin=experiment.margin,
-        base=str(experiment.compare.base),
-        looks="any",
-        design=design,
-    )
+    base, margin = str(experiment.compare.base), experiment.margin
+    analysis = compare_run(stored, margin=margin, base=base, looks="any", design=design)
     status = analysis.status
     begun, final = _begun(plan, stored)
     waiting = tuple(trial for trial in begun if trial.id in without_result)
@@ -170,9 +163,8 @@ def progress(
     later_blocks = len({trial.block for trial in later})
     next_block = _placed((t for t in later if t.block == status.blocks), len(stored.trials))
     later_trials = max(math.ceil(fits * len(later)), len(next_block))
-    for_certain_s = trials_s(
-        (*waiting, *final), times, mean_start_s(stored), profiling_extra_s(plan)
-    )
+    certain, start_s = (*waiting, *final), mean_start_s(stored)
+    for_certain_s = trials_s(certain, times, start_s, profiling_extra_s(plan))
     return Progress(
         status=status,
         begun=begun,
