@@ -11,7 +11,7 @@ from millrace.app import calibrate as use_case
 from millrace.app.execution import Caller
 from millrace.errors import UserError
 from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.campaign.test_preparation import PAIRS as ALONE
+from tests.unit.campaign.test_preparation import FILE as ALONE
 from tests.unit.campaign.test_requirements import PAIRS as PAIR
 
 

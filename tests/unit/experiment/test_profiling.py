@@ -16,10 +16,10 @@ from millrace.campaign.inputs import PreparedTreatment, RunInput, trial_spec
 from millrace.collect import profile
 from millrace.errors import HostError
 from millrace.experiment.aa_trials import with_aa_trials
+from millrace.experiment.budget import too_short_for_profile, with_default_profile
 from millrace.experiment.estimate import profiled_s, unmeasured_s
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
-from millrace.experiment.budget import too_short_for_profile, with_default_profile
 from millrace.experiment.read import Overrides
 from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
