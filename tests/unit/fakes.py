@@ -8,7 +8,7 @@ from pathlib import Path
 
 from millrace.campaign import preparation, scheduler
 from millrace.campaign.inputs import RunInput
-from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
 from millrace.experiment.levels import ValidationContext

@@ -14,7 +14,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import repeated_s
-from millrace.campaign.counting import mean_start_s
+from millrace.campaign.blocks import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
 from millrace.campaign.run_records import experiment_spec
 from millrace.experiment import estimate

@@ -253,14 +253,11 @@ def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
     for name in names:
         if name in missing:
             install.install(name, on_event=on_event)
-    return {name: _with_tls(install.find(name), plan.experiment) for name in names}
-
-
-def _with_tls(server: Server, experiment: Experiment) -> Server:
-    tls = experiment.tls.get(server.name)
-    if tls is None or not isinstance(server, AttachedServer):
-        return server
-    return attached.with_tls(server, tls)
+    found = {name: install.find(name) for name in names}
+    for name, tls in plan.experiment.tls.items():
+        if isinstance(server := found.get(name), AttachedServer):
+            found[name] = attached.with_tls(server, tls)
+    return found
 
 
 def _treatment_input(

@@ -7,7 +7,7 @@ run resumes: open attempts are ended, their trials run again, finished ones neve
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -195,7 +195,9 @@ class _Execution:
             record_failure(self._store, self._run, batch.plan, failed)
             return
         self._emit(_scheduled(self.stored, batch, prepared))
-        plans = list(_by_block(batch.plan))
+        # Profiled and counted trials have blocks of their own.
+        blocks_of = groupby(batch.plan.trials, lambda t: (kind_of_block(t.purpose), t.block))
+        plans = [replace(batch.plan, trials=tuple(trials)) for _, trials in blocks_of]
         for plan in plans:
             ran = execute_trials(
                 self._store,
@@ -265,12 +267,6 @@ def _input_or_error(
         if is_last_try or not isinstance(error, errors.PermanentHostError):
             return error
     return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
-
-
-def _by_block(plan: Plan) -> Iterator[Plan]:
-    """Yield the plans of single blocks; profiled and counted trials have blocks of their own."""
-    for _, trials in groupby(plan.trials, lambda each: (kind_of_block(each.purpose), each.block)):
-        yield replace(plan, trials=tuple(trials))
 
 
 def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> events.TrialsScheduled:

@@ -19,7 +19,6 @@ from millrace.errors import Diagnostic, UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.workload_file import REFERENCE, refuse, source_of
-from millrace.levels import Values
 from millrace.loadgen import program
 from millrace.loadgen.spec import Connection
 from millrace.model.phases import APPLY, COMPARE_TABLES, FILL_DISK
@@ -55,12 +54,14 @@ def refuse_mistakes(experiment: Experiment) -> None:
     request = {
         "workload": resolved.parts,
         "defaults": {**workload.defaults(), "table_options": ""},
-        "values": _of_idle_tests(resolved),
+        # For tests that are not measured: of parameters without a default.
+        "values": {k: v for k, v in resolved.chosen.items() if k not in workload.defaults()},
         "seed": int(resolved.table_values.get("data_seed", 1)),
         "runs": list(runs.values()),
     }
     answer = program.ask(["check", "-"], json.dumps(request))
-    source, text = source_of(_named(experiment), Path(experiment.source).parent)
+    named = str(tomllib.loads(experiment.text)["workload"])
+    source, text = source_of(named, Path(experiment.source).parent)
     found = [
         Diagnostic(_place(each["key"], experiment.workload), each["message"])
         for each in answer["mistakes"]
@@ -77,16 +78,6 @@ def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
     spec = phase_spec.load_spec(phases, workload, dialect, _CONNECTION)
     found: list[dict[str, Any]] = json.loads(spec.to_json())["phases"]
     return found
-
-
-def _of_idle_tests(workload: ResolvedWorkload) -> Values:
-    """Return the values for tests that are not measured: of parameters without a default."""
-    defaults = workload.checked.defaults()
-    return {name: value for name, value in workload.chosen.items() if name not in defaults}
-
-
-def _named(experiment: Experiment) -> str:
-    return str(tomllib.loads(experiment.text)["workload"])
 
 
 def _place(key: str, definition: Mapping[str, Any]) -> str:

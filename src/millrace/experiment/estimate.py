@@ -102,9 +102,11 @@ def estimate(
     measured = measured_trial_s or {}
     largest, peak_bytes = _peak(plan, needs)
     known = sum(trial.treatment.id in measured for trial in plan.trials)
+    most = FEWEST_BLOCKS if plan.experiment.sequential else plan.experiment.blocks
+    fewest = [t for t in plan.trials if not is_in_measured_block(t.purpose) or t.block < most]
     return Estimate(
         time_s=expected_s(plan, plan.trials, measured, measured_count_s),
-        least_time_s=expected_s(plan, _fewest(plan), measured, measured_count_s),
+        least_time_s=expected_s(plan, fewest, measured, measured_count_s),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
         peak_treatment=_labels(largest),
@@ -212,11 +214,6 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
         f"needs {FEWEST_BLOCKS}, which take about {least}: {shorter}fewer levels in [factors] or "
         "a longer --max-time would do"
     )
-
-
-def _fewest(plan: Plan) -> list[PlannedTrial]:
-    most = FEWEST_BLOCKS if plan.experiment.sequential else plan.experiment.blocks
-    return [t for t in plan.trials if not is_in_measured_block(t.purpose) or t.block < most]
 
 
 def require_space(estimate: Estimate, where: str) -> None:

@@ -163,7 +163,9 @@ def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
             "the load generator cannot slow a load down",
             "a slowdown by an option, or interleaved trials",
         )
-    most_bytes, pool = _most_table_bytes(experiment)
+    default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
+    most_bytes = min((default_bytes, *(size // 2 for size in _buffer_pools(experiment))))
+    pool = "default" if most_bytes == default_bytes else "smallest"
     for values in every:
         for name, (fair, why) in _FAIR.items():
             if values.get(name, fair) != fair:
@@ -203,13 +205,6 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
             f"with '{level}', a server compresses pages later, in the slices of the others",
             f"compression = '{UNCOMPRESSED}'",
         )
-
-
-def _most_table_bytes(experiment: Experiment) -> tuple[int, str]:
-    """Return half of the smallest buffer pool, and the word for that pool in messages."""
-    default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
-    most_bytes = min((default_bytes, *(size // 2 for size in _buffer_pools(experiment))))
-    return most_bytes, "default" if most_bytes == default_bytes else "smallest"
 
 
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:

@@ -80,7 +80,8 @@ class TableSet(DefinitionPart):
     def volume(self, values: Values) -> Volume:
         tables = evaluated(self.count, values)
         rows = int(evaluated(self.rows, values) * tables * self._rows_per_parent(values))
-        widths = self._widths()
+        chars = (pair for text in self._creates() for pair in _CHAR.findall(text))
+        widths = {name: int(width) for name, width in chars}
         row_bytes = sum(
             max(_column_bytes(column, rows, values), widths.get(str(column["name"]), 0)) + 1
             for column in self.columns
@@ -101,10 +102,6 @@ class TableSet(DefinitionPart):
         return tuple(
             fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
         )
-
-    def _widths(self) -> dict[str, int]:
-        found = (pair for text in self._creates() for pair in _CHAR.findall(text))
-        return {name: int(width) for name, width in found}
 
     def _creates(self) -> list[str]:
         if isinstance(self.create, str):

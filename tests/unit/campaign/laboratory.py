@@ -14,19 +14,17 @@ import pytest
 from millrace.campaign import attempts, scheduler
 from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.campaign.policies import sequential
-from millrace.campaign.policies.fixed import Fixed
-from millrace.campaign.policies.sequential import Sequential
+from millrace.campaign.policies import experiment
+from millrace.campaign.policies.experiment import Fixed, Sequential
 from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.scheduler import rules_of
 from millrace.errors import Interrupted
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
-from millrace.experiment.read import Overrides, read
+from millrace.experiment.read import Overrides
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
-from millrace.servers import added, configurations, install
+from millrace.servers import added, install
 from millrace.store.records import (
     ROUND_FAILED,
     AttemptResult,
@@ -36,7 +34,7 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from tests.unit.experiment.files import read_text
+from tests.unit.experiment.files import context, read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
 HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
@@ -99,17 +97,17 @@ class Laboratory:
                 assert stop_after is not None
             return store.load_run(selection.run.id)
 
-    def progress(self, **asked: Any) -> sequential.Progress:
+    def progress(self, **asked: Any) -> experiment.Progress:
         return self.selected(**asked)[1]
 
-    def selected(self, **asked: Any) -> tuple[RunSelection, sequential.Progress]:
+    def selected(self, **asked: Any) -> tuple[RunSelection, experiment.Progress]:
         """Return what a command selects, and its progress."""
         with Store.open(self.directory / "results.sqlite") as store:
             selection = self._select(store, Overrides(**asked))
             stored = None
             if not selection.is_new:
                 stored = store.load_run(selection.run.id, observations_too=True)
-            return selection, sequential.progress(selection, stored)
+            return selection, experiment.progress(selection, stored)
 
     def _select(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> RunSelection:
         text = FILE.format(
@@ -154,17 +152,13 @@ class Laboratory:
                 return AttemptResult("failed", failed_step="start", reason="no such option")
             source = random.Random(f"{self.seed}:{trial.id}")
             load_s = 4.0 * self.ratios[server] * source.lognormvariate(0, self.spread)
+            measured = {"rows": 1000.0, "finish_duration_s": 0.01, "transactions": 1000.0}
+            for phase in ("load_duration_s", "measure_duration_s", "measure_trimmed_s"):
+                measured[phase] = load_s
             return AttemptResult(
                 "finished",
                 steps=(StepRecord(0, "load", 0.0, TRIAL_S, "finished"),),
-                measurements=(
-                    MeasurementRecord("rows", 1000.0),
-                    MeasurementRecord("load_duration_s", load_s),
-                    MeasurementRecord("finish_duration_s", 0.01),
-                    MeasurementRecord("transactions", 1000.0),
-                    MeasurementRecord("measure_duration_s", load_s),
-                    MeasurementRecord("measure_trimmed_s", load_s),
-                ),
+                measurements=tuple(MeasurementRecord(*each) for each in measured.items()),
             )
 
         real = attempts.execute_claimed
@@ -176,14 +170,12 @@ class Laboratory:
                 return real(claimed, emit)
             results = [measure(each) for each in claimed]
             # As in a real round: who does not start fails alone, unless that leaves one alone.
-            finished = [
-                c for c, each in zip(claimed, results, strict=True) if each.outcome == "finished"
-            ]
+            pairs = zip(claimed, results, strict=True)
+            finished = [c for c, each in pairs if each.outcome == "finished"]
             if len(finished) > 1 and any(each.is_base for each in finished):
                 return results
-            left_out = AttemptResult(
-                "failed", failed_step=ROUND_FAILED, reason="the other one failed"
-            )
+            why = "the other one failed"
+            left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=why)
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)
@@ -198,17 +190,8 @@ def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
 
 def plan_of(directory: Path, text: str) -> Plan:
     """Return the plan of an experiment with servers of the catalogue, or with ``theirs``."""
-    path = directory / "experiment.toml"
-    path.write_text(text, encoding="utf-8")
-    context = ValidationContext(
-        servers=[row.name for row in install.list_servers()],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        definition_of_option_file=configurations.definition_of_option_file,
-        check_option=configurations.check_varied_option,
-        attached=("theirs",),
-    )
-    return expand(read(path, scale=None, context=context), seed=1)
+    known = context([row.name for row in install.list_servers()], attached=("theirs",))
+    return expand(read_text(directory, text, context=known), seed=1)
 
 
 def inputs_of(plan: Plan) -> RunInput:

@@ -21,12 +21,10 @@ from millrace.campaign.preparation import (
     refuse_missing_cpus,
 )
 from millrace.errors import HostError, UserError, ValidationError
-from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand, without_slices
-from millrace.experiment.read import read
 from millrace.model.events import ignore
-from millrace.servers import added, configurations, install
+from millrace.servers import added
 from millrace.store.store import Store
 from tests.unit.campaign.laboratory import attach_a_server, inputs_of, plan_of
 from tests.unit.experiment.files import DRIVEN
@@ -50,21 +48,9 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     attach_a_server(tmp_path, monkeypatch)
 
 
-def plan(directory: Path, **levels: str) -> Plan:
-    path = directory / "attached.toml"
-    path.write_text(FILE.format(**{"configuration": "default", "load_mode": "local", **levels}))
-    return expand(read(path, scale=None, context=context()), seed=1)
-
-
-def context() -> ValidationContext:
-    return ValidationContext(
-        servers=[row.name for row in install.list_servers()],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        definition_of_option_file=configurations.definition_of_option_file,
-        check_option=configurations.check_varied_option,
-        attached=("theirs",),
-    )
+def plan(directory: Path, file: str = FILE, **levels: str) -> Plan:
+    text = file.format(**{"configuration": "default", "load_mode": "local", **levels})
+    return plan_of(directory, text)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +86,8 @@ def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
 
 def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
     varied = FILE.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
-    path = tmp_path / "varied.toml"
-    path.write_text(varied.format(configuration="default", load_mode="local"))
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
-        refuse_attached(expand(read(path, scale=None, context=context()), seed=1))
+        refuse_attached(plan(tmp_path, varied))
 
 
 def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
@@ -138,20 +122,18 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
         refuse_missing_cpus(replace(experiment, parameters={"client_cpus": f"{here},8190-8191"}))
     said = str(raised.value)
     assert raised.value.exit_status == 2
-    assert str(tmp_path / "attached.toml") in said
+    assert str(tmp_path / "experiment.toml") in said
     assert "parameters.client_cpus: there is no CPU 8190, 8191 here" in said
     assert f"expected some of {here}" in said
 
 
 def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> None:
-    path = tmp_path / "slices.toml"
     text = DRIVEN.replace("mysql-5.7.22", "theirs")
-    path.write_text(f'design = "slices"\n{text}', encoding="utf-8")
-    made = read(path, scale=None, context=context())
+    in_slices = plan(tmp_path, f'design = "slices"\n{text}')
     with pytest.raises(UserError, match="theirs is attached") as refused:
-        refuse_attached(expand(made, seed=1))
+        refuse_attached(in_slices)
     assert "--interleaved" in (refused.value.hint or "")
-    refuse_attached(expand(without_slices(made), seed=1))
+    refuse_attached(expand(without_slices(in_slices.experiment), seed=1))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has somebody else to run a server as")
@@ -169,7 +151,6 @@ def test_a_work_directory_that_servers_cannot_reach_is_refused_before_any_is_ins
 
 
 def test_an_attached_server_reaches_its_data_itself(tmp_path: Path) -> None:
-    text = FILE.format(configuration="default", load_mode="local")
-    alone = plan_of(tmp_path, text.replace('"mysql-5.6.24", ', ""))
+    alone = plan(tmp_path, FILE.replace('"mysql-5.6.24", ', ""))
     (work := tmp_path / "closed").mkdir(mode=0o700)
     preparation.require_reach(alone, work)

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
+from millrace.experiment.plan import expand
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.servers import configurations
 
 SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"
 
-CONTEXT = ValidationContext(
-    servers=(
-        "mysql-5.6.24",
-        "mysql-5.7.22",
-        "mysql-8.0.12",
-        "mariadb-10.1.23",
-        "mariadb-10.2.11",
-        "mariadb-10.11.19",
-    ),
-    configurations=configurations.load_builtin(),
-    check_configurations=configurations.check,
-    definition_of_option_file=configurations.definition_of_option_file,
-    check_option=configurations.check_varied_option,
-    studies=("S1", "S2"),
-    collectors=("threads", "disk"),
-)
+
+def context(servers: Collection[str], **more: Any) -> ValidationContext:
+    """Return the context of an experiment with these servers and the shipped configurations."""
+    return ValidationContext(
+        servers=servers,
+        configurations=configurations.load_builtin(),
+        check_configurations=configurations.check,
+        definition_of_option_file=configurations.definition_of_option_file,
+        check_option=configurations.check_varied_option,
+        **more,
+    )
+
+
+SERVERS = (
+    "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12",
+    "mariadb-10.1.23", "mariadb-10.2.11", "mariadb-10.11.19",
+)  # fmt: skip
+CONTEXT = context(SERVERS, studies=("S1", "S2"), collectors=("threads", "disk"))
 
 SMALL = """\
 name = "small"
@@ -67,11 +72,18 @@ def read_text(
     *,
     scale: str | None = None,
     overrides: Overrides = NO_OVERRIDES,
+    context: ValidationContext = CONTEXT,
 ) -> Experiment:
     """Read the experiment written as ``text``."""
+    path = written(directory, text)
+    return read(path, scale=scale, context=context, overrides=overrides)
+
+
+def written(directory: Path, text: str) -> Path:
+    """Return the path of an experiment file with this text."""
     path = directory / "experiment.toml"
     path.write_text(text, encoding="utf-8")
-    return read(path, scale=scale, context=CONTEXT, overrides=overrides)
+    return path
 
 
 def read_shipped(scale: str | None) -> Experiment:
@@ -79,8 +91,17 @@ def read_shipped(scale: str | None) -> Experiment:
     return read(SHIPPED, scale=scale, context=CONTEXT)
 
 
-def mistakes_of(directory: Path, text: str) -> list[Diagnostic]:
+def mistakes_of(
+    directory: Path, text: str, *, context: ValidationContext = CONTEXT
+) -> list[Diagnostic]:
     """Return the mistakes for which an experiment file is refused."""
     with pytest.raises(ValidationError) as raised:
-        read_text(directory, text)
+        read_text(directory, text, context=context)
     return list(raised.value.diagnostics)
+
+
+def places_refused(made: Experiment) -> list[str]:
+    """Return the places of the mistakes for which an experiment is not expanded."""
+    with pytest.raises(ValidationError) as raised:
+        expand(made, seed=1)
+    return [mistake.where for mistake in raised.value.diagnostics]

@@ -1,16 +1,19 @@
-"""Test reading experiment files: scales, defaults, roles, and the position of every error."""
+"""Test reading experiment files: scales, defaults, limits, and the position of every error."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from millrace import workloads
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
+from millrace.workloads.defaults import with_sizes
 from tests.unit.experiment.files import (
     CONTEXT,
     DRIVEN,
@@ -407,3 +410,198 @@ def test_empty_file_lists_required_keys(tmp_path: Path) -> None:
 
 def test_the_shipped_experiment_is_where_documents_say() -> None:
     assert SHIPPED.is_file()
+
+
+ONE_SERVER = SMALL.replace(', "mysql-5.7.22"]', "]")
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked", "sequential", "blocks", "max_time_s"),
+    [
+        ("", Overrides(), True, 10, None),
+        ("blocks = 20\n", Overrides(), True, 20, None),
+        ("blocks = 6\n", Overrides(), True, 6, None),
+        ("blocks = 5\n", Overrides(), False, 5, None),
+        ("blocks = 3\n", Overrides(), False, 3, None),
+        ("", Overrides(blocks=20), False, 20, None),
+        ("", Overrides(max_blocks=30), True, 30, None),
+        ("", Overrides(max_blocks=4), False, 4, None),
+        ("", Overrides(max_time_s=600.0), True, 100, 600.0),
+        ("blocks = 5\n", Overrides(max_time_s=600.0), True, 100, 600.0),
+        ("blocks = 200\n", Overrides(max_time_s=600.0), True, 200, 600.0),
+        ("", Overrides(max_time_s=600.0, max_blocks=5), True, 5, 600.0),
+        ('max_time = "1h30min"\n', Overrides(), True, 10, 5400.0),
+        ('max_time = "1h30min"\n', Overrides(max_time_s=60.0), True, 100, 60.0),
+        ('max_time = "1h30min"\n', Overrides(blocks=4), False, 4, None),
+    ],
+)
+def test_who_decides_how_many_blocks_there_are(
+    tmp_path: Path,
+    lines: str,
+    asked: Overrides,
+    *,
+    sequential: bool,
+    blocks: int,
+    max_time_s: float | None,
+) -> None:
+    found = read_text(tmp_path, lines + SMALL, overrides=asked)
+    assert (found.sequential, found.blocks, found.max_time_s) == (sequential, blocks, max_time_s)
+
+
+def test_where_nothing_is_compared_nothing_can_be_decided(tmp_path: Path) -> None:
+    assert not read_text(tmp_path, ONE_SERVER).sequential
+
+
+def test_a_scale_has_limits_of_its_own(tmp_path: Path) -> None:
+    scales = '[scales.short]\nblocks = 8\nmax_time = "10min"\n[scales.long]\n'
+    text = f'max_time = "2h"\n{SMALL}{scales}'
+    short, long = (read_text(tmp_path, text, scale=scale) for scale in ("short", "long"))
+    assert (short.blocks, short.max_time_s) == (8, 600.0)
+    assert (long.blocks, long.max_time_s) == (10, 7200.0)
+
+
+def test_the_disk_space_of_a_row_is_compared_where_tables_are_compressed(tmp_path: Path) -> None:
+    def metrics(levels: str) -> set[str]:
+        factor = f"[factors]\ncompression = [{levels}]\n"
+        made = read_text(tmp_path, SMALL.replace("[factors]\n", factor))
+        return set(made.checked_workload.metrics)
+
+    assert "bytes_per_row" in metrics('"none", "row"')
+    assert "bytes_per_row" in metrics('"page-zlib"')
+    assert "bytes_per_row" not in metrics('"none"')
+
+
+def test_tables_that_maintenance_drops_have_no_disk_space_of_a_row() -> None:
+    assert "bytes_per_row" not in with_sizes(workloads.load("drop-table"))["metrics"]
+    assert "bytes_per_row" in with_sizes(workloads.load("linkbench"))["metrics"]
+
+
+def test_drop_database_has_metrics_where_it_is_timed(tmp_path: Path) -> None:
+    def metrics(scale: str) -> set[str]:
+        text = SMALL.replace("load-data", "sysbench").replace("rows = 1000", "time_s = 1")
+        made = read_text(tmp_path, f"{text}\n[scales.laptop]\n{scale}\n")
+        return set(made.checked_workload.metrics)
+
+    drops = {"drop_time", "drop_file_removal", "drop_own_work"}
+    assert metrics('drop_after = "on"') >= drops
+    assert drops.isdisjoint(metrics(""))
+
+
+def test_all_collectors_look_on_unless_the_file_lists_them(tmp_path: Path) -> None:
+    assert read_text(tmp_path, SMALL).collectors == ("threads", "disk")
+    assert read_text(tmp_path, f"collectors = []\n{SMALL}").collectors == ()
+    assert read_text(tmp_path, f'collectors = ["disk"]\n{SMALL}').collectors == ("disk",)
+    asked = Overrides(collectors=("threads",))
+    assert read_text(tmp_path, f"collectors = []\n{SMALL}", overrides=asked).collectors == (
+        "threads",
+    )
+
+
+SYSBENCH = SMALL.replace("load-data", "sysbench").replace("rows =", "table_size =")
+
+
+def test_instructions_are_counted_when_file_or_command_requests(tmp_path: Path) -> None:
+    assert read_text(tmp_path, SYSBENCH).counted_starts == 0
+    counted = read_text(tmp_path, f'collectors = ["instructions", "disk"]\n{SYSBENCH}')
+    assert (counted.collectors, counted.counted_starts) == (("disk",), 4)
+    counted = read_text(tmp_path, f'collectors = ["all", "instructions"]\n{SYSBENCH}')
+    assert (counted.collectors, counted.counted_starts) == (("threads", "disk"), 4)
+    asked = Overrides(collectors=("threads", "instructions"))
+    counted = read_text(tmp_path, SYSBENCH, overrides=asked)
+    assert (counted.collectors, counted.counted_starts) == (("threads",), 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (SMALL, "the workload drives no clients"),
+        (
+            SYSBENCH.replace("[compare]", "clients = [1, 8]\n[compare]").replace(
+                'base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1'
+            ),
+            "the same instructions whatever other clients do",
+        ),
+    ],
+)
+def test_what_has_no_instructions_to_compare_is_refused(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        read_text(tmp_path, f'collectors = ["instructions"]\n{text}')
+    (mistake,) = caught.value.diagnostics
+    assert (mistake.where, mistake.line) == ("collectors", 1)
+    assert why in mistake.message
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "message"),
+    [
+        ('collectors = ["disc"]', "collectors", "unknown collector 'disc'"),
+        ('collectors = "disk"', "collectors", "is not a list"),
+        ("profile_blocks = -1", "profile_blocks", "-1"),
+    ],
+)
+def test_mistakes_of_what_is_observed_are_named(
+    tmp_path: Path, line: str, where: str, message: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        read_text(tmp_path, f"{line}\n{SMALL}")
+    (mistake,) = caught.value.diagnostics
+    assert mistake.where == where
+    assert message in mistake.message
+
+
+def test_a_scale_may_have_its_own_number_of_profiled_blocks(tmp_path: Path) -> None:
+    text = f"profile_blocks = 3\n{SMALL}\n[scales.small]\nprofile_blocks = 0\n[scales.large]\n"
+    assert read_text(tmp_path, text, scale="small").profile_blocks == 0
+    assert read_text(tmp_path, text, scale="large").profile_blocks == 3
+    asked = Overrides(profile_blocks=1)
+    assert read_text(tmp_path, text, scale="large", overrides=asked).profile_blocks == 1
+    assert read_text(tmp_path, SMALL).profile_blocks == 0
+
+
+DROPS = """
+name = "drops"
+workload = "drop-table"
+blocks = 3
+
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+drop = ["tables", "database"]
+dropped_pages = ["buffer_pool", "disk"]
+
+[compare]
+factor = "server"
+base = "mysql-5.6.24"
+
+[parameters]
+snapshot = "on"
+"""
+
+
+def diagnosed(path: Path, text: str, attached: tuple[str, ...] = ()) -> str:
+    file = path / "drops.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValidationError) as raised:
+        read(file, scale=None, context=replace(CONTEXT, attached=attached))
+    return str(raised.value)
+
+
+def test_levels_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
+    text = DROPS.replace('"server"\nbase = "mysql-5.6.24"', '"drop"\nbase = "tables"')
+    found = diagnosed(tmp_path, text)
+    assert "compare.factor" in found
+    assert "do different work" in found
+    assert "drop may stay in [factors]" in found
+
+
+def test_pages_are_on_the_disk_only_after_a_start(tmp_path: Path) -> None:
+    (tmp_path / "fine.toml").write_text(DROPS, encoding="utf-8")
+    assert read(tmp_path / "fine.toml", scale=None, context=CONTEXT).blocks == 3
+    without = diagnosed(tmp_path, DROPS.replace('"on"', '"off"'))
+    assert "factors.dropped_pages" in without
+    assert "the server that loaded them goes on" in without
+    assert "does not start attached servers" in diagnosed(tmp_path, DROPS, ("mysql-5.7.22",))
+    other = DROPS.replace('"buffer_pool", "disk"', '"buffer_pool"').replace('"on"', '"off"')
+    (tmp_path / "fine.toml").write_text(other, encoding="utf-8")
+    assert read(tmp_path / "fine.toml", scale=None, context=CONTEXT).blocks == 3

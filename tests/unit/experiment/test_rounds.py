@@ -18,7 +18,7 @@ from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.groups import fixed_factors, measured_together
-from millrace.experiment.model import Experiment
+from millrace.experiment.model import Experiment, slices_possible
 from millrace.experiment.plan import digest, expand, without_slices
 from millrace.experiment.read import Overrides, read
 from millrace.experiment.rounds import MOST_SLOTS
@@ -26,7 +26,7 @@ from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
-from tests.unit.experiment.files import CONTEXT, SMALL, read_text
+from tests.unit.experiment.files import CONTEXT, DRIVEN, SMALL, read_text
 
 SYSBENCH = workloads.load("sysbench")  # parsed once
 
@@ -404,3 +404,32 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     alone = estimate(interleaved, needs=needs, host_free_bytes=0)
     assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
     assert at_once.time_s < alone.time_s  # all settle at the same time
+
+
+@pytest.mark.parametrize(
+    ("text", "possible"),
+    [
+        (DRIVEN, True),
+        (DRIVEN.replace('"point-query"', '"point-query", "update-index"'), True),  # of one test
+        (DRIVEN.replace('"point-query"', '"update-index"'), False),
+        (DRIVEN.replace("[compare]", "rate = [100]\n[compare]"), False),
+        (DRIVEN + 'cache_mode = "cached"\n', False),  # they are in slices
+        (DRIVEN + 'cache_mode = "io_bound"\n', False),
+        (f'design = "slices"\n{DRIVEN}', False),
+        (f'design = "interleaved"\n{DRIVEN}', False),
+        (SMALL, False),
+    ],
+)
+def test_note_names_groups_that_cached_tables_would_allow_in_slices(
+    tmp_path: Path, text: str, *, possible: bool
+) -> None:
+    assert (slices_possible(read_text(tmp_path, text)) is not None) is possible
+
+
+def test_plan_explains_missing_slices_unless_interleaved(tmp_path: Path) -> None:
+    file = tmp_path / "sliced.toml"
+    file.write_text(DRIVEN)
+    store = ("--store", str(tmp_path / "results.sqlite"))
+    said = "note: trials are interleaved. If the tables fit"
+    assert said in millrace("plan", str(file), *store).stderr
+    assert said not in millrace("plan", str(file), "--interleaved", *store).stderr

@@ -14,7 +14,7 @@ from millrace import workloads
 from millrace.app.experiments import validation_context
 from millrace.campaign import scheduler
 from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import Rules

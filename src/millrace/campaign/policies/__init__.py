@@ -1,5 +1,5 @@
 """The kinds of runs: what each measures next, decided from the stored run alone.
 
-Runs of an experiment are ``fixed`` or ``sequential``; ``ablate``, ``bisect``, ``calibrate`` and
+Those of an ``experiment`` are fixed or sequential; ``ablate``, ``bisect``, ``calibrate`` and
 ``confirm`` also make the experiment of a campaign. None executes trials or prints anything.
 """

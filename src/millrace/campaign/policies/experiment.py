@@ -1,7 +1,9 @@
-"""Measure block by block until each comparison is decided, then the profiled and counted trials.
+"""Measure the runs of an experiment: exactly the blocks of the plan, or as many as decide it.
 
-The analysis of the stored run alone selects the treatments of the next block, so that an
-interrupted run resumes as it would have continued, after its open block.
+A sequential run goes block by block until each comparison is decided; then come the profiled and
+counted trials. The analysis of the stored run alone selects the treatments of the next block, so
+that an interrupted run resumes as it would have continued, after its open block. A later session of
+a fixed run measures the trials that are left of it.
 """
 
 import math
@@ -11,17 +13,16 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign.blocks import ratios_of, visible_at_end
-from millrace.campaign.counting import mean_start_s
+from millrace.campaign.blocks import mean_start_s, ratios_of, visible_at_end
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
 from millrace.experiment.estimate import profiling_extra_s, trials_s
 from millrace.experiment.model import Plan, PlannedTrial
-from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
+from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed, RunOpened
 from millrace.model.trials import is_in_measured_block
 from millrace.stats.sequential import FIRST_LOOK
-from millrace.store.records import StoredRun
+from millrace.store.records import RunRecord, StoredRun
 
 
 @dataclass(frozen=True)
@@ -234,3 +235,35 @@ def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, .
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:
     return status.comparison.base_id, status.comparison.candidate_id
+
+
+class Fixed:
+    """The policy that measures all trials without a result.
+
+    With ``retry_failed`` it also measures those that failed.
+    """
+
+    def __init__(self, selection: RunSelection, *, retry_failed: bool = False) -> None:
+        self._selection = selection
+        self._retry_failed = retry_failed
+        self._is_started = False
+
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
+        """Return the whole plan once; see ``campaign.scheduler.Policy``."""
+        if self._is_started:
+            return End("done")
+        self._is_started = True
+        run, plan = self._selection.run, self._selection.plan
+        waiting = {trial.id for trial in plan.trials}
+        if stored is not None:
+            waiting = waiting_trials(stored, plan, retry_failed=self._retry_failed)
+        if stored is not None and not waiting:
+            return End("done", (_opened(run, len(stored.trials), 0),))
+        opened = _opened(run, len(plan.trials), len(waiting))
+        return Batch(plan, run.blocks, retry_failed=self._retry_failed, events=(opened,))
+
+
+def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
+    """Return the event that begins the run, or tells that nothing of it is waiting."""
+    confirms = run.spec.confirms
+    return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting, confirms=confirms)

@@ -1,4 +1,4 @@
-"""Test experiments with driven clients: tests, numbers of clients, switches, server options."""
+"""Test experiments with driven clients: tests, numbers of clients, switches, options, loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.analysis.compare.metrics import read_metrics
 from millrace.campaign.inputs import configuration_of
 from millrace.campaign.run_records import experiment_spec
 from millrace.errors import ValidationError
-from millrace.experiment.estimate import Estimate, Needs, estimate
+from millrace.experiment.estimate import Estimate, Needs, estimate, unmeasured_s
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
@@ -272,3 +272,47 @@ def test_in_slices_each_server_has_its_share_of_the_memory(tmp_path: Path) -> No
 
     interleaved, in_slices = pool_bytes(slices=False), pool_bytes(slices=True)
     assert in_slices == pytest.approx(interleaved / 3, rel=0.1)
+
+
+LOOPS = """\
+name = "loops"
+workload = "linkbench"
+blocks = 1
+[factors]
+server = ["mysql-5.6.24", "mysql-5.7.22"]
+[compare]
+base = "mysql-5.6.24"
+[parameters]
+nodes = 1000
+time_s = 100
+warmup_s = 0
+"""
+
+
+def in_loops(directory: Path, loops: int) -> Experiment:
+    return read_text(directory, f"{LOOPS}loops = {loops}\n")
+
+
+def test_all_loops_are_compared_beside_the_last_one(tmp_path: Path) -> None:
+    once, often = in_loops(tmp_path, 1).checked_workload, in_loops(tmp_path, 24).checked_workload
+    assert set(often.metrics) - set(once.metrics) == {"throughput_of_loops"}
+    assert once.metrics["throughput"].title == "throughput"
+    assert often.metrics["throughput"].title == "throughput of the last loop"
+
+
+def test_each_loop_takes_its_time(tmp_path: Path) -> None:
+    times = [unmeasured_s(expand(in_loops(tmp_path, loops), seed=1)) for loops in (1, 24)]
+    assert times[1] - times[0] == pytest.approx(2 * 23 * 100)
+
+
+def test_slices_have_no_loops(tmp_path: Path) -> None:
+    made = read_text(tmp_path, f'design = "slices"\n{LOOPS}loops = 2\n')
+    with pytest.raises(ValidationError) as refused:
+        expand(made, seed=1)
+    assert "parameters.loops" in [mistake.where for mistake in refused.value.diagnostics]
+
+
+def test_other_workloads_have_no_loops(tmp_path: Path) -> None:
+    text = LOOPS.replace("linkbench", "sysbench").replace("nodes", "table_size")
+    with pytest.raises(ValidationError, match="loops"):
+        read_text(tmp_path, f"{text}loops = 2\n")
