@@ -34,26 +34,11 @@ from millrace.store.records import (
     StoredRun,
 )
 from millrace.store.store import Store
-from tests.unit.experiment.files import context, read_text
+from tests.unit.experiment.files import context, experiment_text, read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
 HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 TRIAL_S = 10.0
-
-FILE = """
-name = "lab"
-workload = "{workload}"
-design = "{design}"
-seed = {seed}
-profile_blocks = {profile_blocks}
-[factors]
-server = {servers}
-{test}
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-{size} = 1000
-"""
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""
@@ -110,14 +95,14 @@ class Laboratory:
             return selection, experiment.progress(selection, stored)
 
     def _select(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> RunSelection:
-        text = FILE.format(
-            servers=list(self.ratios),
-            seed=self.seed,
+        text = lab_text(
+            list(self.ratios),
+            self.seed,
             profile_blocks=self.profile_blocks,
             design="slices" if self.slices else "interleaved",
             workload="sysbench" if self.slices else "load-data",
-            size="table_size" if self.slices else "rows",
-            test='test = ["point-query"]' if self.slices else "",
+            factors={"test": ["point-query"]} if self.slices else {},
+            parameters={"table_size" if self.slices else "rows": 1000},
         )
         experiment = read_text(self.directory, text, overrides=overrides)
         return select_run(
@@ -179,6 +164,12 @@ class Laboratory:
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)
+
+
+def lab_text(servers: list[str], seed: int, **more: Any) -> str:
+    """Return the experiment of a laboratory; by default of loads."""
+    given = {"design": "interleaved", "parameters": {"rows": 1000}, **more}
+    return experiment_text(servers=servers, name="lab", seed=seed, **given)
 
 
 def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:

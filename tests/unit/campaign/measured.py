@@ -30,6 +30,7 @@ from millrace.store.records import (
 from millrace.store.store import Store
 from tests.support.builders import HOST_FACTS
 from tests.unit.campaign.laboratory import inputs_of
+from tests.unit.experiment.files import experiment_text, written
 
 HOST = HostRecord("host-1", HOST_FACTS.replace(findings=()))
 VERSIONS = {"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"}
@@ -139,28 +140,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def experiment_file(directory: Path, **changes: Any) -> Path:
     """Write an experiment of load-data with two groups."""
-    given = {"blocks": 8, "engines": '["InnoDB", "MyISAM"]', **changes}
-    path = directory / "small.toml"
-    path.write_text(
-        f"""\
-name = "small"
-workload = "load-data"
-design = "interleaved"
-seed = 1
-blocks = {given["blocks"]}
-collectors = []
-
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-engine = {given["engines"]}
-
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-
-[parameters]
-rows = 1000
-""",
-        encoding="utf-8",
+    given = {"blocks": 8, "engines": ["InnoDB", "MyISAM"], **changes}
+    text = experiment_text(
+        design="interleaved",
+        seed=1,
+        blocks=given["blocks"],
+        collectors=[],
+        factors={"engine": given["engines"]},
+        parameters={"rows": 1000},
     )
-    return path
+    return written(directory, text)

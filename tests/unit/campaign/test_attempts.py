@@ -27,24 +27,17 @@ from millrace.store.store import Store
 from millrace.trial.counting import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec
 from tests.unit.campaign.measured import alone, carried, newest
-from tests.unit.experiment.files import read_text
+from tests.unit.experiment.files import experiment_text, read_text
 
-FILE = """\
-name = "loops"
-workload = "linkbench"
-blocks = 1
-seed = 1
-collectors = []
-[factors]
-server = ["mysql-5.6.24"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-nodes = 1000
-loops = {LOOPS}
-time_s = 1
-"""
 LOOPS = 2
+FILE = experiment_text(
+    "linkbench",
+    servers=["mysql-5.6.24"],
+    blocks=1,
+    seed=1,
+    collectors=[],
+    parameters={"nodes": 1000, "loops": LOOPS, "time_s": 1},
+)
 FINISHED = AttemptResult(
     "finished",
     measurements=(
@@ -74,7 +67,7 @@ class Host:
         said: list[Emitted] = []
         execution.run(
             self.directory / "results.sqlite",
-            read_text(self.directory, FILE.format(LOOPS=LOOPS)),
+            read_text(self.directory, FILE),
             Caller("run", said.append),
         )
         return [str(event) for event in said]
@@ -169,23 +162,14 @@ def _refused(_kept: KeptData) -> None:
     raise HostError("it cannot be removed")
 
 
-COUNTED_FILE = """\
-name = "counted"
-workload = "sysbench"
-blocks = 3
-design = "interleaved"
-collectors = {collectors}
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-clients = [1, 8]
-test = ["point-query"]
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-[parameters]
-table_size = 100
-"""
-COUNTING = '["instructions"]'
+COUNTED_FILE = experiment_text(
+    "sysbench",
+    blocks=3,
+    design="interleaved",
+    collectors=["instructions"],
+    factors={"clients": [1, 8], "test": ["point-query"]},
+    parameters={"table_size": 100},
+)
 SMALLEST = EXTENTS[-1]
 
 
@@ -225,10 +209,8 @@ class CountingHost:
             measurements=tuple(MeasurementRecord(*each) for each in values.items()),
         )
 
-    def run(self, *, collectors: str = COUNTING, retry_failed: bool = False) -> RunReport:
-        experiment = read_text(
-            self.directory, COUNTED_FILE.format(collectors=collectors), overrides=Overrides(seed=1)
-        )
+    def run(self, text: str = COUNTED_FILE, *, retry_failed: bool = False) -> RunReport:
+        experiment = read_text(self.directory, text, overrides=Overrides(seed=1))
         return execution.run(self.store, experiment, Caller("run"), retry_failed=retry_failed)
 
 
@@ -269,7 +251,7 @@ def test_each_treatment_is_counted_by_the_same_statements_after_all_trials(
 
 
 def test_counts_are_added_to_a_run_and_not_repeated(counting: CountingHost) -> None:
-    first = counting.run(collectors="[]")
+    first = counting.run(COUNTED_FILE.replace('"instructions"', ""))
     assert counting.asked == []
     counting.measured = 0
     added = counting.run()

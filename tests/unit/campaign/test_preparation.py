@@ -27,20 +27,14 @@ from millrace.model.events import ignore
 from millrace.servers import added
 from millrace.store.store import Store
 from tests.unit.campaign.laboratory import attach_a_server, inputs_of, plan_of
-from tests.unit.experiment.files import DRIVEN
+from tests.unit.experiment.files import DRIVEN, experiment_text
 
-FILE = """
-name = "attached"
-workload = "load-data"
-[factors]
-server = ["mysql-5.6.24", "theirs"]
-configuration = ["{configuration}"]
-load_mode = ["{load_mode}"]
-[compare]
-base = "theirs"
-[parameters]
-rows = 10
-"""
+ATTACHED = experiment_text(
+    servers=["mysql-5.6.24", "theirs"],
+    factors={"configuration": ["default"], "load_mode": ["local"]},
+    compare=("server", "theirs"),
+    parameters={"rows": 10},
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,23 +42,22 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     attach_a_server(tmp_path, monkeypatch)
 
 
-def plan(directory: Path, file: str = FILE, **levels: str) -> Plan:
-    text = file.format(**{"configuration": "default", "load_mode": "local", **levels})
+def plan(directory: Path, text: str = ATTACHED) -> Plan:
     return plan_of(directory, text)
 
 
 @pytest.mark.parametrize(
-    ("levels", "said"),
+    ("old", "new", "said"),
     [
-        ({"configuration": "wmf"}, "theirs is attached: millrace never reconfigures it"),
-        ({"load_mode": "server_file"}, "theirs is attached: it cannot read a file of this host"),
+        ("default", "wmf", "theirs is attached: millrace never reconfigures it"),
+        ("local", "server_file", "theirs is attached: it cannot read a file of this host"),
     ],
 )
 def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
-    tmp_path: Path, levels: dict[str, str], said: str
+    tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     with pytest.raises(UserError) as raised:
-        refuse_attached(plan(tmp_path, **levels))
+        refuse_attached(plan(tmp_path, ATTACHED.replace(old, new)))
     assert said in raised.value.message
     assert "mysql-5.6.24" not in raised.value.message
 
@@ -85,7 +78,7 @@ def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
 
 
 def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
-    varied = FILE.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
+    varied = ATTACHED.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
         refuse_attached(plan(tmp_path, varied))
 
@@ -151,6 +144,6 @@ def test_a_work_directory_that_servers_cannot_reach_is_refused_before_any_is_ins
 
 
 def test_an_attached_server_reaches_its_data_itself(tmp_path: Path) -> None:
-    alone = plan(tmp_path, FILE.replace('"mysql-5.6.24", ', ""))
+    alone = plan(tmp_path, ATTACHED.replace('"mysql-5.6.24", ', ""))
     (work := tmp_path / "closed").mkdir(mode=0o700)
     preparation.require_reach(alone, work)

@@ -22,32 +22,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
 from tests.support.installed import installed
 from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.experiment.files import SMALL, read_text
-
-FULL = """
-name = "full"
-workload = "full-disk"
-[factors]
-server = ["{server}"]
-filled_by = ["inserts", "binary_log"]
-{more}
-[compare]
-factor = "filled_by"
-base = "inserts"
-"""
-PAIRS = """
-name = "pairs"
-workload = "replication"
-[factors]
-source.server = ["{source}"]
-replica.server = ["{replica}"]
-gtid = ["{gtid}"]
-[compare]
-factor = "replica.server"
-base = "{replica}"
-[parameters]
-rows = 10
-"""
+from tests.unit.experiment.files import SMALL, experiment_text, read_text
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +30,17 @@ def _an_attached_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     attach_a_server(tmp_path, monkeypatch)
 
 
+def of_pair(source: str, replica: str, gtid: str = "auto") -> str:
+    """Return the experiment of a source and its replica."""
+    factors = {"source.server": [source], "replica.server": [replica], "gtid": [gtid]}
+    compared = ("replica.server", replica)
+    return experiment_text(
+        "replication", servers=(), factors=factors, compare=compared, parameters={"rows": 10}
+    )
+
+
 def pair(directory: Path, source: str, replica: str, gtid: str) -> Plan:
-    return plan_of(directory, PAIRS.format(source=source, replica=replica, gtid=gtid))
+    return plan_of(directory, of_pair(source, replica, gtid))
 
 
 def test_a_newer_replica_of_the_same_family_is_possible(tmp_path: Path) -> None:
@@ -85,7 +69,10 @@ def test_any_other_pair_is_refused_with_its_reason(
 
 
 def filling(directory: Path, server: str = "mysql-5.7.22", more: str = "") -> Plan:
-    return plan_of(directory, FULL.format(server=server, more=more))
+    factors = {"filled_by": ["inserts", "binary_log"]}
+    compared = ("filled_by", "inserts")
+    text = experiment_text("full-disk", servers=[server], factors=factors, compare=compared)
+    return plan_of(directory, text.replace("[compare]", f"{more}\n[compare]"))
 
 
 def test_the_disk_of_an_attached_server_cannot_be_filled(tmp_path: Path) -> None:

@@ -32,40 +32,17 @@ from millrace.store.records import (
 )
 from millrace.store.store import Store
 from tests.support import small_servers
-from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory
-from tests.unit.campaign.laboratory import FILE as LAB_FILE
+from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, lab_text
 from tests.unit.campaign.laboratory import HOST as LAB_HOST
-from tests.unit.experiment.files import context, read_text
+from tests.unit.experiment.files import context, experiment_text, read_text
 
-FILE = """
-name = "which"
-title = "Which run?"
-workload = "load-data"
-design = "interleaved"
-blocks = 3
-[factors]
-server = {servers}
-[compare]
-factor = "server"
-base = "{base}"
-[parameters]
-rows = {rows}
-"""
-UPDATES = """
-name = "which"
-workload = "sysbench"
-design = "interleaved"
-blocks = 3
-[factors]
-server = {servers}
-test = ["update-nonindex"]
-[compare]
-factor = "server"
-base = "{base}"
-[parameters]
-table_size = {rows}
-cache_mode = "cached"
-"""
+LOADS: dict[str, Any] = {"name": "which", "title": "Which run?", "workload": "load-data"}
+UPDATES: dict[str, Any] = {
+    "name": "which",
+    "workload": "sysbench",
+    "factors": {"test": ["update-nonindex"]},
+    "parameters": {"table_size": 10, "cache_mode": "cached"},
+}
 HOST = HostRecord(
     "h1",
     HostFacts.model_validate(
@@ -92,7 +69,7 @@ class Command:
 
     def __call__(
         self,
-        file: str = FILE,
+        file: Mapping[str, Any] = LOADS,
         *,
         servers: tuple[str, ...] = ("a", "b"),
         base: str = "a",
@@ -110,7 +87,8 @@ class Command:
 
         It begins all of it, or a number of blocks, the later ones without a server.
         """
-        text = file.format(servers=list(servers), base=base, rows=rows)
+        of_run = {"design": "interleaved", "blocks": 3, "parameters": {"rows": rows}, **file}
+        text = experiment_text(servers=servers, compare=("server", base), **of_run)
         overrides = Overrides(blocks=blocks, max_blocks=limit, seed=seed)
         chosen = select_run(
             self._store,
@@ -418,13 +396,10 @@ def changed(lab: Laboratory) -> Iterator[Callable[..., int]]:
             host: HostRecord = LAB_HOST,
             versions: Mapping[str, str] = MappingProxyType({}),
             *,
-            factors: str = "",
+            factors: Mapping[str, list[str]] = MappingProxyType({}),
             **of_experiment: Any,
         ) -> int:
-            text = LAB_FILE.format(
-                servers=[BASE, SLOW], seed=5, profile_blocks=0, design="interleaved",
-                workload="load-data", size="rows", test=factors,
-            )  # fmt: skip
+            text = lab_text([BASE, SLOW], 5, profile_blocks=0, factors=factors)
             plan = expand(read_text(lab.directory, text), seed=5)
             asked = replace(plan, experiment=replace(plan.experiment, **of_experiment))
             return len({each.run for each in resume.earlier_noise(store, asked, host, versions)})
@@ -454,4 +429,4 @@ def test_a_run_of_weeks_ago_lends_nothing(
 
 
 def test_groups_that_a_plan_does_not_have_are_left_out(changed: Callable[..., int]) -> None:
-    assert changed(factors='engine = ["MyISAM"]') == 0
+    assert changed(factors={"engine": ["MyISAM"]}) == 0

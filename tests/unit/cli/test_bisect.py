@@ -62,7 +62,7 @@ def without(server: str) -> Speed:
 
 def search(store: Path, *arguments: str, **changes: str) -> Result:
     """Return one level of each factor, and servers that do not matter here."""
-    file = experiment_file(store.parent, engines='["InnoDB"]')
+    file = experiment_file(store.parent, engines=["InnoDB"])
     asked = {
         "good": SERVERS[0],
         "bad": SERVERS[-1],

@@ -83,7 +83,7 @@ def test_terminal_describes_the_calibration(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(slowed, 0.002))
-    file = experiment_file(tmp_path, engines='["InnoDB"]')
+    file = experiment_file(tmp_path, engines=["InnoDB"])
     result = run(store, file, "--verdicts", "4")
     assert "0 false verdicts of 4 (0 to 60 %)" in result.stdout
     assert "injected a server stopped for" in result.stdout

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.levels import Level
 from millrace.servers import configurations
 
 SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"
@@ -64,6 +67,29 @@ base = "mysql-5.6.24"
 [parameters]
 table_size = 1000
 """
+
+
+def experiment_text(
+    workload: str = "load-data",
+    *,
+    servers: Sequence[str] = ("mysql-5.6.24", "mysql-5.7.22"),
+    factors: Mapping[str, Sequence[Level]] = MappingProxyType({}),
+    compare: tuple[str, Level] | None = None,
+    parameters: Mapping[str, Level] = MappingProxyType({}),
+    **top: Level | list[str],
+) -> str:
+    """Return an experiment that compares ``servers``, or another factor with its base."""
+    factor, base = compare or ("server", servers[0] if servers else "")
+    tables: dict[str, Mapping[str, object]] = {
+        "": {"name": "small", "workload": workload, **top},
+        "[factors]\n": {"server": servers, **factors} if servers else factors,
+        "[compare]\n": {"base": base} if compare is None else {"factor": factor, "base": base},
+        "[parameters]\n": parameters,
+    }
+    return "".join(
+        head + "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
+        for head, keys in tables.items()
+    )
 
 
 def read_text(

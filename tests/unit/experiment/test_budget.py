@@ -32,22 +32,14 @@ from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import DRIVEN as FILE_DRIVEN
-from tests.unit.experiment.files import SMALL, read_text
+from tests.unit.experiment.files import SMALL, experiment_text, read_text, written
 
-DRIVEN = """
-name = "driven"
-workload = "sysbench"
-blocks = 10
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query", "scan"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-table_size = 1000
-time_s = 10
-warmup_s = 1
-"""
+DRIVEN = experiment_text(
+    "sysbench",
+    blocks=10,
+    factors={"test": ["point-query", "scan"]},
+    parameters={"table_size": 1000, "time_s": 10, "warmup_s": 1},
+)
 
 
 def experiment(directory: Path, limit_s: float | None, text: str = DRIVEN) -> Experiment:
@@ -304,8 +296,7 @@ def test_requested_profile_fails_when_perf_is_unusable(
 def test_plan_shows_the_time_of_the_profiled_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(LOAD, "utf-8")
+    path = written(tmp_path, LOAD)
     monkeypatch.setattr(profile, "require_usable", lambda: None)
     shown = millrace("plan", path, "--interleaved")
     assert "at most 10 blocks + 1 that are profiled" in shown.stdout

@@ -13,7 +13,7 @@ import pytest
 from millrace.campaign.forecast import ForeseenChanges
 from millrace.cli.plan import _visible
 from tests.unit.cli.called import millrace
-from tests.unit.experiment.files import SHIPPED, SMALL
+from tests.unit.experiment.files import SHIPPED, SMALL, experiment_text, written
 
 
 def test_the_plan_as_json_holds_trials_and_estimate() -> None:
@@ -34,12 +34,11 @@ def test_the_plan_for_people_names_every_trial_and_how_to_keep_the_order() -> No
 
 
 def test_all_mistakes_are_reported_together_with_exit_status_2(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
-    path.write_text(SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]"), "utf-8")
-    done = millrace("plan", path)
+    text = SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]")
+    done = millrace("plan", written(tmp_path, text))
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "wrong.toml: 2 mistakes" in done.stderr
+    assert "experiment.toml: 2 mistakes" in done.stderr
     assert "line 5, factors.server[1]" in done.stderr
     assert "did you mean 'mysql-5.7.22'?" in done.stderr
     assert "a name that `millrace servers list` shows, such as mysql-5.7.22" in done.stderr
@@ -68,17 +67,15 @@ def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Pa
 
 
 def test_what_no_disk_can_hold_is_refused_with_exit_status_4(tmp_path: Path) -> None:
-    path = tmp_path / "huge.toml"
-    path.write_text(SMALL.replace("rows = 1000", "rows = 1_000_000_000_000"), "utf-8")
-    done = millrace("plan", path)
+    text = SMALL.replace("rows = 1000", "rows = 1_000_000_000_000")
+    done = millrace("plan", written(tmp_path, text))
     assert done.returncode == 4
     assert "cannot hold this experiment" in done.stderr
     assert "150 TB" in done.stderr
 
 
 def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     shown = millrace("plan", path, "--max-blocks", "20", "--interleaved").stdout
     assert "2 treatments x at most 20 blocks" in shown
     assert "until each comparison is decided; the base once more in blocks " in shown
@@ -98,10 +95,8 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
 
 
 def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
     given = ("--max-time", "1h", "--max-blocks", "10", "--interleaved", "--json")
-    plan = json.loads(millrace("plan", path, *given).stdout)
+    plan = json.loads(millrace("plan", written(tmp_path, SMALL), *given).stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
     assert plan["design"] == {"kind": "sequential", **limits, "slices": False}
     assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]
@@ -121,23 +116,20 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
 def test_limits_that_contradict_are_refused(
     tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
-    done = millrace("plan", path, *options)
+    done = millrace("plan", written(tmp_path, SMALL), *options)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_single_level_is_planned_with_a_note(tmp_path: Path) -> None:
-    path = tmp_path / "one.toml"
-    path.write_text(SMALL.replace(', "mysql-5.7.22"', ""), "utf-8")
+    path = written(tmp_path, SMALL.replace(', "mysql-5.7.22"', ""))
     done = millrace("plan", path)
     assert done.returncode == 0, done.stderr
     note = " ".join(done.stderr.split())
     assert "note: nothing is compared: mysql-5.6.24 is the only level of server" in note
     assert f"add levels to server in [factors] of {path}" in note
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     assert millrace("plan", path, "--profile-blocks", "0").stderr == ""
 
 
@@ -162,19 +154,15 @@ def factors_of(sizes: tuple[int, ...]) -> str:
 def test_a_plan_that_nobody_measures_is_refused_before_it_is_expanded(
     tmp_path: Path, sizes: tuple[int, ...], said: str
 ) -> None:
-    path = tmp_path / "endless.toml"
-    path.write_text(factors_of(sizes), "utf-8")
-    done = millrace("plan", path, "--blocks", "1000")
+    done = millrace("plan", written(tmp_path, factors_of(sizes)), "--blocks", "1000")
     assert done.returncode == 2
     assert said in done.stderr
-    assert "endless.toml" in done.stderr
+    assert "experiment.toml" in done.stderr
 
 
 def test_a_file_with_very_many_mistakes_names_the_first_ones(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
     more = "".join(f"k{number} = 1\n" for number in range(20_000))
-    path.write_text(f"{SMALL}\n[parameterss]\n{more}", "utf-8")
-    done = millrace("plan", path)
+    done = millrace("plan", written(tmp_path, f"{SMALL}\n[parameterss]\n{more}"))
     assert done.returncode == 2
     assert "parameterss" in done.stderr
     assert done.stderr.count("\n") <= 110
@@ -187,21 +175,8 @@ def test_a_file_with_very_many_mistakes_names_the_first_ones(tmp_path: Path) -> 
 def test_a_parameter_that_no_trial_can_have_is_refused(
     tmp_path: Path, name: str, value: str
 ) -> None:
-    path = tmp_path / "long.toml"
-    text = f"""
-name = "long"
-workload = "updates"
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["read-select"]
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-[parameters]
-{name} = {value}
-"""
-    path.write_text(text, "utf-8")
-    done = millrace("plan", path)
+    text = experiment_text("updates", factors={"test": ["read-select"]})
+    done = millrace("plan", written(tmp_path, f"{text}{name} = {value}\n"))
     assert done.returncode == 2
     assert f"parameters.{name}" in done.stderr
     assert "expected" in done.stderr
@@ -234,8 +209,7 @@ def test_a_file_whose_reading_may_never_end_is_refused(tmp_path: Path, kind: str
 
 
 def test_an_experiment_comes_through_a_pipe_of_the_shell(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     program = f"{sys.executable} -m millrace.cli.main plan"
     script = f"cat {path} | {program} /dev/stdin && {program} <(cat {path})"
     done = subprocess.run(

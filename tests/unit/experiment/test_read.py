@@ -19,6 +19,7 @@ from tests.unit.experiment.files import (
     DRIVEN,
     SHIPPED,
     SMALL,
+    experiment_text,
     mistakes_of,
     read_shipped,
     read_text,
@@ -526,9 +527,7 @@ def test_instructions_are_counted_when_file_or_command_requests(tmp_path: Path) 
 def test_what_has_no_instructions_to_compare_is_refused(
     tmp_path: Path, text: str, why: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
-        read_text(tmp_path, f'collectors = ["instructions"]\n{text}')
-    (mistake,) = caught.value.diagnostics
+    (mistake,) = mistakes_of(tmp_path, f'collectors = ["instructions"]\n{text}')
     assert (mistake.where, mistake.line) == ("collectors", 1)
     assert why in mistake.message
 
@@ -544,9 +543,7 @@ def test_what_has_no_instructions_to_compare_is_refused(
 def test_mistakes_of_what_is_observed_are_named(
     tmp_path: Path, line: str, where: str, message: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
-        read_text(tmp_path, f"{line}\n{SMALL}")
-    (mistake,) = caught.value.diagnostics
+    (mistake,) = mistakes_of(tmp_path, f"{line}\n{SMALL}")
     assert mistake.where == where
     assert message in mistake.message
 
@@ -560,31 +557,18 @@ def test_a_scale_may_have_its_own_number_of_profiled_blocks(tmp_path: Path) -> N
     assert read_text(tmp_path, SMALL).profile_blocks == 0
 
 
-DROPS = """
-name = "drops"
-workload = "drop-table"
-blocks = 3
-
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-drop = ["tables", "database"]
-dropped_pages = ["buffer_pool", "disk"]
-
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-
-[parameters]
-snapshot = "on"
-"""
+DROPS = experiment_text(
+    "drop-table",
+    blocks=3,
+    factors={"drop": ["tables", "database"], "dropped_pages": ["buffer_pool", "disk"]},
+    compare=("server", "mysql-5.6.24"),
+    parameters={"snapshot": "on"},
+)
 
 
 def diagnosed(path: Path, text: str, attached: tuple[str, ...] = ()) -> str:
-    file = path / "drops.toml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(ValidationError) as raised:
-        read(file, scale=None, context=replace(CONTEXT, attached=attached))
-    return str(raised.value)
+    found = mistakes_of(path, text, context=replace(CONTEXT, attached=attached))
+    return "\n".join(map(str, found))
 
 
 def test_levels_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
@@ -596,12 +580,10 @@ def test_levels_that_do_different_work_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_pages_are_on_the_disk_only_after_a_start(tmp_path: Path) -> None:
-    (tmp_path / "fine.toml").write_text(DROPS, encoding="utf-8")
-    assert read(tmp_path / "fine.toml", scale=None, context=CONTEXT).blocks == 3
+    assert read_text(tmp_path, DROPS).blocks == 3
     without = diagnosed(tmp_path, DROPS.replace('"on"', '"off"'))
     assert "factors.dropped_pages" in without
     assert "the server that loaded them goes on" in without
     assert "does not start attached servers" in diagnosed(tmp_path, DROPS, ("mysql-5.7.22",))
     other = DROPS.replace('"buffer_pool", "disk"', '"buffer_pool"').replace('"on"', '"off"')
-    (tmp_path / "fine.toml").write_text(other, encoding="utf-8")
-    assert read(tmp_path / "fine.toml", scale=None, context=CONTEXT).blocks == 3
+    assert read_text(tmp_path, other).blocks == 3

@@ -11,11 +11,11 @@ from millrace.campaign.inputs import configuration_of, servers_of, varied_option
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
-from millrace.experiment.read import Overrides, read
+from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
 from millrace.tls import Tls
-from tests.unit.experiment.files import CONTEXT, SMALL, mistakes_of, read_text
+from tests.unit.experiment.files import CONTEXT, SMALL, experiment_text, mistakes_of, read_text
 
 WITH_FILE = (
     SMALL.replace("[compare]", 'configuration = ["default", "mine"]\n\n[compare]')
@@ -63,27 +63,17 @@ def test_path_of_an_option_file_must_be_text(tmp_path: Path) -> None:
     assert (found.where, found.message) == ("configurations.mine.file", "is not text")
 
 
-ROLES = """
-name = "roles"
-workload = "replication"
-blocks = 3
-[factors]
-{factors}
-[compare]
-{compare}
-[parameters]
-rows = 1000
-"""
+ROLES = experiment_text("replication", servers=(), blocks=3, parameters={"rows": 1000})
 
 
 def in_roles(
     directory: Path,
     factors: str,
     compare: str = 'base = "mysql-5.6.24"',
-    overrides: Overrides | None = None,
+    overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
-    text = ROLES.format(factors=factors, compare=compare)
-    return read_text(directory, text, overrides=overrides or Overrides())
+    text = ROLES.replace("[compare]", f"{factors}\n[compare]").replace('base = ""', compare)
+    return read_text(directory, text, overrides=overrides)
 
 
 def test_both_roles_share_a_server_unless_they_name_their_own(tmp_path: Path) -> None:
@@ -165,9 +155,8 @@ WITH_STAGING = replace(CONTEXT, servers=[*CONTEXT.servers, "staging"], attached=
 
 
 def read_tls(directory: Path, table: str) -> Tls:
-    path = directory / "experiment.toml"
-    path.write_text(f"{SMALL}\n[tls.staging]\n{table}\n")
-    return read(path, scale=None, context=WITH_STAGING).tls["staging"]
+    text = f"{SMALL}\n[tls.staging]\n{table}\n"
+    return read_text(directory, text, context=WITH_STAGING).tls["staging"]
 
 
 def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:

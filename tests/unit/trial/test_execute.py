@@ -207,7 +207,7 @@ def test_a_full_disk_that_a_trial_brought_about_is_no_fault_of_the_host() -> Non
 
 
 def plan_of(directory: Path) -> Plan:
-    file = experiment_file(directory, engines='["InnoDB"]')
+    file = experiment_file(directory, engines=["InnoDB"])
     return expand(read(file, scale=None, context=validation_context()), seed=1)
 
 

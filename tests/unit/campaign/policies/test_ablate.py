@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,9 +15,10 @@ from millrace.campaign.run_records import experiment_spec
 from millrace.errors import UserError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.plan import expand
+from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
-from tests.unit.experiment.files import SMALL, read_text
+from tests.unit.experiment.files import SMALL, experiment_text, read_text
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
@@ -60,6 +62,11 @@ def stored(directory: Path, text: str = SMALL) -> StoredRun:
         for position, each in enumerate(plan.treatments)
     )
     return StoredRun(run, treatments, (), ())
+
+
+def treatment(run: StoredRun, levels: Mapping[str, Level]) -> TreatmentRecord:
+    """Return the first treatment of a run that has these levels."""
+    return next(each for each in run.treatments if levels.items() <= each.levels.items())
 
 
 def takes_all(_name: str, _value: str | None) -> None:
@@ -207,10 +214,8 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
 def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_path: Path) -> None:
     text = SMALL.replace("[compare]", "options.log_bin = [false, true]\n[compare]")
     run = stored(tmp_path, text)
-    levels = {"server": "mysql-5.6.24", "options.log_bin": True}
-    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
-    levels = {"server": "mysql-5.7.22", "options.log_bin": False}
-    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    base = treatment(run, {"server": "mysql-5.6.24", "options.log_bin": True})
+    candidate = treatment(run, {"server": "mysql-5.7.22", "options.log_bin": False})
     wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id in made.spec.treatments.values())
@@ -226,10 +231,13 @@ def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> N
         "[compare]", 'options.sync_binlog = [0, 1]\nengine = ["InnoDB", "MyISAM"]\n[compare]'
     )
     run = stored(tmp_path, text)
-    levels = {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"}
-    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
-    levels = {"server": "mysql-5.7.22", "options.sync_binlog": 1, "engine": "InnoDB"}
-    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    base = treatment(run, {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"})
+    others: dict[str, Level] = {
+        "server": "mysql-5.7.22",
+        "options.sync_binlog": 1,
+        "engine": "InnoDB",
+    }
+    candidate = treatment(run, others)
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id == made.spec.treatments["sync"])
@@ -248,30 +256,19 @@ def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
         ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
 
 
-READS = """
-name = "small"
-workload = "sysbench"
-blocks = 3
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-protocol = ["prepared", "text"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-table_size = 1000
-cache_mode = "cached"
-"""
+READS = experiment_text(
+    "sysbench",
+    blocks=3,
+    factors={"test": ["point-query"], "protocol": ["prepared", "text"]},
+    parameters={"table_size": 1000, "cache_mode": "cached"},
+)
 
 
 def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) -> None:
     run = stored(tmp_path, READS)
     base, candidate = (
-        next(each for each in run.treatments if each.levels == {**each.levels, **levels})
-        for levels in (
-            {"server": server, "protocol": "prepared"}
-            for server in ("mysql-5.6.24", "mysql-5.7.22")
-        )
+        treatment(run, {"server": server, "protocol": "prepared"})
+        for server in ("mysql-5.6.24", "mysql-5.7.22")
     )
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     assert made.plan.experiment.treatments_at_once == 4
@@ -287,16 +284,8 @@ def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) 
 
 def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials(tmp_path: Path) -> None:
     run = stored(tmp_path, READS)
-    base = next(
-        each
-        for each in run.treatments
-        if each.levels["server"] == "mysql-5.6.24" and each.levels["protocol"] == "text"
-    )
-    candidate = next(
-        each
-        for each in run.treatments
-        if each.levels["server"] == "mysql-5.7.22" and each.levels["protocol"] == "prepared"
-    )
+    base = treatment(run, {"server": "mysql-5.6.24", "protocol": "text"})
+    candidate = treatment(run, {"server": "mysql-5.7.22", "protocol": "prepared"})
     wanted = Alignments((Alignment("protocol", {"protocol": "text"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=9)
     assert {each.slot for each in made.plan.trials} == {None}

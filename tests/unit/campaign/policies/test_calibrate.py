@@ -111,16 +111,11 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
 
 def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: Experiment) -> None:
     groups = groups_of(calibration_experiment(experiment))
-    both = CalibrationBlock(AGAIN, groups)
+    both, second = CalibrationBlock(AGAIN, groups), CalibrationBlock(AGAIN, groups[1:])
     assert next_block(None, groups, verdicts=5, injected_kind=None) == both
-    so_far = found(experiment, verdicts=(2, 2))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == both
-    so_far = found(experiment, verdicts=(3, 2))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == CalibrationBlock(
-        AGAIN, groups[1:]
-    )
-    so_far = found(experiment, verdicts=(3, 3))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) is None
+    for counts, following in (((2, 2), both), ((3, 2), second), ((3, 3), None)):
+        so_far = found(experiment, verdicts=counts)
+        assert next_block(so_far, groups, verdicts=5, injected_kind=None) == following
 
 
 def test_slowdown_is_sized_by_the_detectable_change_and_kept_on_resume(
