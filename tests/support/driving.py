@@ -115,6 +115,10 @@ class Done:
     def of_type(self, kind: str) -> list[Event]:
         return [event for event in self.events if event["type"] == kind]
 
+    def phase(self, name: str) -> Event:
+        (found,) = [event for event in self.of_type("phase") if event["name"] == name]
+        return found
+
     @property
     def driven(self) -> Event:
         """Return the result of the one phase that drove clients."""

@@ -18,6 +18,7 @@ from millrace.loadgen.spec import (
 )
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
+from tests.support import driving
 
 pytestmark = pytest.mark.integration
 
@@ -38,22 +39,11 @@ CHECKSUM = (
 
 
 def by_socket(instance: Instance, database: str | None = None) -> Connection:
-    return Connection(
-        user=instance.user,
-        password=instance.password,
-        database=database,
-        socket=instance.socket,
-    )
+    return Connection(**driving.by_socket(instance, database=database))
 
 
 def by_tcp(instance: Instance) -> Connection:
-    return Connection(
-        user=instance.user,
-        password=instance.password,
-        host="127.0.0.1",
-        port=instance.port,
-        allow_unverified=True,
-    )
+    return Connection(**driving.by_tcp(instance, database=None))
 
 
 def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> LoadSpec:
@@ -70,9 +60,8 @@ def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> L
 
 
 def ask(connection: Connection, *sql: str, limit_s: float = 60) -> LoadResult:
-    return client.run(
-        LoadSpec(connection, (), (Statement("ask", sql, limit_s),)), limit_s=FAR_AWAY_S
-    )
+    spec = LoadSpec(connection, (), (Statement("ask", sql, limit_s),))
+    return client.run(spec, limit_s=FAR_AWAY_S)
 
 
 def statement_phases(result: LoadResult) -> list[PhaseResult]:
@@ -111,11 +100,8 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
 ) -> None:
     with instance_of(SHA2) as instance:
         for plugin in ("mysql_native_password", "caching_sha2_password"):
-            account = f"'{plugin}'@'127.0.0.1'"
-            ask(
-                by_socket(instance),
-                f"CREATE USER {account} IDENTIFIED WITH {plugin} BY 'pässwörd'",
-            )
+            account = f"'{plugin}'@'127.0.0.1' IDENTIFIED WITH {plugin} BY 'pässwörd'"
+            ask(by_socket(instance), f"CREATE USER {account}")
             right = replace(by_tcp(instance), user=plugin, password="pässwörd")
             wrong = replace(right, password="wrong")
             for _ in ("in full", "from its cache"):
@@ -130,9 +116,8 @@ def test_an_error_of_the_server_ends_the_run_with_its_words(instance_of: Instanc
     with instance_of(NATIVE) as instance:
         missing = LoadData("load", "absent", (), GeneratedSource("nodes", 10, 1), 60)
         spec = LoadSpec(by_socket(instance, "mysql"), (), (missing,))
-        with pytest.raises(
-            TrialFailed, match=r"'mysql\.absent' doesn't exist \(error 1146"
-        ) as caught:
+        said = r"'mysql\.absent' doesn't exist \(error 1146"
+        with pytest.raises(TrialFailed, match=said) as caught:
             client.run(spec, limit_s=FAR_AWAY_S)
         assert caught.value.step == "load"
         outside = LoadData("load", "user", (), ServerFile(Path("/etc/hostname")), 60)
@@ -163,13 +148,7 @@ def test_load_fails_when_rows_violate_the_table(instance_of: InstanceOf) -> None
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", 100, SEED)
         file.chmod(0o644)
-        spec = LoadSpec(
-            by_socket(instance),
-            strict,
-            (
-                Statement("create", prepare, 60),
-                LoadData("load", "nodes", (), ServerFile(file), 60),
-            ),
-        )
+        load = LoadData("load", "nodes", (), ServerFile(file), 60)
+        spec = LoadSpec(by_socket(instance), strict, (Statement("create", prepare, 60), load))
         with pytest.raises(TrialFailed, match=r"error (1264|1262)"):
             client.run(spec, limit_s=FAR_AWAY_S)
