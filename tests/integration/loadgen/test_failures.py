@@ -10,15 +10,7 @@ from millrace.errors import DatabaseError
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving
-from tests.support.driving import (
-    DATABASE,
-    Event,
-    by_socket,
-    by_tcp,
-    drive,
-    run,
-    specification,
-)
+from tests.support.driving import DATABASE, Event, by_socket, by_tcp, drive, run, specification
 
 pytestmark = pytest.mark.integration
 

@@ -9,15 +9,7 @@ import pytest
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving, talk
-from tests.support.driving import (
-    ROWS,
-    Event,
-    by_socket,
-    by_tcp,
-    drive,
-    run,
-    specification,
-)
+from tests.support.driving import ROWS, Event, by_socket, by_tcp, drive, run, specification
 
 pytestmark = pytest.mark.integration
 

@@ -22,7 +22,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
 from tests.support.installed import installed
 from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.experiment.files import SMALL, experiment_text, read_text
+from tests.unit.experiment.files import SMALL, experiment_text, parsed
 
 
 @pytest.fixture(autouse=True)
@@ -132,13 +132,13 @@ def test_no_snapshot_is_kept_of_a_disk_that_is_filled(tmp_path: Path) -> None:
     assert workload.checked.measured.loading == ()
 
 
-def compressed(directory: Path, levels: str) -> Plan:
+def compressed(levels: str) -> Plan:
     factor = f"[factors]\ncompression = [{levels}]\n"
-    return expand(read_text(directory, SMALL.replace("[factors]\n", factor)), seed=1)
+    return expand(parsed(SMALL.replace("[factors]\n", factor)), seed=1)
 
 
-def formats(directory: Path, levels: str, server: Server) -> dict[str, TableFormat]:
-    planned = compressed(directory, levels)
+def formats(levels: str, server: Server) -> dict[str, TableFormat]:
+    planned = compressed(levels)
     return {
         str(each.levels["compression"]): requirements.table_format_of(
             planned.experiment, each, server
@@ -154,25 +154,25 @@ def prepared(table_format: TableFormat, directory: Path) -> PreparedTreatment:
 
 def test_old_servers_are_alike_with_and_without_compression(tmp_path: Path) -> None:
     server = installed(tmp_path, "mysql-5.6.24")
-    found = formats(tmp_path, '"none", "row-4k"', server)
+    found = formats('"none", "row-4k"', server)
     assert (found["none"].sql, found["row-4k"].sql) == (
         "",
         "ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4",
     )
     assert found["none"].server_options == found["row-4k"].server_options != {}
-    assert formats(tmp_path, '"none"', server)["none"].server_options == {}
+    assert formats('"none"', server)["none"].server_options == {}
 
 
-def test_an_attached_server_gets_no_options(tmp_path: Path) -> None:
+def test_an_attached_server_gets_no_options() -> None:
     theirs = AttachedServer("theirs", "mariadb", "mysql://a@127.0.0.1:1/")
-    found = formats(tmp_path, '"page-zlib"', theirs)["page-zlib"]
+    found = formats('"page-zlib"', theirs)["page-zlib"]
     assert (found.sql, found.server_options) == ("PAGE_COMPRESSED=1", {})
 
 
 def test_an_option_that_the_compression_decides_is_not_varied(tmp_path: Path) -> None:
     factor = 'options.innodb_compression_algorithm = ["lzma"]\n'
     levels = f'[factors]\n{factor}compression = ["page-zlib"]\n'
-    planned = expand(read_text(tmp_path, SMALL.replace("[factors]\n", levels)), seed=1)
+    planned = expand(parsed(SMALL.replace("[factors]\n", levels)), seed=1)
     treatment = planned.treatments[0]
     server = installed(tmp_path, "mariadb-10.11.19")
     found = requirements.table_format_of(planned.experiment, treatment, server)
@@ -182,8 +182,8 @@ def test_an_option_that_the_compression_decides_is_not_varied(tmp_path: Path) ->
 
 
 def test_format_missing_on_some_servers_is_noted_and_on_all_refused(tmp_path: Path) -> None:
-    lacking = formats(tmp_path, '"page-zlib"', installed(tmp_path, "mysql-5.6.24"))["page-zlib"]
-    there = formats(tmp_path, '"page-zlib"', installed(tmp_path, "mysql-5.7.22"))["page-zlib"]
+    lacking = formats('"page-zlib"', installed(tmp_path, "mysql-5.6.24"))["page-zlib"]
+    there = formats('"page-zlib"', installed(tmp_path, "mysql-5.7.22"))["page-zlib"]
     both = [prepared(each, tmp_path) for each in (lacking, there)]
     (sentence,) = requirements.unavailable(both)
     assert sentence.startswith("MySQL 5.6.24 has no compression 'page-zlib'")

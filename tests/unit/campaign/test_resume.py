@@ -23,13 +23,7 @@ from millrace.model.run_spec import CampaignPart, ConfigurationDefinition, Desig
 from millrace.model.servers import BuildFacts, InstalledServer, build_facts
 from millrace.quantities import utc_now
 from millrace.servers import added
-from millrace.store.records import (
-    AttemptResult,
-    HostRecord,
-    InstanceRecord,
-    Owner,
-    ServerRecord,
-)
+from millrace.store.records import AttemptResult, HostRecord, InstanceRecord, Owner, ServerRecord
 from millrace.store.store import Store
 from tests.support import small_servers
 from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, lab_text

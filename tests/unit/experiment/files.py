@@ -14,7 +14,7 @@ from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
-from millrace.experiment.read import NO_OVERRIDES, Overrides, read
+from millrace.experiment.read import NO_OVERRIDES, Overrides, parse, read
 from millrace.levels import Level
 from millrace.servers import configurations
 
@@ -92,17 +92,21 @@ def experiment_text(
     )
 
 
-def read_text(
-    directory: Path,
+def read_text(directory: Path, text: str, **more: Any) -> Experiment:
+    """Read the experiment written as ``text`` from a file; ``more`` is as of ``parsed``."""
+    return read(written(directory, text), **{"scale": None, "context": CONTEXT, **more})
+
+
+def parsed(
     text: str,
     *,
     scale: str | None = None,
     overrides: Overrides = NO_OVERRIDES,
     context: ValidationContext = CONTEXT,
 ) -> Experiment:
-    """Read the experiment written as ``text``."""
-    path = written(directory, text)
-    return read(path, scale=scale, context=context, overrides=overrides)
+    """Return the experiment written as ``text``, which names no other files."""
+    path = Path("experiment.toml")
+    return parse(text, path, scale=scale, context=context, overrides=overrides)
 
 
 def written(directory: Path, text: str) -> Path:
@@ -117,12 +121,10 @@ def read_shipped(scale: str | None) -> Experiment:
     return read(SHIPPED, scale=scale, context=CONTEXT)
 
 
-def mistakes_of(
-    directory: Path, text: str, *, context: ValidationContext = CONTEXT
-) -> list[Diagnostic]:
-    """Return the mistakes for which an experiment file is refused."""
+def mistakes_of(text: str, *, context: ValidationContext = CONTEXT) -> list[Diagnostic]:
+    """Return the mistakes for which an experiment is refused."""
     with pytest.raises(ValidationError) as raised:
-        read_text(directory, text, context=context)
+        parsed(text, context=context)
     return list(raised.value.diagnostics)
 
 

@@ -32,7 +32,7 @@ from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import DRIVEN as FILE_DRIVEN
-from tests.unit.experiment.files import SMALL, experiment_text, read_text, written
+from tests.unit.experiment.files import SMALL, experiment_text, parsed, written
 
 DRIVEN = experiment_text(
     "sysbench",
@@ -42,16 +42,16 @@ DRIVEN = experiment_text(
 )
 
 
-def experiment(directory: Path, limit_s: float | None, text: str = DRIVEN) -> Experiment:
-    return read_text(directory, text, overrides=Overrides(max_time_s=limit_s))
+def experiment(limit_s: float | None, text: str = DRIVEN) -> Experiment:
+    return parsed(text, overrides=Overrides(max_time_s=limit_s))
 
 
 def times(found: Experiment) -> tuple[float, float]:
     return float(found.parameters["time_s"]), float(found.parameters["warmup_s"])
 
 
-def test_trials_are_halved_down_to_two_seconds(tmp_path: Path) -> None:
-    variants = shortened(experiment(tmp_path, 600.0))
+def test_trials_are_halved_down_to_two_seconds() -> None:
+    variants = shortened(experiment(600.0))
     assert list(map(times, variants)) == [(10, 1), (5.0, 0.5), (2.5, 0.5), (2.0, 0.5)]
     assert len({expand(each, seed=1).digest for each in variants}) == 4
 
@@ -77,9 +77,9 @@ MIXED = DRIVEN.replace('"scan"', '"update-index"') + 'cache_mode = "cached"\n'
     ],
 )
 def test_budget_chooses_the_longest_trials_that_fit(
-    tmp_path: Path, text: str, limit_s: float, time_s: float
+    text: str, limit_s: float, time_s: float
 ) -> None:
-    asked = experiment(tmp_path, limit_s, text)
+    asked = experiment(limit_s, text)
     found = fitted(asked)
     assert times(found)[0] == time_s
     if time_s == 10:
@@ -90,18 +90,18 @@ def test_budget_chooses_the_longest_trials_that_fit(
         )
 
 
-def test_all_chosen_trials_fit(tmp_path: Path) -> None:
+def test_all_chosen_trials_fit() -> None:
     for limit_s in range(100, 400, 20):
-        found = fitted(experiment(tmp_path, float(limit_s)))
+        found = fitted(experiment(float(limit_s)))
         if times(found)[0] > 2:
             trials = [each for each in expand(found, seed=1).trials if each.block < 5]
             plan = expand(found, seed=1).only(trials)
             assert unmeasured_s(plan) <= limit_s
 
 
-def test_few_sliced_blocks_keep_the_length_of_the_file(tmp_path: Path) -> None:
+def test_few_sliced_blocks_keep_the_length_of_the_file() -> None:
     limits = Overrides(max_time_s=400.0, max_blocks=5)
-    asked = read_text(tmp_path, IN_SLICES, overrides=limits)
+    asked = parsed(IN_SLICES, overrides=limits)
     assert times(fitted(asked))[0] == 10
 
 
@@ -113,8 +113,8 @@ def test_few_sliced_blocks_keep_the_length_of_the_file(tmp_path: Path) -> None:
         DRIVEN.replace("time_s = 10", "time_s = 1"),
     ],
 )
-def test_what_does_not_last_for_a_time_stays_as_it_is(tmp_path: Path, text: str) -> None:
-    found = experiment(tmp_path, 200.0, text)
+def test_what_does_not_last_for_a_time_stays_as_it_is(text: str) -> None:
+    found = experiment(200.0, text)
     assert fitted(found) == found
     assert notes(found, found) == []
 
@@ -123,12 +123,12 @@ def levels(found: Experiment, factor: str) -> tuple[object, ...]:
     return next(each.levels for each in found.factors if each.name == factor)
 
 
-def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits(tmp_path: Path) -> None:
+def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits() -> None:
     names = ["point-query", "scan", "update-index", "update-nonindex"]
     text = DRIVEN.replace('["point-query", "scan"]', str(names).replace("'", '"'))
     last_count = len(names)
     for limit_s in range(300, 10, -10):
-        asked = experiment(tmp_path, float(limit_s), text)
+        asked = experiment(float(limit_s), text)
         found = fitted(asked)
         count = len(levels(found, "test"))
         assert levels(found, "test") == tuple(names[:count])
@@ -146,14 +146,14 @@ def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits(tmp_path: Path
     assert last_count == 1
 
 
-def test_compared_tests_are_never_left_out(tmp_path: Path) -> None:
+def test_compared_tests_are_never_left_out() -> None:
     text = DRIVEN.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
     text = text.replace('base = "mysql-5.6.24"', 'factor = "test"\nbase = "scan"')
-    assert len(levels(fitted(experiment(tmp_path, 10.0, text)), "test")) == 2
+    assert len(levels(fitted(experiment(10.0, text)), "test")) == 2
 
 
-def test_without_a_limit_nothing_is_shortened(tmp_path: Path) -> None:
-    found = experiment(tmp_path, None)
+def test_without_a_limit_nothing_is_shortened() -> None:
+    found = experiment(None)
     assert shortened(found) == (found,)
 
 
@@ -161,10 +161,10 @@ LOAD = SMALL.replace("rows = 1000", "rows = 2_000_000")
 
 
 def driven(
-    directory: Path, *, time_s: float = 10, warmup_s: float = 2, more: str = "", **overrides: Any
+    *, time_s: float = 10, warmup_s: float = 2, more: str = "", **overrides: Any
 ) -> Experiment:
     text = FILE_DRIVEN.replace('name = "driven"\n', f'name = "driven"\n{more}\n')
-    made = read_text(directory, text, overrides=Overrides(**overrides))
+    made = parsed(text, overrides=Overrides(**overrides))
     return replace(made, parameters={**made.parameters, "time_s": time_s, "warmup_s": warmup_s})
 
 
@@ -177,10 +177,9 @@ def seconds(experiment: Experiment) -> tuple[float, float]:
 
 @given(st.integers(1, 40), st.floats(0.5, 120), st.floats(0, 30))
 def test_profiled_trials_take_a_tenth_of_the_run_at_most(
-    tmp_path_factory: pytest.TempPathFactory, blocks: int, time_s: float, warmup_s: float
+    blocks: int, time_s: float, warmup_s: float
 ) -> None:
-    directory = tmp_path_factory.mktemp("driven", numbered=True)
-    made = driven(directory, time_s=time_s, warmup_s=warmup_s, blocks=blocks)
+    made = driven(time_s=time_s, warmup_s=warmup_s, blocks=blocks)
     found = with_default_profile(made)
     assert found.profile_blocks in (0, 1)
     measuring_s, profiling_s = seconds(found)
@@ -188,28 +187,28 @@ def test_profiled_trials_take_a_tenth_of_the_run_at_most(
     assert (too_short_for_profile(found) is None) == bool(found.profile_blocks)
 
 
-def test_run_has_a_profiled_block_when_nobody_chose_a_number(tmp_path: Path) -> None:
-    found = with_default_profile(driven(tmp_path, time_s=30, blocks=5))
+def test_run_has_a_profiled_block_when_nobody_chose_a_number() -> None:
+    found = with_default_profile(driven(time_s=30, blocks=5))
     assert (found.profile_blocks, found.profile_s) == (1, 7.5)
-    longer = with_default_profile(driven(tmp_path, time_s=30, blocks=20))
+    longer = with_default_profile(driven(time_s=30, blocks=20))
     assert (longer.profile_blocks, longer.profile_s) == (1, None)
 
 
-def test_run_that_may_stop_early_has_short_profiled_trials(tmp_path: Path) -> None:
-    fixed = with_default_profile(driven(tmp_path, blocks=20))
-    sequential = with_default_profile(driven(tmp_path, max_blocks=20))
+def test_run_that_may_stop_early_has_short_profiled_trials() -> None:
+    fixed = with_default_profile(driven(blocks=20))
+    sequential = with_default_profile(driven(max_blocks=20))
     assert sequential.sequential
     assert (fixed.profile_s, sequential.profile_s) == (None, 2.0)
 
 
-def test_limit_of_time_bounds_the_profiled_block(tmp_path: Path) -> None:
-    found = with_default_profile(driven(tmp_path, max_time_s=90.0))
+def test_limit_of_time_bounds_the_profiled_block() -> None:
+    found = with_default_profile(driven(max_time_s=90.0))
     assert not found.profile_blocks
-    assert with_default_profile(driven(tmp_path, max_time_s=900.0)).profile_blocks == 1
+    assert with_default_profile(driven(max_time_s=900.0)).profile_blocks == 1
 
 
-def test_short_run_has_no_profile(tmp_path: Path) -> None:
-    found = with_default_profile(driven(tmp_path, time_s=1, blocks=3))
+def test_short_run_has_no_profile() -> None:
+    found = with_default_profile(driven(time_s=1, blocks=3))
     assert not found.profile_blocks
     note = too_short_for_profile(found)
     assert note is not None
@@ -217,9 +216,9 @@ def test_short_run_has_no_profile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_chosen_number_of_profiled_blocks_stays(tmp_path: Path, number: int) -> None:
-    of_file = driven(tmp_path, time_s=30, more=f"profile_blocks = {number}")
-    of_option = driven(tmp_path, time_s=30, profile_blocks=number)
+def test_chosen_number_of_profiled_blocks_stays(number: int) -> None:
+    of_file = driven(time_s=30, more=f"profile_blocks = {number}")
+    of_option = driven(time_s=30, profile_blocks=number)
     for made in (of_file, of_option):
         found = with_default_profile(made)
         assert (found.profile_blocks, found.profile_s) == (number, None)
@@ -228,22 +227,14 @@ def test_chosen_number_of_profiled_blocks_stays(tmp_path: Path, number: int) -> 
 
 @pytest.mark.parametrize(
     ("more", "overrides"),
-    [
-        ("collectors = []", {}),
-        ("", {"collectors": ()}),
-        ("", {"collectors": ("instructions",)}),
-    ],
+    [("collectors = []", {}), ("", {"collectors": ()}), ("", {"collectors": ("instructions",)})],
 )
-def test_run_without_collectors_has_no_profile(
-    tmp_path: Path, more: str, overrides: dict[str, Any]
-) -> None:
-    assert not with_default_profile(
-        driven(tmp_path, time_s=30, more=more, **overrides)
-    ).profile_blocks
+def test_run_without_collectors_has_no_profile(more: str, overrides: dict[str, Any]) -> None:
+    assert not with_default_profile(driven(time_s=30, more=more, **overrides)).profile_blocks
 
 
-def test_profiled_block_leaves_the_ids_and_places_of_all_others(tmp_path: Path) -> None:
-    made = driven(tmp_path, blocks=20)
+def test_profiled_block_leaves_the_ids_and_places_of_all_others() -> None:
+    made = driven(blocks=20)
     without = with_aa_trials(expand(made, seed=3))
     found = with_aa_trials(expand(with_default_profile(made), seed=3))
     assert found.digest == without.digest
@@ -252,8 +243,8 @@ def test_profiled_block_leaves_the_ids_and_places_of_all_others(tmp_path: Path) 
     assert {trial.purpose for trial in later} == {"profile"}
 
 
-def test_only_profiled_trials_are_shorter(tmp_path: Path) -> None:
-    made = with_default_profile(driven(tmp_path, max_blocks=20))
+def test_only_profiled_trials_are_shorter() -> None:
+    made = with_default_profile(driven(max_blocks=20))
     plan = expand(made, seed=3)
     prepared = {
         each.id: PreparedTreatment((), ResolvedWorkload(made.workload, chosen(made, each)))
@@ -268,13 +259,13 @@ def test_only_profiled_trials_are_shorter(tmp_path: Path) -> None:
     assert times == {("measure", 10.0, False), ("profile", 2.0, True)}
 
 
-def test_loads_are_profiled_as_long_as_they_take(tmp_path: Path) -> None:
-    found = with_default_profile(read_text(tmp_path, LOAD))
+def test_loads_are_profiled_as_long_as_they_take() -> None:
+    found = with_default_profile(parsed(LOAD))
     assert (found.profile_blocks, found.profile_s) == (1, None)
 
 
-def test_default_profile_is_left_out_with_a_note_when_perf_is_unusable(tmp_path: Path) -> None:
-    made = driven(tmp_path, time_s=30)
+def test_default_profile_is_left_out_with_a_note_when_perf_is_unusable() -> None:
+    made = driven(time_s=30)
     found, note = with_profile(made)
     assert not found.profile_blocks
     assert note is not None
@@ -282,10 +273,8 @@ def test_default_profile_is_left_out_with_a_note_when_perf_is_unusable(tmp_path:
     require_profile(found)
 
 
-def test_requested_profile_fails_when_perf_is_unusable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = driven(tmp_path, profile_blocks=1)
+def test_requested_profile_fails_when_perf_is_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = driven(profile_blocks=1)
     with pytest.raises(HostError, match="perf is not usable") as error:
         require_profile(wanted)
     assert "--profile-blocks 0" in (error.value.hint or "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from millrace.experiment.estimate import (
 )
 from millrace.experiment.model import Factor, Plan
 from millrace.experiment.plan import expand, without_slices
-from tests.unit.experiment.files import DRIVEN, read_shipped, read_text
+from tests.unit.experiment.files import DRIVEN, parsed, read_shipped
 
 GB = 10**9
 
@@ -99,12 +98,12 @@ def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
     assert known.time_s == pytest.approx(fresh.time_s * (1 - share) + plan.experiment.blocks * 100)
 
 
-def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others(tmp_path: Path) -> None:
+def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others() -> None:
     def first_s(*tests: str) -> float:
         """Return the seconds of what is done once: all, without those of the trials."""
         text = DRIVEN.replace("sysbench", "insert-benchmark").replace("table_size", "rows")
         text = text.replace('["point-query"]', str(list(tests)))
-        plan = expand(read_text(tmp_path, text), seed=1)
+        plan = expand(parsed(text), seed=1)
         known = {each.id: 10.0 for each in plan.treatments}
         return expected_s(plan, [], {}, None) - expected_s(plan, [], known, None)
 

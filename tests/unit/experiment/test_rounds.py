@@ -31,8 +31,8 @@ from tests.unit.experiment.files import (
     DRIVEN,
     SMALL,
     experiment_text,
+    parsed,
     places_refused,
-    read_text,
     written,
 )
 
@@ -124,8 +124,8 @@ def test_aa_trials_leave_the_slots_of_profiled_trials_unchanged() -> None:
     assert slots[0] == slots[1]
 
 
-def test_profiled_loads_are_alone(tmp_path: Path) -> None:
-    made = read_text(tmp_path, SMALL)
+def test_profiled_loads_are_alone() -> None:
+    made = parsed(SMALL)
     plan = expand(replace(made, profile_blocks=1), seed=1)
     slots = {(trial.purpose, trial.slot is None) for trial in plan.trials}
     assert slots == {("measure", False), ("profile", True)}
@@ -165,9 +165,9 @@ def test_trials_of_a_group_are_neighbours_in_all_designs(seed: int, servers: int
 BY_DEFAULT = FILE.replace('design = "slices"\n', "") + 'cache_mode = "cached"\n'
 
 
-def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -> None:
+def test_slices_are_the_default_of_groups_where_they_are_valid() -> None:
     mixed = BY_DEFAULT.replace('"point-query"', '"point-query", "update-index"')
-    made = read_text(tmp_path, mixed)
+    made = parsed(mixed)
     assert (made.slices, made.requires_slices) == (True, False)
     assert made.treatments_at_once == 2
     plan = with_aa_trials(expand(replace(made, blocks=12), seed=1))
@@ -189,27 +189,27 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
         ('"point-query"]\nclients = [1, 4]', '"insert"]\ncompression = ["row"]'),
     ],
 )
-def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: str) -> None:
-    made = read_text(tmp_path, BY_DEFAULT.replace(old, new))
+def test_all_else_is_measured_as_without_slices(old: str, new: str) -> None:
+    made = parsed(BY_DEFAULT.replace(old, new))
     assert not made.slices
     assert "throughput_with_stalls" not in made.checked_workload.metrics
-    assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(interleaved=True)).slices
+    assert not parsed(BY_DEFAULT, overrides=Overrides(interleaved=True)).slices
 
 
 @pytest.mark.parametrize(
     ("test", "engine"),
     [("insert", "innodb"), ("point-query", "RocksDB"), ("point-query", "MyISAM")],
 )
-def test_other_engines_have_slices_of_reads(test: str, engine: str, tmp_path: Path) -> None:
+def test_other_engines_have_slices_of_reads(test: str, engine: str) -> None:
     factors = f'"{test}"]\nengine = ["{engine}"]'
     text = BY_DEFAULT.replace('"point-query"]\nclients = [1, 4]', factors)
-    assert read_text(tmp_path, text).slices
+    assert parsed(text).slices
 
 
-def test_servers_that_millrace_does_not_start_have_no_slices(tmp_path: Path) -> None:
+def test_servers_that_millrace_does_not_start_have_no_slices() -> None:
     attached = replace(CONTEXT, attached=("mysql-5.7.22",))
-    assert read_text(tmp_path, BY_DEFAULT).slices
-    assert not read_text(tmp_path, BY_DEFAULT, context=attached).slices
+    assert parsed(BY_DEFAULT).slices
+    assert not parsed(BY_DEFAULT, context=attached).slices
 
 
 def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
@@ -217,18 +217,18 @@ def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
     assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 1)
 
 
-def test_slices_follow_the_file_or_the_option(tmp_path: Path) -> None:
-    assert read_text(tmp_path, FILE).slices
-    assert not read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).slices
-    assert not read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).slices
+def test_slices_follow_the_file_or_the_option() -> None:
+    assert parsed(FILE).slices
+    assert not parsed(FILE, overrides=Overrides(interleaved=True)).slices
+    assert not parsed(SMALL, overrides=Overrides(interleaved=True)).slices
     with pytest.raises(UserError, match="slices and interleaved are two designs"):
-        read_text(tmp_path, FILE, overrides=Overrides(slices=True, interleaved=True))
+        parsed(FILE, overrides=Overrides(slices=True, interleaved=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
-        read_text(tmp_path, FILE.replace('"slices"', '"slice"'))
+        parsed(FILE.replace('"slices"', '"slice"'))
 
 
-def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: Path) -> None:
-    metrics = read_text(tmp_path, FILE).checked_workload.metrics
+def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside() -> None:
+    metrics = parsed(FILE).checked_workload.metrics
     assert metrics["throughput"].denominator == ["measure_trimmed_s"]
     assert metrics["throughput"].primary
     assert metrics["throughput_with_stalls"].denominator == ["measure_duration_s"]
@@ -236,10 +236,10 @@ def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: 
     assert "client_cpu" not in metrics
 
 
-def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
-    in_slices = read_text(tmp_path, FILE)
+def test_campaigns_about_a_run_measure_interleaved() -> None:
+    in_slices = parsed(FILE)
     turns = replace(in_slices, workload=interleaved(in_slices.workload)).checked_workload
-    before = read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).checked_workload
+    before = parsed(FILE, overrides=Overrides(interleaved=True)).checked_workload
     assert turns.metrics == {
         name: metric for name, metric in before.metrics.items() if name != "client_cpu"
     }
@@ -259,18 +259,16 @@ def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
         ("table_size", "time_s = 1001\ntable_size", "parameters.time_s"),
     ],
 )
-def test_what_slices_cannot_measure_is_refused(
-    tmp_path: Path, old: str, new: str, place: str
-) -> None:
-    made = read_text(tmp_path, FILE.replace(old, new))
+def test_what_slices_cannot_measure_is_refused(old: str, new: str, place: str) -> None:
+    made = parsed(FILE.replace(old, new))
     assert places_refused(made) == [place]
     with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
     assert "without --slices" in (refused.value.hint or "")
 
 
-def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None:
-    made = read_text(tmp_path, SMALL)
+def test_loads_of_tables_that_fit_have_slices_by_default() -> None:
+    made = parsed(SMALL)
     assert (made.slices, made.requires_slices) == (True, False)
     assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
     metrics = made.checked_workload.metrics
@@ -280,7 +278,7 @@ def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None
     assert without_stalls.denominator == ["load_trimmed_s", "finish_duration_s"]
     assert (metrics["throughput"].primary, without_stalls.primary) == (True, False)
     assert made.checked_workload.measured.timed == ("load", "finish")
-    before = read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).workload
+    before = parsed(SMALL, overrides=Overrides(interleaved=True)).workload
     assert interleaved(made.workload) == before
 
 
@@ -294,19 +292,17 @@ def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None
         ('"load-data"', '"insert-methods"', "workload"),
     ],
 )
-def test_loads_that_do_not_take_turns_are_interleaved(
-    tmp_path: Path, old: str, new: str, place: str
-) -> None:
+def test_loads_that_do_not_take_turns_are_interleaved(old: str, new: str, place: str) -> None:
     text = SMALL.replace(old, new)
     if place == "compare.factor":
         text = text.replace("\n[compare]", 'load_mode = ["local", "server_file"]\n[compare]')
     if place == "workload":
         text = text.replace("rows = 1000\n", "")
-    made = read_text(tmp_path, text)
+    made = parsed(text)
     if made.slices:  # in some groups
         slots = [trial.slot for trial in expand(made, seed=1).trials]
         assert None in slots
-    asked = read_text(tmp_path, text, overrides=Overrides(slices=True))
+    asked = parsed(text, overrides=Overrides(slices=True))
     assert place in places_refused(asked)
 
 
@@ -320,20 +316,18 @@ def test_loads_that_do_not_take_turns_are_interleaved(
         ),
     ],
 )
-def test_loads_into_a_small_buffer_pool_are_interleaved(
-    tmp_path: Path, factor: str, more: str
-) -> None:
+def test_loads_into_a_small_buffer_pool_are_interleaved(factor: str, more: str) -> None:
     text = SMALL.replace("rows = 1000", "rows = 200_000").replace(
         "\n[compare]", f"{factor}\n[compare]"
     )
-    made = read_text(tmp_path, f"{text}{more}")
+    made = parsed(f"{text}{more}")
     assert not made.slices
     with pytest.raises(ValidationError) as refused:
-        expand(read_text(tmp_path, f"{text}{more}", overrides=Overrides(slices=True)), seed=1)
+        expand(parsed(f"{text}{more}", overrides=Overrides(slices=True)), seed=1)
     (mistake,) = refused.value.diagnostics
     assert mistake.where == "parameters.rows"
     assert "half of the smallest buffer pool" in mistake.message
-    assert read_text(tmp_path, f"{text}{more}".replace("16M", "64M")).slices
+    assert parsed(f"{text}{more}".replace("16M", "64M")).slices
 
 
 @pytest.mark.parametrize("test", ["oltp_read_only", "update-nonindex", "insert"])
@@ -409,9 +403,9 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     ],
 )
 def test_note_names_groups_that_cached_tables_would_allow_in_slices(
-    tmp_path: Path, text: str, *, possible: bool
+    text: str, *, possible: bool
 ) -> None:
-    assert (slices_possible(read_text(tmp_path, text)) is not None) is possible
+    assert (slices_possible(parsed(text)) is not None) is possible
 
 
 def test_plan_explains_missing_slices_unless_interleaved(tmp_path: Path) -> None:

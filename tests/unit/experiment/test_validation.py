@@ -15,7 +15,14 @@ from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
 from millrace.tls import Tls
-from tests.unit.experiment.files import CONTEXT, SMALL, experiment_text, mistakes_of, read_text
+from tests.unit.experiment.files import (
+    CONTEXT,
+    SMALL,
+    experiment_text,
+    mistakes_of,
+    parsed,
+    read_text,
+)
 
 WITH_FILE = (
     SMALL.replace("[compare]", 'configuration = ["default", "mine"]\n\n[compare]')
@@ -53,13 +60,13 @@ def test_treatments_change_when_the_option_file_changes(tmp_path: Path) -> None:
     assert len(ids[0] - ids[1]) == 2  # of two servers with it; those with the defaults stay
 
 
-def test_missing_option_file_is_reported(tmp_path: Path) -> None:
+def test_missing_option_file_is_reported() -> None:
     with pytest.raises(UserError, match=r"no option file .*conf/my\.cnf"):
-        read_text(tmp_path, WITH_FILE)
+        parsed(WITH_FILE)
 
 
-def test_path_of_an_option_file_must_be_text(tmp_path: Path) -> None:
-    [found] = mistakes_of(tmp_path, WITH_FILE.replace('"conf/my.cnf"', "3"))
+def test_path_of_an_option_file_must_be_text() -> None:
+    [found] = mistakes_of(WITH_FILE.replace('"conf/my.cnf"', "3"))
     assert (found.where, found.message) == ("configurations.mine.file", "is not text")
 
 
@@ -67,24 +74,20 @@ ROLES = experiment_text("replication", servers=(), blocks=3, parameters={"rows":
 
 
 def in_roles(
-    directory: Path,
-    factors: str,
-    compare: str = 'base = "mysql-5.6.24"',
-    overrides: Overrides = NO_OVERRIDES,
+    factors: str, compare: str = 'base = "mysql-5.6.24"', overrides: Overrides = NO_OVERRIDES
 ) -> Experiment:
     text = ROLES.replace("[compare]", f"{factors}\n[compare]").replace('base = ""', compare)
-    return read_text(directory, text, overrides=overrides)
+    return parsed(text, overrides=overrides)
 
 
-def test_both_roles_share_a_server_unless_they_name_their_own(tmp_path: Path) -> None:
-    shared = in_roles(tmp_path, 'server = ["mysql-5.6.24", "mysql-5.7.22"]')
+def test_both_roles_share_a_server_unless_they_name_their_own() -> None:
+    shared = in_roles('server = ["mysql-5.6.24", "mysql-5.7.22"]')
     pairs = [servers_of(shared, each) for each in expand(shared, seed=1).treatments]
     assert pairs == [
         {"source": "mysql-5.6.24", "replica": "mysql-5.6.24"},
         {"source": "mysql-5.7.22", "replica": "mysql-5.7.22"},
     ]
     own = in_roles(
-        tmp_path,
         'source.server = ["mysql-5.6.24"]\nreplica.server = ["mysql-5.6.24", "mysql-5.7.22"]',
         'factor = "replica.server"\nbase = "mysql-5.6.24"',
     )
@@ -93,9 +96,8 @@ def test_both_roles_share_a_server_unless_they_name_their_own(tmp_path: Path) ->
     assert {pair["source"] for pair in pairs} == {"mysql-5.6.24"}
 
 
-def test_a_role_has_options_and_a_configuration_of_its_own(tmp_path: Path) -> None:
+def test_a_role_has_options_and_a_configuration_of_its_own() -> None:
     found = in_roles(
-        tmp_path,
         """
         server = ["mysql-5.6.24"]
         options.sync_binlog = [0]
@@ -136,33 +138,31 @@ def test_a_role_has_options_and_a_configuration_of_its_own(tmp_path: Path) -> No
         ),
     ],
 )
-def test_a_role_that_is_missing_or_unknown_is_a_mistake(
-    tmp_path: Path, factors: str, said: str
-) -> None:
+def test_a_role_that_is_missing_or_unknown_is_a_mistake(factors: str, said: str) -> None:
     with pytest.raises(ValidationError) as raised:
-        in_roles(tmp_path, factors)
+        in_roles(factors)
     assert said in str(raised.value)
 
 
-def test_servers_that_work_at_the_same_time_take_no_turns(tmp_path: Path) -> None:
+def test_servers_that_work_at_the_same_time_take_no_turns() -> None:
     factors = 'server = ["mysql-5.6.24", "mysql-5.7.22"]'
-    assert not in_roles(tmp_path, factors).slices
+    assert not in_roles(factors).slices
     with pytest.raises(ValidationError, match="source and replica, which work at the same time"):
-        expand(in_roles(tmp_path, factors, overrides=Overrides(slices=True)), seed=1)
+        expand(in_roles(factors, overrides=Overrides(slices=True)), seed=1)
 
 
 WITH_STAGING = replace(CONTEXT, servers=[*CONTEXT.servers, "staging"], attached=["staging"])
 
 
-def read_tls(directory: Path, table: str) -> Tls:
+def read_tls(table: str) -> Tls:
     text = f"{SMALL}\n[tls.staging]\n{table}\n"
-    return read_text(directory, text, context=WITH_STAGING).tls["staging"]
+    return parsed(text, context=WITH_STAGING).tls["staging"]
 
 
-def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:
-    asked = read_tls(tmp_path, 'mode = "verify-ca"\nca = "/etc/ssl/our ca.pem"')
+def test_experiment_defines_tls_of_an_attached_server() -> None:
+    asked = read_tls('mode = "verify-ca"\nca = "/etc/ssl/our ca.pem"')
     assert asked == Tls("verify-ca", Path("/etc/ssl/our ca.pem"))
-    assert read_tls(tmp_path, 'mode = "required"\nallow_unverified = true').allow_unverified
+    assert read_tls('mode = "required"\nallow_unverified = true').allow_unverified
     for dsn in (
         "mysql://me:a%40b@db.test/?tls=required&allow-unverified=yes",
         "mysql://me:a%40b@db.test/?tls=verify-identity&ca=/other.pem",
@@ -195,9 +195,9 @@ def test_experiment_defines_tls_of_an_attached_server(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str, said: str) -> None:
+def test_a_mistake_is_named_at_its_place(table: str, where: str, said: str) -> None:
     with pytest.raises(ValidationError, match=said) as caught:
-        read_tls(tmp_path, table)
+        read_tls(table)
     assert [each.where for each in caught.value.diagnostics] == [where]
 
 
@@ -212,12 +212,10 @@ def test_a_mistake_is_named_at_its_place(tmp_path: Path, table: str, where: str,
     ],
     ids=str,
 )
-def test_an_address_is_held_to_the_same_rules_in_the_same_words(
-    tmp_path: Path, asked: dict[str, str]
-) -> None:
+def test_an_address_is_held_to_the_same_rules_in_the_same_words(asked: dict[str, str]) -> None:
     table = "\n".join(f'{key} = "{value}"' for key, value in asked.items())
     with pytest.raises(ValidationError) as of_table:
-        read_tls(tmp_path, table)
+        read_tls(table)
     query = "&".join(f"{key}={value}" for key, value in asked.items()).replace("mode=", "tls=")
     with pytest.raises(UserError) as of_address:
         AttachedInstance(AttachedServer("staging", "mysql", f"mysql://me:x@db.test/?{query}"))

@@ -84,8 +84,8 @@ def test_missing_workload_file_is_reported_with_where_paths_start(tmp_path: Path
     assert "relative to the experiment file" in missing.value.hint
 
 
-def test_name_of_no_workload_hints_at_files(tmp_path: Path) -> None:
-    [found] = mistakes_of(tmp_path, EXPERIMENT.format(workload="mine"))
+def test_name_of_no_workload_hints_at_files() -> None:
+    [found] = mistakes_of(EXPERIMENT.format(workload="mine"))
     assert found.expected is not None
     assert found.expected.endswith("a file of your own is a path, such as ./mine.toml")
 

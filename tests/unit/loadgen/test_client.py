@@ -19,14 +19,7 @@ import pytest
 from millrace import __version__, databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
-from millrace.loadgen.events import (
-    DriveResult,
-    Event,
-    PhaseResult,
-    Slice,
-    TablesResult,
-    read_event,
-)
+from millrace.loadgen.events import DriveResult, Event, PhaseResult, Slice, TablesResult, read_event
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from tests.support import made_events
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -18,7 +17,7 @@ from millrace.experiment.plan import expand
 from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
-from tests.unit.experiment.files import SMALL, experiment_text, read_text
+from tests.unit.experiment.files import SMALL, experiment_text, parsed
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
@@ -39,8 +38,8 @@ def suspect(
     )
 
 
-def stored(directory: Path, text: str = SMALL) -> StoredRun:
-    experiment = read_text(directory, text)
+def stored(text: str = SMALL) -> StoredRun:
+    experiment = parsed(text)
     plan = expand(experiment, seed=1)
     run = RunRecord(
         id="small-1",
@@ -111,12 +110,7 @@ def test_what_the_other_server_does_not_take_is_left_out() -> None:
         refuses,
         (),
     )
-    assert asked == [
-        ("engine", "InnoDB"),
-        ("threads", "4"),
-        ("size", "1"),
-        ("skip_log_bin", None),
-    ]
+    assert asked == [("engine", "InnoDB"), ("threads", "4"), ("size", "1"), ("skip_log_bin", None)]
     assert found.left_out == (
         "engine: the server of B does not take InnoDB",
         "threads: the server of B has no such option",
@@ -165,8 +159,8 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
         alignments(suspects, takes_all, ())
 
 
-def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
-    run = stored(tmp_path)
+def test_b_is_measured_with_the_settings_of_a() -> None:
+    run = stored()
     base, candidate = run.treatments
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     plan = made.plan
@@ -190,7 +184,7 @@ def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     ("given", "needed"), [((), {"server_id": "1"}), (("server_id", "port"), {})]
 )
 def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
-    given: tuple[str, ...], needed: dict[str, str], tmp_path: Path
+    given: tuple[str, ...], needed: dict[str, str]
 ) -> None:
     suspects = (
         suspect("binary log", log_bin=("ON", "OFF")),
@@ -198,7 +192,7 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     )
     found = alignments(suspects, takes_all, given)
     assert [each.needed for each in found.alignments] == [needed, {}, needed]
-    run = stored(tmp_path)
+    run = stored()
     base, candidate = run.treatments
     made = ablation_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
     of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
@@ -211,9 +205,9 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     assert options[ALL] == {**options["checksums"], **options["binary log"]}
 
 
-def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_path: Path) -> None:
+def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration() -> None:
     text = SMALL.replace("[compare]", "options.log_bin = [false, true]\n[compare]")
-    run = stored(tmp_path, text)
+    run = stored(text)
     base = treatment(run, {"server": "mysql-5.6.24", "options.log_bin": True})
     candidate = treatment(run, {"server": "mysql-5.7.22", "options.log_bin": False})
     wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
@@ -226,11 +220,11 @@ def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_pat
     assert configuration["optional"] == {"server_id": "1"}
 
 
-def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> None:
+def test_a_setting_that_is_a_factor_is_aligned_by_its_level() -> None:
     text = SMALL.replace(
         "[compare]", 'options.sync_binlog = [0, 1]\nengine = ["InnoDB", "MyISAM"]\n[compare]'
     )
-    run = stored(tmp_path, text)
+    run = stored(text)
     base = treatment(run, {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"})
     others: dict[str, Level] = {
         "server": "mysql-5.7.22",
@@ -245,11 +239,11 @@ def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> N
     assert len(made.plan.treatments) == 3
 
 
-def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
+def test_what_is_all_that_differs_needs_no_test() -> None:
     text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
     text = text.replace("[compare]", "options.sync_binlog = [0, 1]\n[compare]")
     text = text.replace('base = "mysql-5.6.24"', 'factor = "options.sync_binlog"\nbase = 0')
-    run = stored(tmp_path, text)
+    run = stored(text)
     base, candidate = run.treatments
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
@@ -264,8 +258,8 @@ READS = experiment_text(
 )
 
 
-def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) -> None:
-    run = stored(tmp_path, READS)
+def test_where_the_run_was_in_slices_all_treatments_are_a_round() -> None:
+    run = stored(READS)
     base, candidate = (
         treatment(run, {"server": server, "protocol": "prepared"})
         for server in ("mysql-5.6.24", "mysql-5.7.22")
@@ -282,8 +276,8 @@ def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) 
     assert {each.id for each in made.plan.treatments} >= {base.id, candidate.id}
 
 
-def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials(tmp_path: Path) -> None:
-    run = stored(tmp_path, READS)
+def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials() -> None:
+    run = stored(READS)
     base = treatment(run, {"server": "mysql-5.6.24", "protocol": "text"})
     candidate = treatment(run, {"server": "mysql-5.7.22", "protocol": "prepared"})
     wanted = Alignments((Alignment("protocol", {"protocol": "text"}),), ())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +15,7 @@ from millrace.campaign.policies.bisect import (
 )
 from millrace.errors import UserError
 from millrace.experiment.plan import digest
-from tests.unit.experiment.files import CONTEXT, SMALL, read_text
+from tests.unit.experiment.files import CONTEXT, SMALL, parsed
 
 A, B, C = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12"
 
@@ -54,8 +52,8 @@ def test_a_server_that_is_not_there_is_refused_with_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(("workload", "of"), [("updates", "updates"), ("point-query", "sysbench")])
-def test_a_workload_or_a_test_is_an_experiment(workload: str, of: str, tmp_path: Path) -> None:
-    made = read_text(tmp_path, experiment_text(workload, [A, B]))
+def test_a_workload_or_a_test_is_an_experiment(workload: str, of: str) -> None:
+    made = parsed(experiment_text(workload, [A, B]))
     assert made.workload["name"] == of
     experiment = bisection_experiment(
         made, [A, B, C], workload=workload, options={"sync_binlog": 1}, confidence=0.95
@@ -77,18 +75,16 @@ def test_a_workload_that_is_none_is_refused() -> None:
         experiment_text("updat", [A, B])
 
 
-def test_a_file_is_searched_with_its_own_levels(tmp_path: Path) -> None:
+def test_a_file_is_searched_with_its_own_levels() -> None:
     experiment = bisection_experiment(
-        read_text(tmp_path, SMALL), [A, C], workload="x.toml", options={}, confidence=0.9
+        parsed(SMALL), [A, C], workload="x.toml", options={}, confidence=0.9
     )
     assert experiment.factors[0].levels == (A, C)
     assert experiment.name == "bisect-small"
-    assert digest(experiment) != digest(read_text(tmp_path, SMALL))
+    assert digest(experiment) != digest(parsed(SMALL))
 
 
-def test_a_file_with_several_groups_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_several_groups_is_refused() -> None:
     text = SMALL.replace("[compare]", 'engine = ["InnoDB", "MyISAM"]\n[compare]')
     with pytest.raises(UserError, match=r"several levels: engine \(2\)"):
-        bisection_experiment(
-            read_text(tmp_path, text), [A, C], workload="x.toml", options={}, confidence=0.9
-        )
+        bisection_experiment(parsed(text), [A, C], workload="x.toml", options={}, confidence=0.9)

@@ -60,10 +60,7 @@ def lacking(*labels: str) -> Callable[[PointRecord], str]:
 
 
 def chosen(
-    found: ChangeRecord,
-    *others: ChangeRecord,
-    lost: tuple[str, ...] = (),
-    made: History = FLAT,
+    found: ChangeRecord, *others: ChangeRecord, lost: tuple[str, ...] = (), made: History = FLAT
 ) -> tuple[str, str]:
     builds = builds_of(made, found, [found, *others], lacking(*lost))
     return builds.ends.before, builds.ends.after
