@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -191,15 +190,11 @@ def test_a_failure_to_log_in_has_no_result(acting: Acting) -> None:
     assert failure.result is None
 
 
-def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
+def test_a_failed_phase_keeps_its_side_and_the_words_of_the_server(acting: Acting) -> None:
     failure = failure_of(acting, START, error("Disk full", 1021), SUMMARY)
     assert failure.message == "load: Disk full (error 1021, SQLSTATE HY000)"
-    assert (failure.hint, failure.step) == (None, "load")
-
-
-@pytest.mark.parametrize(("field", "side"), [({"side": 1}, 1), ({}, None)])
-def test_a_failure_has_its_side(acting: Acting, field: dict[str, Any], side: int | None) -> None:
-    assert failure_of(acting, START, error("no such table", 1146, **field)).side == side
+    assert (failure.hint, failure.step, failure.side) == (None, "load", None)
+    assert failure_of(acting, START, error("no such table", 1146, side=1)).side == 1
 
 
 @pytest.mark.parametrize("code", [1148, 3948, 4166])
@@ -230,23 +225,25 @@ def test_failed_statement_is_part_of_the_reason(acting: Acting) -> None:
     assert failure.message == f"load: {reason}"
 
 
-def test_refused_specification_of_a_program_without_a_version(acting: Acting) -> None:
-    acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
-    with pytest.raises(HostError, match="refused its specification: -: version: 2") as caught:
+REFUSED = "echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2"
+CUT_OFF = f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$"
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "hints"),
+    [
+        pytest.param(REFUSED, "refused its specification: -: version: 2", True, id="is older"),
+        pytest.param(CUT_OFF, "killed by SIGKILL", False, id="is killed"),
+        pytest.param(f"cat >/dev/null; echo '{START}'", "without a word", False, id="ends early"),
+    ],
+)
+def test_program_that_fails_is_an_error_of_the_host(
+    acting: Acting, script: str, said: str, hints: bool
+) -> None:
+    acting(script)
+    with pytest.raises(HostError, match=said) as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert "make setup" in (caught.value.hint or "")
-
-
-def test_a_killed_program_is_named(acting: Acting) -> None:
-    acting(f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$")
-    with pytest.raises(HostError, match="killed by SIGKILL"):
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-
-
-def test_a_program_that_ends_too_early_is_no_success(acting: Acting) -> None:
-    acting(f"cat >/dev/null; echo '{START}'")
-    with pytest.raises(HostError, match="without a word"):
-        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert ("make setup" in (caught.value.hint or "")) is hints
 
 
 def test_a_program_that_hangs_is_ended(acting: Acting, tmp_path: Path) -> None:
@@ -305,13 +302,10 @@ def test_the_program_dies_with_its_parent(tmp_path: Path) -> None:
 
 def asleep(pid: int) -> None:
     """Wait until the program has started and waits for its specification."""
-    while "millrace-load" not in command_of(pid) or state_of(pid) != "S":
+    command = Path(f"/proc/{pid}/cmdline")
+    while "millrace-load" not in command.read_text() or state_of(pid) != "S":
         assert is_alive(pid)
         os.sched_yield()
-
-
-def command_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def state_of(pid: int) -> str:
