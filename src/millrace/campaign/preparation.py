@@ -91,10 +91,8 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     """
     servers = (server for treatment in prepared for server in treatment.servers)
     own = [each for each in servers if isinstance(each.server, InstalledServer)]
-    lacking = [
-        {about(left.option.name) for left in each.options.left_out if _is_varied(left)}
-        for each in own
-    ]
+    left_out = (filter(_is_varied, each.options.left_out) for each in own)
+    lacking = [{about(left.option.name) for left in lefts} for lefts in left_out]
     unknown = sorted(set.intersection(*lacking)) if lacking else []
     known = {name for each in own if unknown for name in _known_names(each.server)}
     for name in unknown:
@@ -318,9 +316,8 @@ def _server_spec(
         wanted = configurations.laid_over(wanted, required, layer=layer, optional=False)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
-    return ServerSpec(
-        slowed_server(server, slowdown), fitted, slowdown, role, table_format=table_format
-    )
+    slowed = slowed_server(server, slowdown)
+    return ServerSpec(slowed, fitted, slowdown, role, table_format=table_format)
 
 
 def work_directory(place: Path) -> Path:

@@ -93,10 +93,7 @@ def refuse_without_filesystem(plan: Plan, work_dir: Path) -> None:
 def required_options(
     servers: Mapping[str, Server], treatment: Treatment, workload: ResolvedWorkload
 ) -> dict[str, Mapping[str, Level]]:
-    """Return the options by role that replication or a disk that is filled needs.
-
-    Raise UserError for an experiment that varies one of them.
-    """
+    """Return the options that replication or a full disk needs, by role; UserError if varied."""
     if workload.checked.replicates:
         return _options_of_replication(servers, treatment, workload)
     if workload.checked.fills_disk:
@@ -190,10 +187,7 @@ def refuse_varied(treatment: Treatment, role: str, table_format: TableFormat) ->
 
 
 def unavailable(prepared: Collection[PreparedTreatment]) -> list[str]:
-    """Return a sentence for each server that lacks what some of its trials need.
-
-    Raise UserError where that is so for all treatments.
-    """
+    """Return a sentence for each server that lacks a format; UserError where all of them do."""
     reasons = [server.table_format.unavailable for each in prepared for server in each.servers]
     known = list(dict.fromkeys(reason for reason in reasons if reason is not None))
     if known and all(reasons):

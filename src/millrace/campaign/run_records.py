@@ -79,10 +79,7 @@ def experiment_of_run(
     slices: bool,
     combinations: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
-    """Return an experiment that measures a run's workload at its scale with other factors.
-
-    Its trials are interleaved, or in ``slices`` where those of the run were.
-    """
+    """Return an experiment with a run's workload and scale; ``slices`` if those of the run were."""
     workload = run.spec.workload.to_json()
     return Experiment(
         name=name,

@@ -30,17 +30,12 @@ _CONNECTION = Connection(user="", password="", socket=Path("/"))
 
 
 def refuse_mistakes(experiment: Experiment) -> None:
-    """Raise ValidationError with every mistake that the load generator finds in the workload.
-
-    Raise HostError if the load generator is missing.
-    """
+    """Raise ValidationError with every mistake in the workload, HostError without the program."""
     workload = experiment.checked_workload
     if not workload.tables:
         return
-    single = replace(
-        experiment, blocks=1, profile_blocks=0, counted_starts=0, requires_slices=False
-    )
-    treatments = expand(single, seed=0).treatments
+    once = replace(experiment, blocks=1, profile_blocks=0, counted_starts=0)
+    treatments = expand(replace(once, requires_slices=False), seed=0).treatments
     runs: dict[str, dict[str, Any]] = {}
     failure: Exception | None = None
     for values in (chosen(experiment, treatment) for treatment in treatments):
@@ -81,14 +76,10 @@ def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
 
 
 def _place(key: str, definition: Mapping[str, Any]) -> str:
-    """Return the place in the workload's file of a key of the load generator's.
-
-    It names columns, and phases by their number among its own.
-    """
+    """Return a key's place in the file; the load generator names columns, and its own phases."""
     if matched := re.match(r"phases\[(\d+)\]", key):
-        own = [
-            at for at, each in enumerate(definition["phases"]) if each["kind"] not in _MILLRACES_OWN
-        ]
+        phases = enumerate(definition["phases"])
+        own = [at for at, each in phases if each["kind"] not in _MILLRACES_OWN]
         return f"phases[{own[int(matched[1])]}]{key[matched.end() :]}"
     return "".join(_steps(key, definition)).removeprefix(".")
 

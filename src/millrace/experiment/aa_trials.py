@@ -43,10 +43,8 @@ def aa_blocks(
         if blocks < FEWEST_BLOCKS_WITH_AA_TRIALS:
             return frozenset()
         first = begun + (begun + _choice(seed, 0, 2)) % 2
-    later = (
-        first + _EVERY * k - _PLACES + _choice(seed, k, _PLACES)
-        for k in range(1, blocks // _EVERY + 2)
-    )
+    numbers = range(1, blocks // _EVERY + 2)
+    later = (first + _EVERY * k - _PLACES + _choice(seed, k, _PLACES) for k in numbers)
     return frozenset(block for block in (first, *later) if block < blocks)
 
 

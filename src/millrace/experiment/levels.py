@@ -79,10 +79,7 @@ class Vocabulary:
         return tuple(role for role in self.roles if role != DEFAULT_ROLE)
 
     def factor_names(self) -> list[str]:
-        """Return every factor name that could be varied, except options.
-
-        Those without the prefix of a role are shared by all roles.
-        """
+        """Return every factor name that could be varied, except options."""
         of_servers = (SERVER, CONFIGURATION)
         of_roles = [f"{role}.{name}" for role in self.prefixes for name in of_servers]
         return [*of_servers, *of_roles, *self.of_workload()]
@@ -273,9 +270,8 @@ def without_effect(factors: Collection[str], roles: Iterable[str]) -> list[str]:
 
 def is_among(level: Level, levels: Sequence[Level]) -> bool:
     """Return whether ``level`` is one of ``levels``: true is not 1, unlike in Python."""
-    return any(
-        level == each and isinstance(level, bool) == isinstance(each, bool) for each in levels
-    )
+    same_kind = (each for each in levels if isinstance(each, bool) == isinstance(level, bool))
+    return level in same_kind
 
 
 def resolved_level(factor: Factor, level: Level) -> Level:

@@ -142,10 +142,7 @@ class Experiment:
 
     @property
     def compared_factors(self) -> frozenset[str]:
-        """The factors in which treatments of one group may differ: their trials are neighbours.
-
-        Without ``combinations``, that is the compared factor alone.
-        """
+        """The factors in which treatments of one group, whose trials are neighbours, may differ."""
         if self.combinations:
             return frozenset(each.name for each in self.factors)
         return frozenset((self.compare.factor,))

@@ -125,10 +125,7 @@ def distinct_but_for_clients(treatments: Iterable[Treatment]) -> tuple[Treatment
 def block_of(
     experiment: Experiment, factor: str, levels: tuple[Level, ...], *, seed: int, block: int
 ) -> Plan:
-    """Return the plan of one block of the experiment, with these levels of a factor.
-
-    Where instructions are counted, it is a block of counted trials.
-    """
+    """Return the plan of one block with these levels of a factor; of counted trials, if any."""
     factors = tuple(
         replace(each, levels=levels) if each.name == factor else each for each in experiment.factors
     )
@@ -219,9 +216,8 @@ def _treatments(experiment: Experiment) -> tuple[Treatment, ...]:
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
-    defaults = {
-        name: factor["default"] for name, factor in experiment.workload.get("factors", {}).items()
-    }
+    offered = experiment.workload.get("factors", {})
+    defaults = {name: factor["default"] for name, factor in offered.items()}
     pairs = list(zip(experiment.factors, levels, strict=True))
     named = {factor.name: level for factor, level in pairs}
     resolved = defaults | {f.name: resolved_level(f, level) for f, level in pairs}

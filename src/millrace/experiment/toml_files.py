@@ -40,18 +40,14 @@ def read_text(path: Path, noun: str, *, example: str) -> str:
     except FileNotFoundError:
         raise UserError(f"no {noun} {path}", hint=example) from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
-        ) from None
+        said = f"{path} is not UTF-8 text (byte {error.start})"
+        raise UserError(said, hint="save it as UTF-8") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def parse_toml(path: Path, text: str, *, reference: str) -> dict[str, Any]:
-    """Return the content of a TOML text; raise ValidationError, with its place, or UserError.
-
-    ``reference`` is the hint of these errors.
-    """
+    """Return the content of a TOML text; raise ValidationError or UserError, with this hint."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -70,10 +66,7 @@ def parse_toml(path: Path, text: str, *, reference: str) -> dict[str, Any]:
 def with_lines(found: Iterable[Diagnostic], text: str) -> list[Diagnostic]:
     """Return diagnostics with the lines of their places in a TOML text, where they lack one."""
     lines = key_lines(text)
-    return [
-        replace(each, line=line_of(each.where, lines)) if each.line is None else each
-        for each in found
-    ]
+    return [replace(each, line=each.line or line_of(each.where, lines)) for each in found]
 
 
 def key_lines(text: str) -> dict[str, int]:

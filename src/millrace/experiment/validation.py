@@ -315,9 +315,8 @@ def _base_among(
     known = [level for factor in compared for level in factor.levels]
     if is_among(base, known) or errors.proposes(base):
         return
-    of_file = [
-        level for factor in compared for level in root.factors.get(factor.name, factor).levels
-    ]
+    in_file = (root.factors.get(factor.name, factor) for factor in compared)
+    of_file = [level for factor in in_file for level in factor.levels]
     # Report a wrong base of the file once, not again at every scale with levels of its own.
     of_scale = scale.where and (scale.base is not None or is_among(base, of_file))
     place = f"{scale.where}.base" if of_scale else "compare.base"

@@ -141,10 +141,7 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
 
 def statements(spec: LoadSpec) -> Mapping[str, str]:
     """Return the SQL of statements by name, leaving out very rare ones. Raise HostError."""
-    phases = [
-        replace(phase, protocol="text") if isinstance(phase, Drive) else phase
-        for phase in spec.phases
-    ]
+    phases = [replace(p, protocol="text") if isinstance(p, Drive) else p for p in spec.phases]
     as_text = replace(spec, phases=phases).to_json()
     found: Mapping[str, str] = program.ask(["statements", "-"], as_text)["statements"]
     return found

@@ -251,10 +251,7 @@ def in_slices(definition: Definition) -> dict[str, Any]:
 
 
 def interleaved(definition: Definition) -> dict[str, Any]:
-    """Return a definition for interleaved trials of one that may be for slices.
-
-    The client's CPU time is not a metric of it.
-    """
+    """Return a definition, maybe of slices, for interleaved trials, without the client's CPU."""
     metrics = {**definition.get("metrics", {})}
     sliced = _sliced_phase(definition)
     if sliced is None or not metrics.keys() & {WITH_STALLS, WITHOUT_STALLS}:

@@ -67,10 +67,7 @@ _KINDS: dict[object, tuple[str, ...]] = {
 
 
 def unfit_kind(name: str, kind: str, choices: Sequence[object]) -> str | None:
-    """Return why trials cannot read a factor or parameter of a name; None where they can.
-
-    A name that trials do not read may be of any kind.
-    """
+    """Return why trials cannot read a factor or parameter; None where they can, or never do."""
     models = (LoadSettings, ClientSettings, ReplicationSettings)
     found = next((m.model_fields[name] for m in models if name in m.model_fields), None)
     if found is None:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from millrace.levels import Values
 from millrace.workloads.schema_factors import Definition, texts_of
-from millrace.workloads.tables import evaluated
+from millrace.workloads.tables import VALUE, evaluated
 
 Rows = Literal["read", "changed"]
 Kind = Literal["read", "simple write", "other"]
@@ -79,9 +79,8 @@ def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
     texts = {name: known.text(name) for step in steps for name in step}
     if any(_UPDATES.match(text) and not _UPDATE.fullmatch(text) for text in texts.values()):
         return {}  # an update of another form may move keys
-    removing = [
-        (name, step) for step in steps for name in step if not _KEEPS_ROWS.match(texts[name])
-    ]
+    every = [(name, step) for step in steps for name in step]
+    removing = [of for of in every if not _KEEPS_ROWS.match(texts[of[0]])]
     gone = any(not _puts_back(name, step, texts) for name, step in removing)
     found: dict[str, Rows] = {}
     for name, text in texts.items():
@@ -143,9 +142,7 @@ class _Known:
             levels = {str(level).casefold(): text for level, text in sql.items() if level != "by"}
             level = str(self._values.get(str(sql.get("by")))).casefold()
             sql = levels.get(level, levels.get("default", ""))
-        filled = re.sub(
-            r"\{(\w+)\}", lambda found: str(self._values.get(found[1], found[0])), str(sql)
-        )
+        filled = VALUE.sub(lambda found: str(self._values.get(found[1], found[0])), str(sql))
         return " ".join(filled.split())
 
     def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
@@ -158,9 +155,8 @@ class _Known:
             is_sure = not gone and self._is_new(name, match) and self._hits(name, text, match)
             return "changed" if is_sure else None
         if match := _DELETE.fullmatch(text):
-            is_sure = (
-                not gone or self._generator(name, text, match, "key").get("kind") == "permutation"
-            )
+            key = self._generator(name, text, match, "key")
+            is_sure = not gone or key.get("kind") == "permutation"
             return "changed" if is_sure and self._hits(name, text, match) else None
         return None
 
@@ -246,10 +242,8 @@ def statement_kinds(definition: Definition, values: Values) -> set[Kind]:
     indexed = {word for text in tables for word in _words_of_indexes(text)}
     is_known = not any(phase["kind"] == "sql" for phase in definition.get("phases", ()))
     is_known = is_known and not any(map(_SETS_OTHERS.search, tables))
-    return {
-        _kind(text, indexed, is_known=is_known)
-        for text in statement_texts(definition, test, values)
-    }
+    texts = statement_texts(definition, test, values)
+    return {_kind(text, indexed, is_known=is_known) for text in texts}
 
 
 def _kind(text: str, indexed: set[str], *, is_known: bool) -> Kind:

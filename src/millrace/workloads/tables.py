@@ -99,9 +99,8 @@ class TableSet(DefinitionPart):
         return (low + high) / 2
 
     def names(self, values: Values) -> tuple[str, ...]:
-        return tuple(
-            fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
-        )
+        numbers = range(1, evaluated(self.count, values) + 1)
+        return tuple(fill(self.name, {**values, "n": n}) for n in numbers)
 
     def _creates(self) -> list[str]:
         if isinstance(self.create, str):
@@ -120,10 +119,7 @@ def fill(text: str, values: Values) -> str:
 
 
 def evaluated(number: Number, values: Values) -> int:
-    """Return a number, integer arithmetic over ``{values}``, or the one that a value chooses.
-
-    Raise ValueError for anything else.
-    """
+    """Return a number, arithmetic over ``{values}``, or one chosen by a value; ValueError else."""
     if isinstance(number, Mapping):
         level = str(values.get(str(number.get("by")))).casefold()
         levels = {str(name).casefold(): each for name, each in number.items() if name != "by"}

@@ -30,9 +30,8 @@ def servers_between(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...
         raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
     twice = sorted({name for name in among if list(among).count(name) > 1})
     if twice:
-        raise UserError(
-            f"--among has {', '.join(twice)} more than once", hint="list each server once"
-        )
+        said = f"--among has {', '.join(twice)} more than once"
+        raise UserError(said, hint="list each server once")
     listed = [*({good} - {*among}), *among, *({bad} - {*among})]
     first, last = listed.index(good), listed.index(bad)
     if first > last:
@@ -98,9 +97,8 @@ def bisection_experiment(
         )
     fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
     fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
-    several = [
-        f"{name} ({len(each.levels)})" for name, each in fixed.items() if len(each.levels) > 1
-    ]
+    counts = {name: len(each.levels) for name, each in fixed.items()}
+    several = [f"{name} ({count})" for name, count in counts.items() if count > 1]
     if several:
         raise UserError(
             f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "

@@ -143,9 +143,8 @@ def builds_of(
         if other.id != change.id and other.state != "withdrawn" and other.label in places
     ]
     first = max((each.latest for each in ranges if each.latest <= here.earliest), default=0)
-    last = min(
-        (each.earliest for each in ranges if each.earliest >= here.latest), default=len(points)
-    )
+    later = (each.earliest for each in ranges if each.earliest >= here.latest)
+    last = min(later, default=len(points))
     olds = points[first : here.earliest][::-1]
     news = points[here.latest : max(last, here.latest + 1)]
     before = _nearest("before", olds, change, why_not)

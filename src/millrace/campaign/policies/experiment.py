@@ -79,13 +79,11 @@ class Sequential:
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open block, then new ones, then the final trials; see ``scheduler.Policy``."""
-        if self._is_opened:
-            now = progress(self._selection, stored, unknown_s=self._unknown_s)
+        was_opened, self._is_opened = self._is_opened, True
+        retries = self._retry_failed and not was_opened
+        now = progress(self._selection, stored, retry_failed=retries, unknown_s=self._unknown_s)
+        if was_opened:
             return self._following(now, (self._assessed(now),))
-        self._is_opened = True
-        now = progress(
-            self._selection, stored, retry_failed=self._retry_failed, unknown_s=self._unknown_s
-        )
         opened = SequentialOpened(self._selection, now)
         if now.is_over:
             return End(now.ending or "closed", (opened,))
@@ -238,10 +236,7 @@ def _key(status: ComparisonStatus) -> tuple[str, str]:
 
 
 class Fixed:
-    """The policy that measures all trials without a result.
-
-    With ``retry_failed`` it also measures those that failed.
-    """
+    """The policy that measures all trials without a result; ``retry_failed``: failed ones too."""
 
     def __init__(self, selection: RunSelection, *, retry_failed: bool = False) -> None:
         self._selection = selection
