@@ -20,7 +20,7 @@ from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from tests.fake_family import family
 from tests.fake_family.family import Script
-from tests.unit.experiment.files import CONTEXT
+from tests.support.experiment_files import CONTEXT
 
 HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 

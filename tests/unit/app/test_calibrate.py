@@ -10,7 +10,7 @@ import pytest
 from millrace.app import calibrate as use_case
 from millrace.app.execution import Caller
 from millrace.errors import UserError
-from tests.unit.campaign.laboratory import attach_a_server, plan_of
+from tests.support.laboratory import attach_a_server, plan_of
 from tests.unit.campaign.test_preparation import ATTACHED
 from tests.unit.campaign.test_requirements import of_pair as pair
 

@@ -26,8 +26,8 @@ from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord,
 from millrace.store.store import Store
 from millrace.trial.counting import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec
-from tests.unit.campaign.measured import alone, carried, newest
-from tests.unit.experiment.files import experiment_text, read_text
+from tests.support.experiment_files import experiment_text, read_text
+from tests.support.measured import alone, carried, newest
 
 LOOPS = 2
 FILE = experiment_text(

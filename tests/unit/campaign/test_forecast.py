@@ -12,8 +12,8 @@ from millrace.campaign.forecast import blocks_in_time, forecast_here, refuse_wit
 from millrace.cli.main import cli
 from millrace.errors import HostError
 from millrace.experiment.estimate import RESERVE_BYTES, Estimate
-from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.experiment.files import experiment_text, written
+from tests.support.experiment_files import experiment_text, written
+from tests.support.laboratory import attach_a_server, plan_of
 
 
 @pytest.fixture(autouse=True)

@@ -14,20 +14,14 @@ from millrace import paths
 from millrace.campaign import preparation
 from millrace.campaign.forecast import forecast_here
 from millrace.campaign.inputs import RunInput
-from millrace.campaign.preparation import (
-    Preparation,
-    refuse_attached,
-    refuse_impossible,
-    refuse_missing_cpus,
-)
 from millrace.errors import HostError, UserError, ValidationError
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand, without_slices
 from millrace.model.events import ignore
 from millrace.servers import added
 from millrace.store.store import Store
-from tests.unit.campaign.laboratory import attach_a_server, inputs_of, plan_of
-from tests.unit.experiment.files import DRIVEN, experiment_text
+from tests.support.experiment_files import DRIVEN, experiment_text
+from tests.support.laboratory import attach_a_server, inputs_of, plan_of
 
 ATTACHED = experiment_text(
     servers=["mysql-5.6.24", "theirs"],
@@ -57,7 +51,7 @@ def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
     tmp_path: Path, old: str, new: str, said: str
 ) -> None:
     with pytest.raises(UserError) as raised:
-        refuse_attached(plan(tmp_path, ATTACHED.replace(old, new)))
+        preparation.refuse_attached(plan(tmp_path, ATTACHED.replace(old, new)))
     assert said in raised.value.message
     assert "mysql-5.6.24" not in raised.value.message
 
@@ -67,20 +61,20 @@ def test_a_server_whose_record_is_damaged_is_refused_by_its_name(tmp_path: Path)
     (record,) = paths.state_dir().rglob("theirs/attached.json")
     record.write_text('{"name"')
     with pytest.raises(HostError, match="cannot be read: it is damaged") as raised:
-        refuse_impossible(damaged)
+        preparation.refuse_impossible(damaged)
     assert "servers remove theirs" in (raised.value.hint or "")
     with pytest.raises(HostError, match="cannot be read: it is damaged"):
         forecast_here(damaged, None)
 
 
 def test_an_attached_server_as_it_is_can_be_measured(tmp_path: Path) -> None:
-    refuse_attached(plan(tmp_path))
+    preparation.refuse_attached(plan(tmp_path))
 
 
 def test_options_of_an_attached_server_are_not_varied(tmp_path: Path) -> None:
     varied = ATTACHED.replace("[compare]", "options.innodb_page_size = [4096]\n[compare]")
     with pytest.raises(UserError, match=r"theirs is attached: .* its options cannot be varied"):
-        refuse_attached(plan(tmp_path, varied))
+        preparation.refuse_attached(plan(tmp_path, varied))
 
 
 def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
@@ -96,7 +90,7 @@ def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
     short = plan(tmp_path)
     long = expand(replace(short.experiment, blocks=2 * short.experiment.blocks), seed=1)
     with ExitStack() as stack, Store.open(tmp_path / "results.sqlite") as store:
-        prepare = Preparation(stack, store, ignore)
+        prepare = preparation.Preparation(stack, store, ignore)
         first = prepare(short, None)
         added.forget("theirs")  # as a user may do meanwhile
         second = prepare(long, None)
@@ -107,12 +101,14 @@ def test_inputs_are_prepared_once_and_each_plan_has_its_own_estimate(
 
 def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     experiment = plan(tmp_path).experiment
-    refuse_missing_cpus(experiment)
+    preparation.refuse_missing_cpus(experiment)
     here = min(os.sched_getaffinity(0))
     for named in ("", str(here)):
-        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": named}))
+        preparation.refuse_missing_cpus(replace(experiment, parameters={"client_cpus": named}))
     with pytest.raises(ValidationError) as raised:
-        refuse_missing_cpus(replace(experiment, parameters={"client_cpus": f"{here},8190-8191"}))
+        preparation.refuse_missing_cpus(
+            replace(experiment, parameters={"client_cpus": f"{here},8190-8191"})
+        )
     said = str(raised.value)
     assert raised.value.exit_status == 2
     assert str(tmp_path / "experiment.toml") in said
@@ -124,9 +120,9 @@ def test_an_attached_server_cannot_be_started_for_each_round(tmp_path: Path) -> 
     text = DRIVEN.replace("mysql-5.7.22", "theirs")
     in_slices = plan(tmp_path, f'design = "slices"\n{text}')
     with pytest.raises(UserError, match="theirs is attached") as refused:
-        refuse_attached(in_slices)
+        preparation.refuse_attached(in_slices)
     assert "--interleaved" in (refused.value.hint or "")
-    refuse_attached(expand(without_slices(in_slices.experiment), seed=1))
+    preparation.refuse_attached(expand(without_slices(in_slices.experiment), seed=1))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has somebody else to run a server as")

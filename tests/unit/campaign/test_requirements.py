@@ -20,9 +20,9 @@ from millrace.model.roles import SERVER
 from millrace.model.servers import AttachedServer, FittedOptions, Server
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec
+from tests.support.experiment_files import SMALL, experiment_text, parsed
 from tests.support.installed import installed
-from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.experiment.files import SMALL, experiment_text, parsed
+from tests.support.laboratory import attach_a_server, plan_of
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,9 +26,9 @@ from millrace.servers import added
 from millrace.store.records import AttemptResult, HostRecord, InstanceRecord, Owner, ServerRecord
 from millrace.store.store import Store
 from tests.support import small_servers
-from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, lab_text
-from tests.unit.campaign.laboratory import HOST as LAB_HOST
-from tests.unit.experiment.files import context, experiment_text, read_text
+from tests.support.experiment_files import context, experiment_text, read_text
+from tests.support.laboratory import BASE, LIKE, SLOW, Laboratory, lab_text
+from tests.support.laboratory import HOST as LAB_HOST
 
 LOADS: dict[str, Any] = {"name": "which", "title": "Which run?", "workload": "load-data"}
 UPDATES: dict[str, Any] = {
@@ -54,12 +54,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@dataclass(frozen=True)
 class Command:
     """A command that can be repeated, with changes in between."""
 
-    def __init__(self, store: Store, directory: Path) -> None:
-        self._store = store
-        self._directory = directory
+    store: Store
+    directory: Path
 
     def __call__(
         self,
@@ -85,8 +85,8 @@ class Command:
         text = experiment_text(servers=servers, compare=("server", base), **of_run)
         overrides = Overrides(blocks=blocks, max_blocks=limit, seed=seed)
         chosen = select_run(
-            self._store,
-            read_text(self._directory, text, overrides=overrides, context=NAMED),
+            self.store,
+            read_text(self.directory, text, overrides=overrides, context=NAMED),
             host=host,
             versions=versions,
             command="millrace run which.toml",
@@ -95,15 +95,12 @@ class Command:
         begun = [
             trial
             for trial in chosen.plan.trials
-            if begin_blocks is None
-            or (
-                trial.block < begin_blocks
-                and (trial.block == 0 or trial.treatment.levels["server"] != without)
-            )
+            if begin_blocks is None or trial.block < begin_blocks
+            if trial.block == 0 or trial.treatment.levels["server"] != without
         ]
         run = chosen.run if begin_blocks is None else replace(chosen.run, blocks=begin_blocks)
         plan = replace(chosen.plan, trials=tuple(begun))
-        begin_run(self._store, run, plan, chosen.extension)
+        begin_run(self.store, run, plan, chosen.extension)
         return chosen
 
 

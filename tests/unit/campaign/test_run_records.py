@@ -6,7 +6,7 @@ import json
 
 from millrace import workloads
 from millrace.campaign.run_records import experiment_spec
-from tests.unit.experiment.files import SMALL, parsed
+from tests.support.experiment_files import SMALL, parsed
 
 
 def test_a_stored_workload_is_a_definition_again() -> None:

@@ -16,7 +16,7 @@ from millrace.errors import Diagnostic, MillraceError, ValidationError
 from millrace.experiment import workload_file
 from millrace.experiment.plan import expand
 from millrace.experiment.read import parse, read
-from tests.unit.experiment.files import CONTEXT
+from tests.support.experiment_files import CONTEXT
 from tests.unit.experiment.test_workload_file import EXPERIMENT, WORKLOAD
 
 CHECKED = replace(CONTEXT, check_workload=workload_check.refuse_mistakes)

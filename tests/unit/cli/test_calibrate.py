@@ -23,7 +23,8 @@ from millrace.report.run.formats import render
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import keep, study
-from tests.unit.campaign.measured import (
+from tests.support.experiment_files import DRIVEN, SMALL
+from tests.support.measured import (
     TRIAL_S,
     alone,
     carried,
@@ -32,7 +33,6 @@ from tests.unit.campaign.measured import (
     newest,
     noisy,
 )
-from tests.unit.experiment.files import DRIVEN, SMALL
 
 
 @pytest.fixture(autouse=True)

@@ -16,23 +16,17 @@ from millrace.campaign.inputs import PreparedTreatment, RunInput, trial_spec
 from millrace.campaign.run_records import design_of
 from millrace.collect import profile
 from millrace.errors import HostError
+from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
-from millrace.experiment.budget import (
-    fitted,
-    notes,
-    shortened,
-    too_short_for_profile,
-    with_default_profile,
-)
 from millrace.experiment.estimate import profiled_s, unmeasured_s
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import Overrides
 from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
+from tests.support.experiment_files import DRIVEN as FILE_DRIVEN
+from tests.support.experiment_files import SMALL, experiment_text, parsed, written
 from tests.unit.cli.called import millrace
-from tests.unit.experiment.files import DRIVEN as FILE_DRIVEN
-from tests.unit.experiment.files import SMALL, experiment_text, parsed, written
 
 DRIVEN = experiment_text(
     "sysbench",
@@ -51,7 +45,7 @@ def times(found: Experiment) -> tuple[float, float]:
 
 
 def test_trials_are_halved_down_to_two_seconds() -> None:
-    variants = shortened(experiment(600.0))
+    variants = budget.shortened(experiment(600.0))
     assert list(map(times, variants)) == [(10, 1), (5.0, 0.5), (2.5, 0.5), (2.0, 0.5)]
     assert len({expand(each, seed=1).digest for each in variants}) == 4
 
@@ -80,19 +74,19 @@ def test_budget_chooses_the_longest_trials_that_fit(
     text: str, limit_s: float, time_s: float
 ) -> None:
     asked = experiment(limit_s, text)
-    found = fitted(asked)
+    found = budget.fitted(asked)
     assert times(found)[0] == time_s
     if time_s == 10:
-        assert not notes(asked, found)
+        assert not budget.notes(asked, found)
     else:
-        assert notes(asked, found)[0].startswith(
+        assert budget.notes(asked, found)[0].startswith(
             f"trials measure for {time_s:g} s instead of 10 s (time_s)"
         )
 
 
 def test_all_chosen_trials_fit() -> None:
     for limit_s in range(100, 400, 20):
-        found = fitted(experiment(float(limit_s)))
+        found = budget.fitted(experiment(float(limit_s)))
         if times(found)[0] > 2:
             trials = [each for each in expand(found, seed=1).trials if each.block < 5]
             plan = expand(found, seed=1).only(trials)
@@ -102,7 +96,7 @@ def test_all_chosen_trials_fit() -> None:
 def test_few_sliced_blocks_keep_the_length_of_the_file() -> None:
     limits = Overrides(max_time_s=400.0, max_blocks=5)
     asked = parsed(IN_SLICES, overrides=limits)
-    assert times(fitted(asked))[0] == 10
+    assert times(budget.fitted(asked))[0] == 10
 
 
 @pytest.mark.parametrize(
@@ -115,8 +109,8 @@ def test_few_sliced_blocks_keep_the_length_of_the_file() -> None:
 )
 def test_what_does_not_last_for_a_time_stays_as_it_is(text: str) -> None:
     found = experiment(200.0, text)
-    assert fitted(found) == found
-    assert notes(found, found) == []
+    assert budget.fitted(found) == found
+    assert budget.notes(found, found) == []
 
 
 def levels(found: Experiment, factor: str) -> tuple[object, ...]:
@@ -129,7 +123,7 @@ def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits() -> None:
     last_count = len(names)
     for limit_s in range(300, 10, -10):
         asked = experiment(float(limit_s), text)
-        found = fitted(asked)
+        found = budget.fitted(asked)
         count = len(levels(found, "test"))
         assert levels(found, "test") == tuple(names[:count])
         assert 1 <= count <= last_count
@@ -138,7 +132,7 @@ def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits() -> None:
         assert count == 1 or unmeasured_s(expand(found, seed=1).only(trials)) <= limit_s
         assert found.left_out_tests == tuple(names[count:])
         assert design_of(found).left_out_tests == found.left_out_tests
-        missing = [note for note in notes(asked, found) if "left out" in note]
+        missing = [note for note in budget.notes(asked, found) if "left out" in note]
         assert bool(missing) == (count < len(names))
         assert all(name in missing[0] for name in names[count:] if missing)
         if count < len(names):
@@ -149,12 +143,12 @@ def test_the_last_tests_are_left_out_where_no_verdict_on_all_fits() -> None:
 def test_compared_tests_are_never_left_out() -> None:
     text = DRIVEN.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
     text = text.replace('base = "mysql-5.6.24"', 'factor = "test"\nbase = "scan"')
-    assert len(levels(fitted(experiment(10.0, text)), "test")) == 2
+    assert len(levels(budget.fitted(experiment(10.0, text)), "test")) == 2
 
 
 def test_without_a_limit_nothing_is_shortened() -> None:
     found = experiment(None)
-    assert shortened(found) == (found,)
+    assert budget.shortened(found) == (found,)
 
 
 LOAD = SMALL.replace("rows = 1000", "rows = 2_000_000")
@@ -180,37 +174,37 @@ def test_profiled_trials_take_a_tenth_of_the_run_at_most(
     blocks: int, time_s: float, warmup_s: float
 ) -> None:
     made = driven(time_s=time_s, warmup_s=warmup_s, blocks=blocks)
-    found = with_default_profile(made)
+    found = budget.with_default_profile(made)
     assert found.profile_blocks in (0, 1)
     measuring_s, profiling_s = seconds(found)
     assert profiling_s <= 0.1 * measuring_s
-    assert (too_short_for_profile(found) is None) == bool(found.profile_blocks)
+    assert (budget.too_short_for_profile(found) is None) == bool(found.profile_blocks)
 
 
 def test_run_has_a_profiled_block_when_nobody_chose_a_number() -> None:
-    found = with_default_profile(driven(time_s=30, blocks=5))
+    found = budget.with_default_profile(driven(time_s=30, blocks=5))
     assert (found.profile_blocks, found.profile_s) == (1, 7.5)
-    longer = with_default_profile(driven(time_s=30, blocks=20))
+    longer = budget.with_default_profile(driven(time_s=30, blocks=20))
     assert (longer.profile_blocks, longer.profile_s) == (1, None)
 
 
 def test_run_that_may_stop_early_has_short_profiled_trials() -> None:
-    fixed = with_default_profile(driven(blocks=20))
-    sequential = with_default_profile(driven(max_blocks=20))
+    fixed = budget.with_default_profile(driven(blocks=20))
+    sequential = budget.with_default_profile(driven(max_blocks=20))
     assert sequential.sequential
     assert (fixed.profile_s, sequential.profile_s) == (None, 2.0)
 
 
 def test_limit_of_time_bounds_the_profiled_block() -> None:
-    found = with_default_profile(driven(max_time_s=90.0))
+    found = budget.with_default_profile(driven(max_time_s=90.0))
     assert not found.profile_blocks
-    assert with_default_profile(driven(max_time_s=900.0)).profile_blocks == 1
+    assert budget.with_default_profile(driven(max_time_s=900.0)).profile_blocks == 1
 
 
 def test_short_run_has_no_profile() -> None:
-    found = with_default_profile(driven(time_s=1, blocks=3))
+    found = budget.with_default_profile(driven(time_s=1, blocks=3))
     assert not found.profile_blocks
-    note = too_short_for_profile(found)
+    note = budget.too_short_for_profile(found)
     assert note is not None
     assert "--profile-blocks 1" in note
 
@@ -220,9 +214,9 @@ def test_chosen_number_of_profiled_blocks_stays(number: int) -> None:
     of_file = driven(time_s=30, more=f"profile_blocks = {number}")
     of_option = driven(time_s=30, profile_blocks=number)
     for made in (of_file, of_option):
-        found = with_default_profile(made)
+        found = budget.with_default_profile(made)
         assert (found.profile_blocks, found.profile_s) == (number, None)
-        assert too_short_for_profile(found) is None
+        assert budget.too_short_for_profile(found) is None
 
 
 @pytest.mark.parametrize(
@@ -230,13 +224,13 @@ def test_chosen_number_of_profiled_blocks_stays(number: int) -> None:
     [("collectors = []", {}), ("", {"collectors": ()}), ("", {"collectors": ("instructions",)})],
 )
 def test_run_without_collectors_has_no_profile(more: str, overrides: dict[str, Any]) -> None:
-    assert not with_default_profile(driven(time_s=30, more=more, **overrides)).profile_blocks
+    assert not budget.with_default_profile(driven(time_s=30, more=more, **overrides)).profile_blocks
 
 
 def test_profiled_block_leaves_the_ids_and_places_of_all_others() -> None:
     made = driven(blocks=20)
     without = with_aa_trials(expand(made, seed=3))
-    found = with_aa_trials(expand(with_default_profile(made), seed=3))
+    found = with_aa_trials(expand(budget.with_default_profile(made), seed=3))
     assert found.digest == without.digest
     assert found.trials[: len(without.trials)] == without.trials
     later = found.trials[len(without.trials) :]
@@ -244,7 +238,7 @@ def test_profiled_block_leaves_the_ids_and_places_of_all_others() -> None:
 
 
 def test_only_profiled_trials_are_shorter() -> None:
-    made = with_default_profile(driven(max_blocks=20))
+    made = budget.with_default_profile(driven(max_blocks=20))
     plan = expand(made, seed=3)
     prepared = {
         each.id: PreparedTreatment((), ResolvedWorkload(made.workload, chosen(made, each)))
@@ -260,7 +254,7 @@ def test_only_profiled_trials_are_shorter() -> None:
 
 
 def test_loads_are_profiled_as_long_as_they_take() -> None:
-    found = with_default_profile(parsed(LOAD))
+    found = budget.with_default_profile(parsed(LOAD))
     assert (found.profile_blocks, found.profile_s) == (1, None)
 
 

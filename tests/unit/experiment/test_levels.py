@@ -17,8 +17,8 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.quantities import parse_size
 from millrace.workloads.defaults import in_open_loop
+from tests.support.experiment_files import experiment_text, mistakes_of, parsed, places_refused
 from tests.support.small_workload import driving
-from tests.unit.experiment.files import experiment_text, mistakes_of, parsed, places_refused
 
 FILE = experiment_text(
     "small",

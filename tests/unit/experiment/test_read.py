@@ -14,17 +14,8 @@ from millrace.experiment.model import Factor
 from millrace.experiment.plan import expand
 from millrace.experiment.read import AS_WRITTEN, Overrides, read
 from millrace.workloads.defaults import with_sizes
-from tests.unit.experiment.files import (
-    CONTEXT,
-    DRIVEN,
-    SHIPPED,
-    SMALL,
-    experiment_text,
-    mistakes_of,
-    parsed,
-    read_shipped,
-    read_text,
-)
+from tests.support import experiment_files as files
+from tests.support.experiment_files import DRIVEN, SMALL, experiment_text, mistakes_of, parsed
 
 
 @pytest.mark.parametrize(
@@ -39,7 +30,7 @@ from tests.unit.experiment.files import (
 def test_the_shipped_experiment_at_each_scale(
     scale: str, rows: int | None, n_servers: int, n_configurations: int
 ) -> None:
-    experiment = read_shipped(scale)
+    experiment = files.read_shipped(scale)
     factors = {factor.name: factor.levels for factor in experiment.factors}
     assert len(factors["server"]) == n_servers
     assert len(factors["configuration"]) == n_configurations
@@ -50,7 +41,7 @@ def test_the_shipped_experiment_at_each_scale(
 
 
 def test_without_a_scale_the_default_one_is_taken() -> None:
-    assert read_shipped(None).scale == "laptop"
+    assert files.read_shipped(None).scale == "laptop"
 
 
 def test_a_file_without_scales_is_run_as_written_with_defaults() -> None:
@@ -340,7 +331,7 @@ def test_parameters_are_what_the_load_generator_takes(key: str, least: int, most
 
 
 def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
-    assert read_text(tmp_path, "\ufeff" + SMALL).name == "small"
+    assert files.read_text(tmp_path, "\ufeff" + SMALL).name == "small"
 
 
 def test_comments_and_spaces_do_not_make_it_another_experiment() -> None:
@@ -378,7 +369,7 @@ def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> Non
         (tmp_path, "cannot be read"),
     ):
         with pytest.raises(UserError, match=message):
-            read(path, scale=None, context=CONTEXT)
+            read(path, scale=None, context=files.CONTEXT)
 
 
 def test_broken_toml_is_reported_with_file_and_line() -> None:
@@ -404,7 +395,7 @@ def test_empty_file_lists_required_keys() -> None:
 
 
 def test_the_shipped_experiment_is_where_documents_say() -> None:
-    assert SHIPPED.is_file()
+    assert files.SHIPPED.is_file()
 
 
 ONE_SERVER = SMALL.replace(', "mysql-5.7.22"]', "]")
@@ -549,7 +540,7 @@ DROPS = experiment_text(
 
 
 def diagnosed(text: str, attached: tuple[str, ...] = ()) -> str:
-    found = mistakes_of(text, context=replace(CONTEXT, attached=attached))
+    found = mistakes_of(text, context=replace(files.CONTEXT, attached=attached))
     return "\n".join(map(str, found))
 
 

@@ -24,17 +24,10 @@ from millrace.experiment.read import Overrides
 from millrace.experiment.rounds import MOST_SLOTS
 from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
+from tests.support import experiment_files as files
+from tests.support.experiment_files import SMALL, experiment_text, parsed, places_refused, written
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
-from tests.unit.experiment.files import (
-    CONTEXT,
-    DRIVEN,
-    SMALL,
-    experiment_text,
-    parsed,
-    places_refused,
-    written,
-)
 
 SYSBENCH = workloads.load("sysbench")  # parsed once
 
@@ -207,7 +200,7 @@ def test_other_engines_have_slices_of_reads(test: str, engine: str) -> None:
 
 
 def test_servers_that_millrace_does_not_start_have_no_slices() -> None:
-    attached = replace(CONTEXT, attached=("mysql-5.7.22",))
+    attached = replace(files.CONTEXT, attached=("mysql-5.7.22",))
     assert parsed(BY_DEFAULT).slices
     assert not parsed(BY_DEFAULT, context=attached).slices
 
@@ -391,14 +384,15 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
 @pytest.mark.parametrize(
     ("text", "possible"),
     [
-        (DRIVEN, True),
-        (DRIVEN.replace('"point-query"', '"point-query", "update-index"'), True),  # of one test
-        (DRIVEN.replace('"point-query"', '"update-index"'), False),
-        (DRIVEN.replace("[compare]", "rate = [100]\n[compare]"), False),
-        (DRIVEN + 'cache_mode = "cached"\n', False),  # they are in slices
-        (DRIVEN + 'cache_mode = "io_bound"\n', False),
-        (f'design = "slices"\n{DRIVEN}', False),
-        (f'design = "interleaved"\n{DRIVEN}', False),
+        (files.DRIVEN, True),
+        # Of one of the tests.
+        (files.DRIVEN.replace('"point-query"', '"point-query", "update-index"'), True),
+        (files.DRIVEN.replace('"point-query"', '"update-index"'), False),
+        (files.DRIVEN.replace("[compare]", "rate = [100]\n[compare]"), False),
+        (files.DRIVEN + 'cache_mode = "cached"\n', False),  # they are in slices
+        (files.DRIVEN + 'cache_mode = "io_bound"\n', False),
+        (f'design = "slices"\n{files.DRIVEN}', False),
+        (f'design = "interleaved"\n{files.DRIVEN}', False),
         (SMALL, False),
     ],
 )
@@ -409,7 +403,7 @@ def test_note_names_groups_that_cached_tables_would_allow_in_slices(
 
 
 def test_plan_explains_missing_slices_unless_interleaved(tmp_path: Path) -> None:
-    file = written(tmp_path, DRIVEN)
+    file = written(tmp_path, files.DRIVEN)
     store = ("--store", str(tmp_path / "results.sqlite"))
     said = "note: trials are interleaved. If the tables fit"
     assert said in millrace("plan", str(file), *store).stderr

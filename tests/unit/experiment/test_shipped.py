@@ -22,7 +22,7 @@ from millrace.quantities import parse_size
 from millrace.servers import catalogue
 from millrace.studies.lookup import study_names
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.experiment.files import SHIPPED, context
+from tests.support.experiment_files import SHIPPED, context
 
 DEFAULT_POOL_BYTES = 128 << 20  # every server since MySQL 5.5
 FILES = sorted(SHIPPED.parent.glob("*.toml"))

@@ -15,17 +15,10 @@ from millrace.experiment.read import NO_OVERRIDES, Overrides
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, with_tls
 from millrace.tls import Tls
-from tests.unit.experiment.files import (
-    CONTEXT,
-    SMALL,
-    experiment_text,
-    mistakes_of,
-    parsed,
-    read_text,
-)
+from tests.support import experiment_files as files
 
 WITH_FILE = (
-    SMALL.replace("[compare]", 'configuration = ["default", "mine"]\n\n[compare]')
+    files.SMALL.replace("[compare]", 'configuration = ["default", "mine"]\n\n[compare]')
     + """
 [configurations.mine]
 title = "what we run"
@@ -40,7 +33,7 @@ max_connections = 300
 def test_option_file_is_a_layer_below_the_options_written_with_it(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "my.cnf").write_text("[mysqld]\nmax_connections = 4000\nport = 1\n")
-    experiment = read_text(tmp_path, WITH_FILE)
+    experiment = files.read_text(tmp_path, WITH_FILE)
     used = {name: each.to_json() for name, each in experiment.configurations.items()}
     assert list(used)[:4] == ["default", "mine", "mine (conf/my.cnf)", "wmf"]
     assert used["mine"]["extends"] == "mine (conf/my.cnf)"
@@ -55,29 +48,29 @@ def test_treatments_change_when_the_option_file_changes(tmp_path: Path) -> None:
     ids = []
     for connections in (10, 20):
         (tmp_path / "conf" / "my.cnf").write_text(f"[mysqld]\nback_log = {connections}\n")
-        plan = expand(read_text(tmp_path, WITH_FILE), seed=1)
+        plan = expand(files.read_text(tmp_path, WITH_FILE), seed=1)
         ids.append({each.id for each in plan.treatments})
     assert len(ids[0] - ids[1]) == 2  # of two servers with it; those with the defaults stay
 
 
 def test_missing_option_file_is_reported() -> None:
     with pytest.raises(UserError, match=r"no option file .*conf/my\.cnf"):
-        parsed(WITH_FILE)
+        files.parsed(WITH_FILE)
 
 
 def test_path_of_an_option_file_must_be_text() -> None:
-    [found] = mistakes_of(WITH_FILE.replace('"conf/my.cnf"', "3"))
+    [found] = files.mistakes_of(WITH_FILE.replace('"conf/my.cnf"', "3"))
     assert (found.where, found.message) == ("configurations.mine.file", "is not text")
 
 
-ROLES = experiment_text("replication", servers=(), blocks=3, parameters={"rows": 1000})
+ROLES = files.experiment_text("replication", servers=(), blocks=3, parameters={"rows": 1000})
 
 
 def in_roles(
     factors: str, compare: str = 'base = "mysql-5.6.24"', overrides: Overrides = NO_OVERRIDES
 ) -> Experiment:
     text = ROLES.replace("[compare]", f"{factors}\n[compare]").replace('base = ""', compare)
-    return parsed(text, overrides=overrides)
+    return files.parsed(text, overrides=overrides)
 
 
 def test_both_roles_share_a_server_unless_they_name_their_own() -> None:
@@ -151,12 +144,14 @@ def test_servers_that_work_at_the_same_time_take_no_turns() -> None:
         expand(in_roles(factors, overrides=Overrides(slices=True)), seed=1)
 
 
-WITH_STAGING = replace(CONTEXT, servers=[*CONTEXT.servers, "staging"], attached=["staging"])
+WITH_STAGING = replace(
+    files.CONTEXT, servers=[*files.CONTEXT.servers, "staging"], attached=["staging"]
+)
 
 
 def read_tls(table: str) -> Tls:
-    text = f"{SMALL}\n[tls.staging]\n{table}\n"
-    return parsed(text, context=WITH_STAGING).tls["staging"]
+    text = f"{files.SMALL}\n[tls.staging]\n{table}\n"
+    return files.parsed(text, context=WITH_STAGING).tls["staging"]
 
 
 def test_experiment_defines_tls_of_an_attached_server() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.plan import digest
-from tests.unit.experiment.files import mistakes_of, read_text
+from tests.support.experiment_files import mistakes_of, read_text
 
 WORKLOAD = """\
 name = "mine"

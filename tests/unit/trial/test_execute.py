@@ -37,8 +37,8 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
 from tests.fake_family.family import Script
 from tests.support.installed import installed
+from tests.support.measured import HOST, VERSIONS, experiment_file
 from tests.support.small_workload import driving
-from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.fake_servers import fakes
 
 _SHORT_WRITE = """\

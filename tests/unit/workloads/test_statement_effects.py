@@ -5,13 +5,8 @@ from typing import Any
 import pytest
 
 from millrace import workloads
-from millrace.workloads.statement_effects import (
-    Kind,
-    defines_tables,
-    n_statements,
-    statement_kinds,
-    sure_rows,
-)
+from millrace.workloads import statement_effects
+from millrace.workloads.statement_effects import statement_kinds, sure_rows
 from tests.support.small_workload import driving
 
 
@@ -88,7 +83,7 @@ def test_what_may_find_nothing_is_not_listed(statement: dict[str, Any]) -> None:
 def test_a_statement_of_many_rows_counts_as_several() -> None:
     definition = workloads.load("insert-benchmark")
     tests = [definition["tests"][name] for name in ("l.i0", "l.i2")]
-    found = [n_statements(definition["statements"], test) for test in tests]
+    found = [statement_effects.n_statements(definition["statements"], test) for test in tests]
     assert found == [1 + 100 / 10, 2 + 5 / 10]
 
 
@@ -111,7 +106,7 @@ TABLE = {
 }
 
 
-def kinds_of(sql: str, *, of: str = "steps", table: object = None) -> set[Kind]:
+def kinds_of(sql: str, *, of: str = "steps", table: object = None) -> set[statement_effects.Kind]:
     step = {"statements": ["only"]}
     test: dict[str, Any] = {"steps": [step]} if of == "steps" else {"mix": [{"steps": [step]}]}
     definition = {
@@ -149,7 +144,7 @@ def kinds_of(sql: str, *, of: str = "steps", table: object = None) -> set[Kind]:
         ("", "other"),
     ],
 )
-def test_a_statement_is_known_by_its_whole_text(sql: str, kind: Kind, of: str) -> None:
+def test_a_statement_is_known_by_its_whole_text(sql: str, kind: str, of: str) -> None:
     assert kinds_of(sql, of=of) == {kind}
 
 
@@ -165,7 +160,7 @@ def test_a_statement_is_known_by_its_whole_text(sql: str, kind: Kind, of: str) -
         ("id INT, c INT, t TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, KEY (t)", "other"),
     ],
 )
-def test_an_index_is_found_wherever_it_is_defined(columns: str, kind: Kind) -> None:
+def test_an_index_is_found_wherever_it_is_defined(columns: str, kind: str) -> None:
     table = {"create": f"CREATE TABLE {{table}} ({columns}) ENGINE={{engine}}"}
     assert kinds_of("UPDATE {table} SET c = ? WHERE id = ?", table=table) == {kind}
 
@@ -198,7 +193,7 @@ def test_a_transaction_has_the_kinds_of_all_its_statements() -> None:
 def test_a_test_that_makes_or_changes_tables_is_known(sql: str, expected: bool) -> None:
     test = {"client_setup": ["x"], "steps": [{"statements": ["only"]}]}
     definition = {"tests": {"t": test}, "statements": {"only": {"sql": sql}}}
-    assert defines_tables(definition, {"test": "t"}) is expected
+    assert statement_effects.defines_tables(definition, {"test": "t"}) is expected
 
 
 def test_a_client_that_prepares_itself_may_do_anything() -> None:

@@ -25,6 +25,7 @@ from millrace.experiment.model import Experiment
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.model.sampled_threads import SampledThread, SchedEvents
+from tests.support.experiment_files import SMALL, read_text
 from tests.support.observed_trials import (
     DRIVEN,
     LOADED,
@@ -37,7 +38,6 @@ from tests.support.observed_trials import (
     loading,
     seen,
 )
-from tests.unit.experiment.files import SMALL, read_text
 
 TRUTH = Truth(waits={"lock": 10.0})
 

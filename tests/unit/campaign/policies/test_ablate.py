@@ -17,7 +17,7 @@ from millrace.experiment.plan import expand
 from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
-from tests.unit.experiment.files import SMALL, experiment_text, parsed
+from tests.support.experiment_files import SMALL, experiment_text, parsed
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})

@@ -20,7 +20,7 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.slowdown import AGAIN, NONE, Stopped, slowdown_named
 from tests.support.builders import study
-from tests.unit.experiment.files import SMALL, parsed
+from tests.support.experiment_files import SMALL, parsed
 
 FACTORS = 'server = ["mysql-5.6.24", "mysql-5.7.22"]\nengine = ["InnoDB", "MyISAM"]'
 

@@ -10,7 +10,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.model.events import BlockEnded, RunAssessed
 from millrace.model.run_spec import Design
 from millrace.store.records import StoredRun
-from tests.unit.campaign.laboratory import (
+from tests.support.laboratory import (
     BASE,
     BROKEN,
     LIKE,

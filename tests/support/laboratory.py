@@ -25,19 +25,12 @@ from millrace.experiment.read import Overrides
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
 from millrace.servers import added, install
-from millrace.store.records import (
-    ROUND_FAILED,
-    AttemptResult,
-    HostRecord,
-    MeasurementRecord,
-    StepRecord,
-    StoredRun,
-)
+from millrace.store import records
 from millrace.store.store import Store
-from tests.unit.experiment.files import context, experiment_text, read_text
+from tests.support.experiment_files import context, experiment_text, read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
-HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
+HOST = records.HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 TRIAL_S = 10.0
 
 Fate = Callable[[str, int, int], bool]
@@ -68,7 +61,7 @@ class Laboratory:
         retry_failed: bool = False,
         fresh: bool = False,
         **asked: Any,
-    ) -> StoredRun:
+    ) -> records.StoredRun:
         """Execute the experiment, or resume it.
 
         It is interrupted in the trial after ``stop_after``."""
@@ -126,7 +119,7 @@ class Laboratory:
     def _replace_servers(self, stop_after: int | None) -> None:
         counts: dict[str, int] = {}
 
-        def measure(claimed: Claimed) -> AttemptResult:
+        def measure(claimed: Claimed) -> records.AttemptResult:
             trial, name = claimed.trial, claimed.spec.name
             if stop_after is not None and len(self.measured) >= stop_after:
                 raise Interrupted("interrupted")
@@ -134,21 +127,23 @@ class Laboratory:
             self.measured.append(name)
             counts[name] = counts.get(name, 0) + 1
             if self.fails(server, trial.block, counts[name]):
-                return AttemptResult("failed", failed_step="start", reason="no such option")
+                return records.AttemptResult("failed", failed_step="start", reason="no such option")
             source = random.Random(f"{self.seed}:{trial.id}")
             load_s = 4.0 * self.ratios[server] * source.lognormvariate(0, self.spread)
             measured = {"rows": 1000.0, "finish_duration_s": 0.01, "transactions": 1000.0}
             for phase in ("load_duration_s", "measure_duration_s", "measure_trimmed_s"):
                 measured[phase] = load_s
-            return AttemptResult(
+            return records.AttemptResult(
                 "finished",
-                steps=(StepRecord(0, "load", 0.0, TRIAL_S, "finished"),),
-                measurements=tuple(MeasurementRecord(*each) for each in measured.items()),
+                steps=(records.StepRecord(0, "load", 0.0, TRIAL_S, "finished"),),
+                measurements=tuple(records.MeasurementRecord(*each) for each in measured.items()),
             )
 
         real = attempts.execute_claimed
 
-        def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
+        def execute_claimed(
+            claimed: Sequence[Claimed], emit: OnEvent
+        ) -> Sequence[records.AttemptResult]:
             if claimed[0].trial.slot is None:
                 return [measure(each) for each in claimed]
             if len(claimed) == 1:
@@ -160,7 +155,7 @@ class Laboratory:
             if len(finished) > 1 and any(each.is_base for each in finished):
                 return results
             why = "the other one failed"
-            left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=why)
+            left_out = records.AttemptResult("failed", failed_step=records.ROUND_FAILED, reason=why)
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)
@@ -193,7 +188,7 @@ def inputs_of(plan: Plan) -> RunInput:
     return RunInput(treatments, None, None)
 
 
-def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:
+def blocks_of(stored: records.StoredRun, purpose: str = "measure") -> dict[str, list[int]]:
     """Return the blocks in which each server has a trial, in order."""
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     found: dict[str, list[int]] = {server: [] for server in servers.values()}
@@ -203,7 +198,7 @@ def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int
     return found
 
 
-def without_instants(stored: StoredRun) -> StoredRun:
+def without_instants(stored: records.StoredRun) -> records.StoredRun:
     """Return the run without the fields that differ between any two runs."""
     attempts = tuple(
         replace(each, id=0, owner=stored.attempts[0].owner, started_utc="", ended_utc="", number=1)

@@ -18,7 +18,7 @@ from millrace.experiment.read import NO_OVERRIDES, Overrides, parse, read
 from millrace.levels import Level
 from millrace.servers import configurations
 
-SHIPPED = Path(__file__).parents[3] / "experiments" / "load-data.toml"
+SHIPPED = Path(__file__).parents[2] / "experiments" / "load-data.toml"
 
 
 def context(servers: Collection[str], **more: Any) -> ValidationContext:
