@@ -105,14 +105,10 @@ class PhaseResult(Excerpt):
 
 
 class LoadedTable(Excerpt):
-    """A table that was loaded; ``checksum`` identifies its rows in any order."""
+    """A table that was loaded."""
 
-    name: str
     rows: int
     bytes: int
-    checksum: str
-    load_s: Count
-    after_load_s: Count
 
 
 class TablesResult(Excerpt):

@@ -120,7 +120,7 @@ def test_tables_and_clients_become_results(acting: Acting) -> None:
     assert [event.type for event in events][3:5] == ["mark", "interval"]
     loaded, before, measured = result.phases
     assert isinstance(loaded, TablesResult)
-    assert [(table.name, table.checksum) for table in loaded.tables] == [("t1", "77")]
+    assert [(table.rows, table.bytes) for table in loaded.tables] == [(2, 9)]
     assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
     assert isinstance(measured, DriveResult)
     assert isinstance(before, DriveResult)
