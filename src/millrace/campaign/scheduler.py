@@ -132,7 +132,7 @@ def execute(
     remove_leftovers(store, on_event)
     emit = _Emitter(on_event)
     with contextlib.ExitStack() as stack:
-        execution = _Execution(store, run, rules, emit, stack)
+        execution = _Execution(store, run, rules, emit, stack, rules.extension)
         if not is_new:
             execution.load()
         while True:
@@ -151,62 +151,58 @@ def execute(
             execution.load(from_block=min(trial.block for trial in batch.plan.trials))
 
 
+@dataclass
 class _Execution:
     """A run while it is executed; ``stored`` is what the store has of it, None before a trial."""
 
-    def __init__(
-        self,
-        store: Store,
-        run: RunRecord,
-        rules: Rules,
-        emit: _Emitter,
-        stack: contextlib.ExitStack,
-    ) -> None:
-        self.stored: StoredRun | None = None
-        self._store, self._run, self._rules = store, run, rules
-        self._emit, self._stack = emit, stack
-        self._extension = rules.extension
-        self._is_begun = False
+    store: Store
+    run: RunRecord
+    rules: Rules
+    emit: _Emitter
+    stack: contextlib.ExitStack
+    extension: Extension | None
+    stored: StoredRun | None = None
+    is_begun: bool = False
 
     def load(self, *, from_block: int = 0) -> None:
         """Read the run again, from this block on."""
-        later = self._store.load_run(
-            self._run.id, observations_too=self._rules.with_observations, from_block=from_block
+        later = self.store.load_run(
+            self.run.id, observations_too=self.rules.with_observations, from_block=from_block
         )
         self.stored = blocks.joined(self.stored, later, from_block=from_block)
 
     def begin(self, batch: Batch) -> None:
         """Write the trials of a batch as rows into the store."""
-        if not self._is_begun and self.stored is not None and self._rules.delete_unstarted_blocks:
-            self._store.delete_unstarted_blocks(self._run.id)
-        self._is_begun = True
-        grown = replace(self._run, blocks=batch.total_blocks)
+        if not self.is_begun and self.stored is not None and self.rules.delete_unstarted_blocks:
+            self.store.delete_unstarted_blocks(self.run.id)
+        self.is_begun = True
+        grown = replace(self.run, blocks=batch.total_blocks)
         extension = None
         if not batch.resumes:
-            extension, self._extension = self._extension, None
-        begin_run(self._store, grown, batch.plan, extension)
-        self._emit.open_log(self._stack, self._store.events_path(self._run.id))
+            extension, self.extension = self.extension, None
+        begin_run(self.store, grown, batch.plan, extension)
+        self.emit.open_log(self.stack, self.store.events_path(self.run.id))
 
     def measure(self, batch: Batch, prepared: RunInput | MillraceError) -> None:
         """Execute the trials of a batch, or record that they could not be prepared."""
         if isinstance(prepared, MillraceError):
             step, reason = batch.preparation_step, str(prepared)
             failed = AttemptResult("failed", failed_step=step, reason=reason)
-            record_failure(self._store, self._run, batch.plan, failed)
+            record_failure(self.store, self.run, batch.plan, failed)
             return
-        self._emit(_scheduled(self.stored, batch, prepared))
+        self.emit(_scheduled(self.stored, batch, prepared))
         # Profiled and counted trials have blocks of their own.
         blocks_of = groupby(batch.plan.trials, lambda t: (kind_of_block(t.purpose), t.block))
         plans = [replace(batch.plan, trials=tuple(trials)) for _, trials in blocks_of]
         for plan in plans:
             ran = execute_trials(
-                self._store,
-                self._run,
+                self.store,
+                self.run,
                 plan,
                 prepared,
-                self._emit,
+                self.emit,
                 retry_failed=batch.retry_failed,
-                stop_at_host_errors=self._rules.stop_at_host_errors,
+                stop_at_host_errors=self.rules.stop_at_host_errors,
             )
             if ran and plan is not plans[-1]:
                 self._emit_interim_ratios(plan, batch.total_blocks)
@@ -221,7 +217,7 @@ class _Execution:
         comparisons, ended = blocks.interim_status(self.stored), first.block + 1
         if ratios := blocks.ratios_of(comparisons):
             ahead = blocks.visible_at_end(comparisons, ended, total, looks="once")
-            self._emit(events.BlockEnded(ended, total, ratios, ahead))
+            self.emit(events.BlockEnded(ended, total, ratios, ahead))
 
 
 class _Emitter:

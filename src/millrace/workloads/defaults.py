@@ -162,11 +162,11 @@ def completed(definition: Definition) -> dict[str, Any]:
     if not factors:
         return dict(definition)
     own_factors, own_parameters = definition.get("factors", {}), definition.get("parameters", {})
-    implied = {name: each for name, each in factors.items() if name not in own_parameters}
+    added = {name: each for name, each in factors.items() if name not in own_parameters}
     shared = {name: each for name, each in parameters.items() if name not in own_factors}
     return {
         **definition,
-        "factors": implied | own_factors,
+        "factors": added | own_factors,
         "parameters": shared | own_parameters,
         "metrics": metrics | own_metrics,
     }

@@ -37,7 +37,7 @@ def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterato
         yield instance
 
 
-def printed(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     """Return what the load generator prints for a command that needs no server."""
     return subprocess.check_output([str(find_load_generator()), *arguments], text=True)
 
@@ -99,7 +99,7 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     events = [json.loads(line) for line in file.read_text().splitlines()]
     (driven,) = [event for event in events if event["type"] == "phase"]
     assert driving.record(driven, "transactions", "oltp_read_write")["count"] == 200
-    merged = printed("histogram", "--json", str(file), str(file))
+    merged = output_of("histogram", "--json", str(file), str(file))
     lines = [json.loads(line) for line in merged.splitlines()]
     (whole,) = [each for each in lines if each["of"] == "transaction"]
     assert (whole["count"], driving.counted(whole)) == (400, 400)
@@ -128,7 +128,7 @@ def test_a_rate_warm_up_and_intervals(instance: Instance) -> None:
 
 def test_every_test_that_is_listed_runs(instance: Instance) -> None:
     """Run each test on tables of a few rows; other tests check their statements."""
-    tests = json.loads(printed("tests", "--json"))
+    tests = json.loads(output_of("tests", "--json"))
     for workload in sorted({test["workload"] for test in tests}):
         names = [test["name"] for test in tests if test["workload"] == workload]
         few = FEW.get(workload, ())
