@@ -1,4 +1,4 @@
-"""Test runs in slices: rounds that are interrupted, and with failures."""
+"""Test the execution of runs in slices: rounds that are interrupted, and with failures."""
 
 from __future__ import annotations
 
