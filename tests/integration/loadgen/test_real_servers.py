@@ -7,15 +7,9 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client, datasets
+from millrace.loadgen import spec as forms
 from millrace.loadgen.events import Event, LoadInterval, LoadResult, PhaseResult
-from millrace.loadgen.spec import (
-    Connection,
-    GeneratedSource,
-    LoadData,
-    LoadSpec,
-    ServerFile,
-    Statement,
-)
+from millrace.loadgen.spec import Connection, LoadData, LoadSpec, Statement
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving
@@ -46,7 +40,7 @@ def by_tcp(instance: Instance) -> Connection:
     return Connection(**driving.by_tcp(instance, database=None))
 
 
-def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> LoadSpec:
+def load_spec(connection: Connection, source: forms.GeneratedSource | forms.ServerFile) -> LoadSpec:
     prepare = ("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "USE d", TABLE)
     return LoadSpec(
         connection,
@@ -75,13 +69,13 @@ def test_what_arrives_is_what_was_made(instance_of: InstanceOf, name: str) -> No
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", ROWS, SEED)
         file.chmod(0o644)
-        generated = GeneratedSource("nodes", ROWS, SEED)
+        generated = forms.GeneratedSource("nodes", ROWS, SEED)
         # TCP first: the server has the password's proof cached after any full login.
         for connection, source in (
             (by_tcp(instance), generated),
             (by_tcp(instance), generated),
             (by_socket(instance), generated),
-            (by_socket(instance), ServerFile(file)),
+            (by_socket(instance), forms.ServerFile(file)),
         ):
             result = client.run(load_spec(connection, source), limit_s=FAR_AWAY_S)
             _create, load, verify = statement_phases(result)
@@ -114,13 +108,13 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
 
 def test_an_error_of_the_server_ends_the_run_with_its_words(instance_of: InstanceOf) -> None:
     with instance_of(NATIVE) as instance:
-        missing = LoadData("load", "absent", (), GeneratedSource("nodes", 10, 1), 60)
+        missing = LoadData("load", "absent", (), forms.GeneratedSource("nodes", 10, 1), 60)
         spec = LoadSpec(by_socket(instance, "mysql"), (), (missing,))
         said = r"'mysql\.absent' doesn't exist \(error 1146"
         with pytest.raises(TrialFailed, match=said) as caught:
             client.run(spec, limit_s=FAR_AWAY_S)
         assert caught.value.step == "load"
-        outside = LoadData("load", "user", (), ServerFile(Path("/etc/hostname")), 60)
+        outside = LoadData("load", "user", (), forms.ServerFile(Path("/etc/hostname")), 60)
         with pytest.raises(TrialFailed, match="error 1290"):
             client.run(LoadSpec(by_socket(instance, "mysql"), (), (outside,)), limit_s=FAR_AWAY_S)
         with pytest.raises(TrialFailed, match=r"the time limit of 0\.3 s is over"):
@@ -131,7 +125,7 @@ def test_a_server_killed_in_the_middle_of_a_load_is_a_lost_connection(
     instance_of: InstanceOf,
 ) -> None:
     with instance_of(NATIVE) as instance:
-        endless = load_spec(by_socket(instance), GeneratedSource("nodes", 10**9, SEED))
+        endless = load_spec(by_socket(instance), forms.GeneratedSource("nodes", 10**9, SEED))
 
         def kill(event: Event) -> None:
             if isinstance(event, LoadInterval) and event.phase == "load":
@@ -148,7 +142,7 @@ def test_load_fails_when_rows_violate_the_table(instance_of: InstanceOf) -> None
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", 100, SEED)
         file.chmod(0o644)
-        load = LoadData("load", "nodes", (), ServerFile(file), 60)
+        load = LoadData("load", "nodes", (), forms.ServerFile(file), 60)
         spec = LoadSpec(by_socket(instance), strict, (Statement("create", prepare, 60), load))
         with pytest.raises(TrialFailed, match=r"error (1264|1262)"):
             client.run(spec, limit_s=FAR_AWAY_S)

@@ -17,11 +17,12 @@ pytestmark = pytest.mark.integration
 SERVER = "mysql-8.0.33"
 AT_LEAST_S = 0.005
 SLICES = {"at_least_s": AT_LEAST_S, "at_most_s": 1.0, "transactions": 150}
+Pair = tuple[Instance, Instance]
 CLIENTS = pytest.mark.parametrize("clients", [1, 4])
 
 
 @pytest.fixture(scope="module")
-def instances(instance_of: InstanceOf) -> Iterator[tuple[Instance, Instance]]:
+def instances(instance_of: InstanceOf) -> Iterator[Pair]:
     options = {"skip_log_bin": None, "innodb_flush_log_at_trx_commit": "2"}
     with instance_of(SERVER, **options) as first, instance_of(SERVER, **options) as second:
         driving.fresh(first)
@@ -29,7 +30,7 @@ def instances(instance_of: InstanceOf) -> Iterator[tuple[Instance, Instance]]:
         yield first, second
 
 
-def in_slices(instances: tuple[Instance, Instance], test: str, **settings: Any) -> dict[str, Any]:
+def in_slices(instances: Pair, test: str, **settings: Any) -> dict[str, Any]:
     first, second = instances
     spec = specification(by_socket(first), drive(test, slices=SLICES, **settings))
     return {**spec, "against": [by_socket(second)]}
@@ -58,7 +59,7 @@ def successes(side: Mapping[str, Any], of: str) -> int:
 @CLIENTS
 @pytest.mark.parametrize("protocol", ["prepared", "text"])
 def test_counts_of_sides_are_those_of_their_servers(
-    instances: tuple[Instance, Instance], clients: int, protocol: str
+    instances: Pair, clients: int, protocol: str
 ) -> None:
     before = [driving.status(each) for each in instances]
     done = succeeded(in_slices(instances, "select", clients=clients, seconds=2, protocol=protocol))
@@ -79,7 +80,7 @@ def test_counts_of_sides_are_those_of_their_servers(
 
 
 @CLIENTS
-def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients: int) -> None:
+def test_one_side_works_at_a_time(instances: Pair, clients: int) -> None:
     """Update rows of both servers with the time at which each server did it."""
     now = "TIMESTAMPDIFF(MICROSECOND, '2000-01-01', SYSDATE(6))"
     stamp = f"INSERT INTO worked (at_us) VALUES ({now})"
@@ -114,7 +115,7 @@ def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients:
     assert expected <= changes <= expected + 4
 
 
-def test_both_sides_get_the_same_statements(instances: tuple[Instance, Instance]) -> None:
+def test_both_sides_get_the_same_statements(instances: Pair) -> None:
     """Compare the rows that the clients of each side updated, by their statements so far."""
     log = "SET GLOBAL general_log = {}"
     for each in instances:
@@ -149,9 +150,7 @@ def asked(instance: Instance) -> list[list[str]]:
 
 
 @CLIENTS
-def test_a_second_server_that_is_killed_is_named(
-    instances: tuple[Instance, Instance], clients: int
-) -> None:
+def test_a_second_server_that_is_killed_is_named(instances: Pair, clients: int) -> None:
     second = instances[1]
 
     kill = driving.at_intervals(lambda _pid: second.kill())
@@ -170,7 +169,7 @@ def test_a_second_server_that_is_killed_is_named(
     assert_whole_groups(done.driven["slices"])
 
 
-def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance, Instance]) -> None:
+def test_a_second_server_that_lets_nobody_in_is_named(instances: Pair) -> None:
     spec = in_slices(instances, "select", seconds=1)
     spec["against"][0]["password"] = "wrong"
     done = run(spec)
@@ -180,7 +179,7 @@ def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance,
     assert not done.of_type("phase")
 
 
-def test_an_interruption_leaves_whole_groups(instances: tuple[Instance, Instance]) -> None:
+def test_an_interruption_leaves_whole_groups(instances: Pair) -> None:
     interrupt = driving.at_intervals(driving.interrupt)
     done = run(in_slices(instances, "select", seconds=60), interrupt)
     assert done.status == 130

@@ -22,12 +22,12 @@ from millrace.experiment.model import Experiment, slices_possible
 from millrace.experiment.plan import digest, expand, without_slices
 from millrace.experiment.read import Overrides
 from millrace.experiment.rounds import MOST_SLOTS
-from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
 from tests.support import experiment_files as files
 from tests.support.experiment_files import SMALL, experiment_text, parsed, places_refused, written
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
+from tests.unit.experiment.test_plan import Levels
 
 SYSBENCH = workloads.load("sysbench")  # parsed once
 
@@ -47,7 +47,7 @@ FILE = experiment_text(
 
 
 def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes: Any) -> Experiment:
-    factors: dict[str, list[Level]] = {
+    factors: Levels = {
         "server": [f"server-{number}" for number in range(servers)],
         "test": ["point-query"],
         **(fixed or {}),
@@ -58,7 +58,7 @@ def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes:
 
 @given(st.integers(2, 8), FIXED, SEEDS, st.integers(1, 9))
 def test_a_round_has_each_server_of_a_group_once(
-    servers: int, fixed: dict[str, list[Level]], seed: int, blocks: int
+    servers: int, fixed: Levels, seed: int, blocks: int
 ) -> None:
     plan = expand(experiment(servers, fixed, blocks=blocks), seed=seed)
     counts = Counter((trial.block, trial.treatment.id) for trial in plan.trials)
@@ -126,7 +126,7 @@ def test_profiled_loads_are_alone() -> None:
 
 @given(st.integers(2, 8), FIXED, SEEDS)
 def test_a_round_with_an_aa_trial_has_one_more_server(
-    servers: int, fixed: dict[str, list[Level]], seed: int
+    servers: int, fixed: Levels, seed: int
 ) -> None:
     made = experiment(servers, fixed, blocks=12)
     without = expand(made, seed=seed)
