@@ -139,8 +139,9 @@ def refuse_options(plan: Plan) -> None:
 
     Whether a server that is not installed yet has them is known when it is.
     """
+    servers = _installed_here(plan)
     try:
-        prepared = _prepared_here(plan)
+        prepared = _each_treatment(plan, servers).values()
         if len(prepared) == len(plan.treatments):
             _refuse_unknown_options(prepared)
         _refuse_values(prepared, plan.experiment)
@@ -148,11 +149,11 @@ def refuse_options(plan: Plan) -> None:
         return  # a server that cannot list its options fails where it is needed
 
 
-def _prepared_here(plan: Plan) -> Collection[PreparedTreatment]:
-    """Return the prepared treatments of a plan whose servers are installed."""
+def _installed_here(plan: Plan) -> dict[str, Server]:
+    """Return the servers of a plan that are installed, by name."""
     states = {row.name: row.state for row in install.list_servers()}
     here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
-    return _each_treatment(plan, {name: install.find(name) for name in here}).values()
+    return {name: install.find(name) for name in here}
 
 
 def left_out_by_servers(plan: Plan) -> list[str]:
@@ -164,7 +165,8 @@ def left_out_by_servers(plan: Plan) -> list[str]:
     if not any(left is not None for left in files.values()):
         return []
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for spec in (spec for prepared in _prepared_here(plan) for spec in prepared.servers):
+    prepared = _each_treatment(plan, _installed_here(plan)).values()
+    for spec in (spec for treatment in prepared for spec in treatment.servers):
         for left in spec.options.left_out:
             layer = _layer_of(left.option, files)
             known = files.get(layer)
