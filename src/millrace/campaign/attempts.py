@@ -190,8 +190,8 @@ def _attempt(
     for each in claimed:
         emit(each.began())
     try:
-        results = execute_claimed(claimed, emit)
-        for each, result in zip(claimed, results, strict=True):
+        results = list(zip(claimed, execute_claimed(claimed, emit), strict=True))
+        for each, result in results:
             if stop_at_host_errors and result.is_transient:
                 raise HostError(
                     f"{each.trial.treatment.label} could not be measured: failed at "
@@ -203,10 +203,8 @@ def _attempt(
         with signals_held(), contextlib.suppress(MillraceError):
             store.finish_attempts([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
-    _store_results(
-        store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit
-    )
-    for each, result in zip(claimed, results, strict=True):
+    _store_results(store, [(each.attempt, result) for each, result in results], emit)
+    for each, result in results:
         emit(each.ended(result))
         if each.spec.loops > 1 and not result.is_transient:
             KeptData.of(each.spec.name).remove()
