@@ -18,7 +18,8 @@ import pytest
 from millrace import __version__, databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
-from millrace.loadgen.events import DriveResult, Event, PhaseResult, Slice, TablesResult, read_event
+from millrace.loadgen import events as load_events
+from millrace.loadgen.events import DriveResult, Event, LoadResult, PhaseResult, Slice, read_event
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from tests.support import made_events
 
@@ -86,12 +87,16 @@ def failure_of(acting: Acting, *lines: str, spec: LoadSpec = SPEC) -> client.Loa
     return caught.value
 
 
+def success_of(acting: Acting, *lines: str) -> tuple[LoadResult, list[Event]]:
+    """Return the result and the events of a run whose load generator prints ``lines``."""
+    acting("\n".join(("cat >/dev/null; cat <<'END'", *lines, "END")))
+    events: list[Event] = []
+    return client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S), events
+
+
 def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     interval = '{"type":"interval","phase":"s","t_s":1.0,"rows":5,"bytes":9}'
-    lines = "\n".join((START, interval, PHASE, SUMMARY))
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[Event] = []
-    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    result, events = success_of(acting, START, interval, PHASE, SUMMARY)
     assert [event.type for event in events] == ["start", "interval", "phase", "summary"]
     assert result.server_version == "5.6.24"
     [phase] = result.phases
@@ -113,13 +118,11 @@ def test_tables_and_clients_become_results(acting: Acting) -> None:
     mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
     interval = json.dumps(made_events.interval().model_dump())
     other = driven().replace('"name":"measure","primary":true', '"name":"before","primary":false')
-    lines = "\n".join((START, LOADED, other, mark, interval, driven(), SUMMARY))
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[Event] = []
-    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    lines = (START, LOADED, other, mark, interval, driven(), SUMMARY)
+    result, events = success_of(acting, *lines)
     assert [event.type for event in events][3:5] == ["mark", "interval"]
     loaded, before, measured = result.phases
-    assert isinstance(loaded, TablesResult)
+    assert isinstance(loaded, load_events.TablesResult)
     assert [(table.rows, table.bytes) for table in loaded.tables] == [(2, 9)]
     assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
     assert isinstance(measured, DriveResult)

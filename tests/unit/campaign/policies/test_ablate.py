@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,13 +11,13 @@ import pytest
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.campaign.policies.ablate import Alignment, Alignments, ablation_plan, alignments
-from millrace.campaign.run_records import experiment_spec
+from millrace.campaign.run_records import new_run_record
 from millrace.errors import UserError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.plan import expand
 from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
-from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
+from millrace.store.records import HostRecord, StoredRun, TreatmentRecord
 from tests.support.experiment_files import SMALL, experiment_text, parsed
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
@@ -39,23 +40,9 @@ def suspect(
 
 
 def stored(text: str = SMALL) -> StoredRun:
-    experiment = parsed(text)
-    plan = expand(experiment, seed=1)
-    run = RunRecord(
-        id="small-1",
-        digest=plan.digest,
-        name=experiment.name,
-        title=experiment.title,
-        scale=experiment.scale,
-        created_utc="2026-05-01T12:00:00Z",
-        seed=1,
-        blocks=experiment.blocks,
-        margin=experiment.margin,
-        host=HostRecord("host", HostFacts()),
-        versions={},
-        spec=experiment_spec(experiment),
-        experiment_text=experiment.text,
-    )
+    plan = expand(parsed(text), seed=1)
+    made = new_run_record(plan, HostRecord("host", HostFacts()), {}, "millrace run")
+    run = replace(made, id="small-1")
     treatments = tuple(
         TreatmentRecord(each.id, position, each.levels, each.resolved)
         for position, each in enumerate(plan.treatments)
