@@ -115,6 +115,10 @@ class Done:
     def of_type(self, kind: str) -> list[Event]:
         return [event for event in self.events if event["type"] == kind]
 
+    def phase(self, name: str) -> Event:
+        (found,) = [event for event in self.of_type("phase") if event["name"] == name]
+        return found
+
     @property
     def driven(self) -> Event:
         """Return the result of the one phase that drove clients."""
@@ -177,9 +181,22 @@ def specification(
     }
 
 
-def run(
-    spec: Mapping[str, Any], on_event: Callable[[Event, int], None] = lambda _event, _pid: None
-) -> Done:
+Listen = Callable[[Event, int], None]
+
+
+def at_intervals(act: Callable[[int], None]) -> Listen:
+    """Return what acts at each interval, with the process id."""
+    return lambda event, pid: act(pid) if event["type"] == "interval" else None
+
+
+def succeeded(spec: Mapping[str, Any], on_event: Listen = lambda _event, _pid: None) -> Done:
+    """Run to the end as ``run`` does, and assert that it succeeds."""
+    done = run(spec, on_event)
+    assert done.status == 0, done.said
+    return done
+
+
+def run(spec: Mapping[str, Any], on_event: Listen = lambda _event, _pid: None) -> Done:
     """Run to the end; call ``on_event`` with each event as it comes and the process id."""
     process = subprocess.Popen(
         [str(find_load_generator()), "run", "-"],
@@ -208,8 +225,7 @@ def fresh(instance: Instance) -> None:
         connection.query(f"CREATE DATABASE {DATABASE}")
     load = {"kind": "load_tables", "name": "load", "limit_s": LIMIT_S}
     verify = {"kind": "verify_tables", "name": "verify", "limit_s": LIMIT_S}
-    done = run(specification(by_socket(instance), load, verify))
-    assert done.status == 0, done.said
+    succeeded(specification(by_socket(instance), load, verify))
 
 
 @contextlib.contextmanager

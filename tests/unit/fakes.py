@@ -8,11 +8,11 @@ from pathlib import Path
 
 from millrace.campaign import preparation, scheduler
 from millrace.campaign.inputs import RunInput
-from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.resume import select_run
 from millrace.collect.registry import COLLECTORS
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
 from millrace.model.events import ignore
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord, StoredRun
@@ -20,7 +20,7 @@ from millrace.store.store import Store
 from millrace.trial import cpu_idle
 from tests.fake_family import family
 from tests.fake_family.family import Script
-from tests.unit.experiment.files import CONTEXT
+from tests.support.experiment_files import CONTEXT
 
 HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 

@@ -17,15 +17,16 @@ from millrace.analysis.compare import calibration
 from millrace.app.experiments import validation_context
 from millrace.cli import calibrate
 from millrace.cli.main import COMMANDS, cli
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse
-from millrace.experiment.validation import ValidationContext, check
+from millrace.experiment.validation import check
 from millrace.importers import paired, series
 from millrace.levels import level_named
 from millrace.loadgen.program import find_load_generator
 from millrace.report.run.json import ComparisonPart
 from millrace.servers import catalogue
-from millrace.workloads import builtin, completed, parse_workload
+from millrace.workloads import completed, names, of_test, parse_workload
 from tests import examples
 from tests.examples import LANGUAGES, PAGES, ROOT, Command, Example
 
@@ -178,7 +179,7 @@ def check_millrace(command: Command, example: Example) -> None:
         check_selection(example, given)
     if name == "bisect":
         named = given["workload"]
-        assert named in builtin.names() or builtin.of_test(named), place
+        assert named in names() or of_test(named), place
 
 
 def found_command(words: Sequence[str]) -> tuple[str, click.Command, list[str]]:

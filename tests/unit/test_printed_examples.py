@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from millrace import workloads
 from millrace.analysis.compare.bisection import Bisection, bisection
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import AaTrials, ApplicableCalibration, GroupAaTrials
@@ -28,7 +29,6 @@ from millrace.report.run.doubts import aa_text
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
-from millrace.workloads import builtin
 from tests import examples
 from tests.examples import Example
 from tests.support.builders import study
@@ -55,7 +55,7 @@ NOT_PRINTED = {
 
 
 def a_bisection(step: Found | NoChange) -> str:
-    title = builtin.load("updates")["metrics"]["throughput"]["title"]
+    title = workloads.load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(bisected([]))
     return bisection_answer(
         replace(

@@ -13,7 +13,7 @@ from millrace.analysis.counts.compare_counts import RUN_PREFIX, CountedRun, coun
 from millrace.app.execution import Caller, execute_campaign, select_run
 from millrace.app.servers import exclusive_host
 from millrace.campaign.inputs import PreparedTreatment
-from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment, Treatment, short_name

@@ -17,8 +17,7 @@ from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
 from millrace.campaign.forecast import forecast_here
-from millrace.campaign.policies.fixed import Fixed
-from millrace.campaign.policies.sequential import Sequential
+from millrace.campaign.policies.experiment import Fixed, Sequential
 from millrace.campaign.preparation import Preparation
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record

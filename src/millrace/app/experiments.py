@@ -11,13 +11,13 @@ from millrace.campaign.resume import measures_the_same
 from millrace.collect import profile
 from millrace.collect.registry import COLLECTORS, PROFILE
 from millrace.errors import HostError, Unavailable
-from millrace.experiment import budget, profiling
+from millrace.experiment import budget
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Estimate
+from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.experiment.plan import digest, expand, seed_of
 from millrace.experiment.read import NO_OVERRIDES, Overrides, read, read_configurations
-from millrace.experiment.validation import ValidationContext
 from millrace.host import facts
 from millrace.servers import catalogue, configurations, install
 from millrace.store.store import Store
@@ -90,7 +90,7 @@ def with_profile(experiment: Experiment) -> tuple[Experiment, str | None]:
     Also return a note for the user, if the run has no profiled block although nobody said so, or
     could have none. Blocks and limit of time are final.
     """
-    profiled = profiling.with_default_profile(experiment)
+    profiled = budget.with_default_profile(experiment)
     if not profiled.profile_blocks:
         return profiled, None
     try:
@@ -147,6 +147,6 @@ def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
     visible = None if store is None else foreseen_changes(expanded, store, forecast)
     notes = [*left_out_of_files(experiment), *preparation.left_out_by_servers(expanded)]
     notes += budget.notes(experiment, fitted)
-    too_short = profiling.too_short_for_profile(profiled) if no_profile is None else None
+    too_short = budget.too_short_for_profile(profiled) if no_profile is None else None
     notes += [each for each in (no_profile, too_short, slices_possible(experiment)) if each]
     return PlannedRun(expanded, forecast, visible, notes)

@@ -2,20 +2,25 @@
 
 The trials of a round stay together, so that none counts without the others. While a trial measures,
 nothing is written to the store.
+
+Servers are compared by the same statements. So the first counted start of a group chooses how many
+there are, by their CPU time, and all others take as many. A treatment of which two starts failed is
+not started again: it would fail again, after minutes, and too few starts would be left.
 """
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.campaign.counting import CountSettings, count_settings
 from millrace.campaign.inputs import RunInput, trial_spec
 from millrace.campaign.run_records import is_alive, stored_trial_id, this_process
 from millrace.errors import HostError, MillraceError, UnusablePlace
 from millrace.experiment.groups import measured_together
-from millrace.experiment.model import Plan, PlannedTrial
+from millrace.experiment.model import Compare, Plan, PlannedTrial
+from millrace.levels import Level, without_clients
 from millrace.model.events import Notice, OnEvent, ResultWaits, TrialBegan, TrialEnded, TrialEvent
+from millrace.model.instruction_counts import MOST_FAILED
 from millrace.quantities import utc_now
 from millrace.servers.instances.signals import signals_held
 from millrace.servers.snapshots import kept_data
@@ -24,13 +29,24 @@ from millrace.store import database, observations
 from millrace.store.checked import is_measurable, to_plain
 from millrace.store.records import ROUND_FAILED, AttemptResult, RunRecord
 from millrace.store.store import Store
-from millrace.trial.counting import count_trial
+from millrace.trial.counting import Extent, count_trial, extent_of
 from millrace.trial.execute import execute_trial
 from millrace.trial.round import RoundTrial, execute_round
 from millrace.trial.spec import TrialSpec
 
 _STORE_TRIES = 10
 _STORE_PAUSE_S = 3.0
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """The settings of a counted start; it chooses its own ``extent`` where that is None.
+
+    ``failed_before`` says why the treatment is not started again.
+    """
+
+    extent: Extent | None = None
+    failed_before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -63,18 +79,9 @@ class Claimed:
 
     def ended(self, result: AttemptResult) -> TrialEnded:
         """Return the event that the trial has this result."""
-        trial = self.trial
-        return TrialEnded(
-            trial=trial.id,
-            treatment=trial.treatment.label,
-            treatment_id=trial.treatment.id,
-            block=trial.block,
-            position=trial.position,
-            purpose=trial.purpose,
-            outcome=result.outcome,
-            failed_step=result.failed_step,
-            reason=result.reason,
-        )
+        of_trial = vars(self.began()) | {"event": "end"}
+        outcome, step, reason = result.outcome, result.failed_step, result.reason
+        return TrialEnded(**of_trial, outcome=outcome, failed_step=step, reason=reason)
 
 
 def execute_trials(
@@ -93,7 +100,8 @@ def execute_trials(
     instead of being a result.
     """
     compare, ran = plan.experiment.compare, False
-    finished = _finished(store, run) if retry_failed else frozenset()
+    last = store.load_run(run.id).last_attempts() if retry_failed else {}
+    finished = {name for name, attempt in last.items() if attempt.outcome == "finished"}
     for round_trials in measured_together(plan.trials, plan.experiment.compared_factors):
         # A server that failed alone in its round has no others left to take turns with.
         retry_round = retry_failed and finished.isdisjoint(
@@ -104,13 +112,10 @@ def execute_trials(
             attempt = claim(store, run, trial, retry_failed=retry_round)
             if attempt is not None:
                 spec = trial_spec(stored_trial_id(run, trial), trial, plan, inputs)
-                is_base = (
-                    trial.purpose != "aa" and trial.treatment.levels[compare.factor] == compare.base
-                )
-                settings = (
-                    count_settings(store, run, trial, compare) if trial.purpose == "count" else None
-                )
-                size = len(round_trials)
+                has_base = trial.treatment.levels[compare.factor] == compare.base
+                counts = trial.purpose == "count"
+                settings = _count_settings(store, run, trial, compare) if counts else None
+                size, is_base = len(round_trials), has_base and trial.purpose != "aa"
                 claimed.append(Claimed(attempt, trial, spec, size, is_base, settings))
         if claimed:
             _attempt(store, claimed, emit, stop_at_host_errors=stop_at_host_errors)
@@ -118,10 +123,32 @@ def execute_trials(
     return ran
 
 
-def _finished(store: Store, run: RunRecord) -> frozenset[str]:
-    """Return the ids of the trials that finished at their last attempt."""
-    last = store.load_run(run.id).last_attempts()
-    return frozenset(name for name, attempt in last.items() if attempt.outcome == "finished")
+def _count_settings(
+    store: Store, run: RunRecord, trial: PlannedTrial, compare: Compare
+) -> CountSettings:
+    """Return the settings of a counted trial."""
+    stored = store.load_run(run.id, observations_too=True)
+    last = stored.last_attempts()
+    levels = {each.id: each.levels for each in stored.treatments}
+    group = _fixed(trial.treatment.levels, compare.factor)
+    extent = None
+    failures: list[str | None] = []
+    for other in stored.trials:
+        attempt = last.get(other.id)
+        if other.purpose != "count" or attempt is None:
+            continue
+        counts = attempt.observations.instructions
+        if counts is not None and _fixed(levels[other.treatment_id], compare.factor) == group:
+            extent = extent_of(counts.transactions)
+        is_earlier = other.treatment_id == trial.treatment.id and other.block < trial.block
+        if is_earlier and attempt.outcome == "failed":
+            failures.append(attempt.reason)
+    given_up = len(failures) > MOST_FAILED
+    return CountSettings(extent, f"earlier starts failed: {failures[0]}" if given_up else None)
+
+
+def _fixed(levels: Mapping[str, Level], factor: str) -> dict[str, Level]:
+    return {name: level for name, level in without_clients(levels).items() if name != factor}
 
 
 def remove_leftovers(store: Store, on_event: OnEvent) -> None:
@@ -163,8 +190,8 @@ def _attempt(
     for each in claimed:
         emit(each.began())
     try:
-        results = execute_claimed(claimed, emit)
-        for each, result in zip(claimed, results, strict=True):
+        results = list(zip(claimed, execute_claimed(claimed, emit), strict=True))
+        for each, result in results:
             if stop_at_host_errors and result.is_transient:
                 raise HostError(
                     f"{each.trial.treatment.label} could not be measured: failed at "
@@ -176,10 +203,8 @@ def _attempt(
         with signals_held(), contextlib.suppress(MillraceError):
             store.finish_attempts([(each.attempt, interrupted) for each in claimed], utc_now())
         raise
-    _store_results(
-        store, [(each.attempt, of) for each, of in zip(claimed, results, strict=True)], emit
-    )
-    for each, result in zip(claimed, results, strict=True):
+    _store_results(store, [(each.attempt, result) for each, result in results], emit)
+    for each, result in results:
         emit(each.ended(result))
         if each.spec.loops > 1 and not result.is_transient:
             KeptData.of(each.spec.name).remove()

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from statistics import fmean
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus
@@ -45,6 +46,17 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
         return False
     spent_s = math.fsum(trial_s(attempt) for attempt in stored.attempts)
     return spent_s + spent_s / max(1, n_blocks(stored)) > limit_s
+
+
+def mean_start_s(stored: StoredRun) -> float | None:
+    """Return the mean time of a run's counted starts, in seconds; None where none has ended."""
+    counted = {trial.id for trial in stored.trials if trial.purpose == "count"}
+    times = [
+        trial_s(each)
+        for each in stored.attempts
+        if each.trial_id in counted and each.outcome == "finished"
+    ]
+    return fmean(times) if times else None
 
 
 def interim_status(stored: StoredRun) -> tuple[ComparisonStatus, ...]:

@@ -14,17 +14,11 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.metrics import read_metrics
 from millrace.analysis.compare.stopping import visible_changes
 from millrace.analysis.compare.treatments import repeated_s
-from millrace.campaign.counting import mean_start_s
+from millrace.campaign.blocks import mean_start_s
 from millrace.campaign.inputs import all_servers, configuration_of, servers_of
 from millrace.campaign.run_records import experiment_spec
-from millrace.experiment.estimate import (
-    Estimate,
-    Needs,
-    estimate,
-    expected_s,
-    require_space,
-    unmeasured_s,
-)
+from millrace.experiment import estimate
+from millrace.experiment.estimate import Estimate, Needs
 from millrace.experiment.model import Plan, Treatment
 from millrace.host import facts
 from millrace.levels import Level, Values
@@ -50,7 +44,7 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
     listings = {listing.name: listing for listing in install.list_servers()}
     used = [listings[name] for name in all_servers(plan)]
     earlier = None if store is None else _earlier(plan, store)
-    return estimate(
+    return estimate.estimate(
         plan,
         needs={
             each.id: [
@@ -75,8 +69,9 @@ def expected_here_s(plan: Plan, store: Store) -> float:
     """
     earlier = _earlier(plan, store)
     if earlier is None:
-        return unmeasured_s(plan)
-    return expected_s(plan, plan.trials, _measured_trial_s(earlier), mean_start_s(earlier))
+        return estimate.unmeasured_s(plan)
+    known_s, start_s = _measured_trial_s(earlier), mean_start_s(earlier)
+    return estimate.expected_s(plan, plan.trials, known_s, start_s)
 
 
 @dataclass(frozen=True)
@@ -119,10 +114,9 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
     headline, work = read_metrics(workload)[0], _work(workload)
     levels = {factor.name: factor.levels for factor in experiment.factors}
     in_open_loop = is_open_loop(experiment.parameters, levels)
-    known = store.runs_of_workload(experiment.checked_workload.name, _this_host())
     of_design = (
         run
-        for run in known
+        for run in store.runs_of_workload(experiment.checked_workload.name, _this_host())
         if run.spec.design.slices == experiment.slices
         and run.spec.counts is None
         and read_metrics(run.spec.workload)[0] == headline
@@ -157,9 +151,9 @@ def blocks_in_time(plan: Plan, found: Estimate) -> int:
     return FEWEST_BLOCKS + int((limit_s - found.least_time_s) / block_s)
 
 
-def refuse_without_space(estimate: Estimate) -> None:
+def refuse_without_space(found: Estimate) -> None:
     """Raise HostError where the disk of this host's instances cannot hold a plan."""
-    require_space(estimate, str(paths.work_dir()))
+    estimate.require_space(found, str(paths.work_dir()))
 
 
 def _measured_trial_s(stored: StoredRun) -> dict[str, float]:

@@ -19,7 +19,7 @@ from millrace.model.roles import MEASURED
 from millrace.model.servers import Configuration
 from millrace.model.trials import is_in_measured_block
 from millrace.servers import configurations
-from millrace.trial.cpu_idle import CpuIdlePolicy, CpuIdleSettings
+from millrace.trial.cpu_idle import CpuIdlePolicy
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 
@@ -99,6 +99,10 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
     """Return the spec of a trial; ``name`` is its id in the store."""
     treatment = inputs.treatments[trial.treatment.id]
     collectors, workload = plan.experiment.collectors, treatment.workload
+    cpu_idle = None
+    if inputs.cpu_idle is not None and workload.connections is not None:
+        is_sliced = trial.slot is not None
+        cpu_idle = inputs.cpu_idle.settings(workload.connections, in_slices=is_sliced)
     if trial.purpose == "profile":
         collectors = (*collectors, PROFILE)
     if trial.purpose == "profile" and plan.experiment.profile_s is not None:
@@ -109,7 +113,7 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         workload=workload,
         expected=inputs.expected,
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
-        cpu_idle=_cpu_idle(inputs.cpu_idle, treatment.workload, in_slices=trial.slot is not None),
+        cpu_idle=cpu_idle,
         collectors=collectors,
         # Nothing reads the data afterwards but to measure sizes, which hardly differ by block.
         stops_cleanly=is_in_measured_block(trial.purpose)
@@ -117,11 +121,3 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         # Explanations of other trials are about tables that have not aged.
         loops=treatment.workload.loops if trial.purpose in ("measure", "aa") else 1,
     )
-
-
-def _cpu_idle(
-    policy: CpuIdlePolicy | None, workload: ResolvedWorkload, *, in_slices: bool
-) -> CpuIdleSettings | None:
-    if policy is None or workload.connections is None:
-        return None
-    return policy.settings(workload.connections, in_slices=in_slices)

@@ -10,32 +10,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from millrace import paths
-from millrace.campaign import full_disk, replication
+from millrace import errors, paths
+from millrace.campaign import inputs, requirements
 from millrace.campaign.forecast import expected_here_s, forecast_here, refuse_without_space
-from millrace.campaign.inputs import (
-    PreparedTreatment,
-    RunInput,
-    all_servers,
-    configuration_of,
-    servers_of,
-    varied_options,
-)
-from millrace.campaign.table_formats import (
-    refuse_varied,
-    refuse_without_holes,
-    table_format_of,
-    unavailable,
-)
+from millrace.campaign.inputs import PreparedTreatment, RunInput, all_servers, servers_of
 from millrace.databases.table_formats import TableFormat
-from millrace.errors import (
-    Diagnostic,
-    HostError,
-    TrialFailed,
-    UserError,
-    ValidationError,
-    nearest_names,
-)
+from millrace.errors import HostError, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
 from millrace.experiment.model import Experiment, Plan, Treatment
 from millrace.experiment.plan import chosen
@@ -67,8 +47,8 @@ _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to mea
 def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
     """Return the prepared treatments of a plan, by treatment id; ``servers`` are by name.
 
-    Raises UserError, for all treatments at once, for options that a server does not know and for a
-    configuration requested of an attached server.
+    Treatments that lack a server are left out. Raises UserError, for all treatments at once, for
+    options that a server does not know and for a configuration requested of an attached server.
     """
     prepared = _each_treatment(plan, servers)
     _refuse_unknown_options(prepared.values())
@@ -76,9 +56,12 @@ def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Pre
 
 
 def _each_treatment(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
+    """Return the prepared treatments of a plan that have all their servers among ``servers``."""
     found: dict[str, PreparedTreatment] = {}
     refused: dict[str, UserError] = {}
     for treatment in plan.treatments:
+        if not servers.keys() >= set(servers_of(plan.experiment, treatment).values()):
+            continue
         try:
             found[treatment.id] = _treatment_input(plan.experiment, treatment, servers)
         except UserError as error:
@@ -108,14 +91,12 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     """
     servers = (server for treatment in prepared for server in treatment.servers)
     own = [each for each in servers if isinstance(each.server, InstalledServer)]
-    lacking = [
-        {about(left.option.name) for left in each.options.left_out if _is_varied(left)}
-        for each in own
-    ]
+    left_out = (filter(_is_varied, each.options.left_out) for each in own)
+    lacking = [{about(left.option.name) for left in lefts} for lefts in left_out]
     unknown = sorted(set.intersection(*lacking)) if lacking else []
     known = {name for each in own if unknown for name in _known_names(each.server)}
     for name in unknown:
-        nearest = nearest_names(name, known)
+        nearest = errors.nearest_names(name, known)
         raise UserError(
             f"none of the servers can have the varied option {name!r}",
             hint=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
@@ -136,20 +117,19 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
     here = os.sched_getaffinity(0)
     if missing := sorted(set(wanted) - here):
         listed = ", ".join(map(str, missing))
-        mistake = Diagnostic(
+        mistake = errors.Diagnostic(
             "parameters.client_cpus",
             f"there is no CPU {listed} here that millrace may use",
             f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
         )
-        raise ValidationError(experiment.source, [mistake])
+        raise errors.ValidationError(experiment.source, [mistake])
 
 
 def refuse_impossible(plan: Plan) -> None:
     """Raise MillraceError for what a plan's servers cannot do, before anything starts."""
     install.require_known(all_servers(plan))
     snapshots.named_limit_bytes()
-    replication.refuse_impossible(plan)
-    full_disk.refuse_impossible(plan)
+    requirements.refuse_impossible(plan)
     refuse_attached(plan)
     refuse_options(plan)
 
@@ -159,48 +139,40 @@ def refuse_options(plan: Plan) -> None:
 
     Whether a server that is not installed yet has them is known when it is.
     """
-    states = {row.name: row.state for row in install.list_servers()}
-    here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
-    servers = {name: install.find(name) for name in here}
-    of_here = [
-        each
-        for each in plan.treatments
-        if servers.keys() >= set(servers_of(plan.experiment, each).values())
-    ]
+    servers = _installed_here(plan)
     try:
-        prepared = _each_treatment(replace(plan, treatments=tuple(of_here)), servers).values()
-        if len(of_here) == len(plan.treatments):
+        prepared = _each_treatment(plan, servers).values()
+        if len(prepared) == len(plan.treatments):
             _refuse_unknown_options(prepared)
         _refuse_values(prepared, plan.experiment)
     except (HostError, TrialFailed):
         return  # a server that cannot list its options fails where it is needed
 
 
-def left_out_by_servers(plan: Plan) -> list[str]:
-    """Return a note for each installed server that goes without some options of an option file."""
+def _installed_here(plan: Plan) -> dict[str, Server]:
+    """Return the servers of a plan that are installed, by name."""
     states = {row.name: row.state for row in install.list_servers()}
     here = [name for name in all_servers(plan) if states.get(name) in ("installed", "added")]
+    return {name: install.find(name) for name in here}
+
+
+def left_out_by_servers(plan: Plan) -> list[str]:
+    """Return a note for each installed server that goes without some options of an option file."""
     files = {
         name: configurations.left_out_of(definition.to_json())
         for name, definition in plan.experiment.configurations.items()
     }
     if not any(left is not None for left in files.values()):
         return []
-    servers = {name: install.find(name) for name in here}
-    treatments = tuple(
-        each
-        for each in plan.treatments
-        if servers.keys() >= set(servers_of(plan.experiment, each).values())
-    )
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for prepared in _each_treatment(replace(plan, treatments=treatments), servers).values():
-        for spec in prepared.servers:
-            for left in spec.options.left_out:
-                layer = _layer_of(left.option, files)
-                known = files.get(layer)
-                if known is not None and left.option.name not in known:
-                    text = _with_nearest(left, spec.server)
-                    found.setdefault((layer, spec.server.name), {})[text] = None
+    prepared = _each_treatment(plan, _installed_here(plan)).values()
+    for spec in (spec for treatment in prepared for spec in treatment.servers):
+        for left in spec.options.left_out:
+            layer = _layer_of(left.option, files)
+            known = files.get(layer)
+            if known is not None and left.option.name not in known:
+                text = _with_nearest(left, spec.server)
+                found.setdefault((layer, spec.server.name), {})[text] = None
     return [
         f"configuration {layer}: left out with {server}: {', '.join(options)}"
         for (layer, server), options in found.items()
@@ -218,7 +190,7 @@ def _with_nearest(left: LeftOut, server: Server) -> str:
     name = left.option.name
     if not left.reason.endswith(f"has no option {name}"):
         return f"{name} ({left.reason})"
-    near = nearest_names(name, _known_names(server))
+    near = errors.nearest_names(name, _known_names(server))
     return f"{name} (not known; nearest: {near[0]})" if near else f"{name} (not known)"
 
 
@@ -265,16 +237,13 @@ def refuse_attached(plan: Plan) -> None:
     """Raise UserError for what attached servers cannot do, before anything starts."""
     attached_names = (row.name for row in install.list_servers() if row.state == "attached")
     attached_servers = {name: install.find(name) for name in attached_names}
-    used = {each.id: set(servers_of(plan.experiment, each).values()) for each in plan.treatments}
-    for names in used.values() if plan.experiment.slices else ():
-        for name in attached_servers.keys() & names:
-            raise UserError(
-                f"{name} is attached: millrace cannot start it for each round",
-                hint="measure in turns (--interleaved), or servers that millrace starts",
-            )
-    of_attached = (each for each in plan.treatments if attached_servers.keys() >= used[each.id])
+    for name in attached_servers.keys() & all_servers(plan) if plan.experiment.slices else ():
+        raise UserError(
+            f"{name} is attached: millrace cannot start it for each round",
+            hint="measure in turns (--interleaved), or servers that millrace starts",
+        )
     # Only for its errors: the other servers may not be installed yet.
-    treatment_inputs(replace(plan, treatments=tuple(of_attached)), attached_servers)
+    treatment_inputs(plan, attached_servers)
 
 
 def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
@@ -284,14 +253,11 @@ def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
     for name in names:
         if name in missing:
             install.install(name, on_event=on_event)
-    return {name: _with_tls(install.find(name), plan.experiment) for name in names}
-
-
-def _with_tls(server: Server, experiment: Experiment) -> Server:
-    tls = experiment.tls.get(server.name)
-    if tls is None or not isinstance(server, AttachedServer):
-        return server
-    return attached.with_tls(server, tls)
+    found = {name: install.find(name) for name in names}
+    for name, tls in plan.experiment.tls.items():
+        if isinstance(server := found.get(name), AttachedServer):
+            found[name] = attached.with_tls(server, tls)
+    return found
 
 
 def _treatment_input(
@@ -299,19 +265,17 @@ def _treatment_input(
 ) -> PreparedTreatment:
     of_roles = {role: servers[name] for role, name in servers_of(experiment, treatment).items()}
     formats = {
-        role: table_format_of(experiment, treatment, server) for role, server in of_roles.items()
+        role: requirements.table_format_of(experiment, treatment, server)
+        for role, server in of_roles.items()
     }
     # A replica gets the tables of its source.
     table_options = next(iter(formats.values())).sql
     workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment), table_options)
-    required = {
-        **replication.required_options(of_roles, treatment, workload),
-        **full_disk.required_options(of_roles, treatment, workload),
-    }
+    required = requirements.required_options(of_roles, treatment, workload)
     specs: list[ServerSpec] = []
     for role, server in of_roles.items():
         # A workload's roles begin with the source.
-        shared = replication.shared_options(specs[0]) if specs else {}
+        shared = requirements.shared_options(specs[0]) if specs else {}
         spec = _server_spec(
             experiment, treatment, workload, role=role, server=server, table_format=formats[role],
             required={**shared, **required.get(role, {})},
@@ -330,14 +294,14 @@ def _server_spec(
     table_format: TableFormat,
     required: Mapping[str, Level],
 ) -> ServerSpec:
-    refuse_varied(treatment, role, table_format)
+    requirements.refuse_varied(treatment, role, table_format)
     version = None if isinstance(server, AttachedServer) else server.version
     wanted = configurations.laid_over(
-        configuration_of(experiment, treatment, role, family=server.family, version=version),
+        inputs.configuration_of(experiment, treatment, role, family=server.family, version=version),
         table_format.server_options,
         layer=COMPRESSION,
     )
-    if isinstance(server, AttachedServer) and varied_options(treatment, role):
+    if isinstance(server, AttachedServer) and inputs.varied_options(treatment, role):
         raise UserError(
             f"{server.name} is attached: millrace never reconfigures it, so its options cannot be"
             " varied",
@@ -354,9 +318,8 @@ def _server_spec(
         wanted = configurations.laid_over(wanted, required, layer=layer, optional=False)
     fitted = options.fit(server, wanted)
     refuse_left_out(server, fitted, slowdown)
-    return ServerSpec(
-        slowed_server(server, slowdown), fitted, slowdown, role, table_format=table_format
-    )
+    slowed = slowed_server(server, slowdown)
+    return ServerSpec(slowed, fitted, slowdown, role, table_format=table_format)
 
 
 def work_directory(place: Path) -> Path:
@@ -413,9 +376,8 @@ class Preparation:
             refuse_missing_cpus(plan.experiment)
             refuse_impossible(plan)
             refuse_without_space(forecast_here(plan, self._store))
-            inputs = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
-            self._data_file = inputs.data_file
-            self._inputs[key] = inputs
+            made = run_input(self._stack, plan, stored, self._on_event, data_file=self._data_file)
+            self._data_file, self._inputs[key] = made.data_file, made
         return replace(self._inputs[key], estimate_s=expected_here_s(plan, self._store))
 
 
@@ -432,21 +394,18 @@ def run_input(
     require_reach(plan, work_dir)
     servers = installed_servers(plan, on_event)
     treatments = treatment_inputs(plan, servers)
-    for text in (*options_without_effect(treatments.values()), *unavailable(treatments.values())):
+    prepared = treatments.values()
+    for text in (*options_without_effect(prepared), *requirements.unavailable(prepared)):
         on_event(Notice(text))
-    full_disk.refuse_without_filesystem(plan, work_dir)
+    requirements.refuse_without_filesystem(plan, work_dir)
     if not plan.experiment.checked_workload.fills_disk:  # theirs is their own
-        refuse_without_holes(treatments.values(), work_dir)
+        requirements.refuse_without_holes(prepared, work_dir)
     expected = expected_data(plan.experiment)
-    reading = (each.workload for each in treatments.values() if each.workload.reads_a_file)
+    reading = (each.workload for each in prepared if each.workload.reads_a_file)
     if data_file is None and (workload := next(reading, None)) is not None:
         data_file = stack.enter_context(generated_file(workload, work_dir))
-    return RunInput(
-        treatments,
-        expected,
-        data_file,
-        _cpu_idle_policy(plan, treatments.values(), earlier),
-    )
+    cpu_idle_policy = _cpu_idle_policy(plan, prepared, earlier)
+    return RunInput(treatments, expected, data_file, cpu_idle_policy)
 
 
 def _cpu_idle_policy(

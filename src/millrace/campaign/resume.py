@@ -2,24 +2,29 @@
 
 All trials of a block share one environment. Settings of reports (base, margin, published figures)
 and the number of blocks do not make a new run.
+
+A new run keeps the noise that earlier ones had on this host, as it was when it began, so that its
+verdicts stay what they are whatever is measured or removed later, and are the same on another host
+that imports it.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from operator import attrgetter
 
-from millrace.campaign.earlier_noise import earlier_noise
-from millrace.campaign.run_records import (
-    design_of,
-    experiment_spec,
-    new_run_record,
-    stored_trial_id,
-)
+from millrace.analysis.compare.calibration import MOST_DAYS
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.analysis.compare.estimates import noise_of_groups
+from millrace.campaign import run_records
+from millrace.campaign.run_records import design_of, experiment_spec
 from millrace.errors import MillraceError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.model import Experiment, Plan, PlannedTrial
 from millrace.experiment.plan import chosen, expand, seed_of
-from millrace.model.run_spec import Extension, RunSpec
+from millrace.levels import Level
+from millrace.model.run_spec import MOST_EARLIER, CampaignPart, EarlierNoise, Extension, RunSpec
 from millrace.model.servers import InstalledServer, build_facts
 from millrace.model.trials import Purpose, is_in_measured_block, kind_of_block
 from millrace.quantities import utc_now
@@ -32,6 +37,8 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 _OF_NO_TRIAL = (
     "source", "compare", "published", "design", "extensions", "confirms", "earlier_noise",
 )  # fmt: skip
+_MOST_RUNS = 8
+_MOST_READ = 24  # of which some may have no noise of the plan's groups
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,9 @@ def select_run(
     notes = []
     if not fresh:
         for run in _alike(store, plan, host):
-            changed = _changes_since(store.load_run(run.id), plan, host, versions)
+            stored = store.load_run(run.id)
+            changed = [*run.environment_changes(host, versions), *_rebuilt(stored)]
+            changed += _moved_files(stored, plan)
             if not changed:
                 return _continued(store, run, experiment, command)
             notes.append(f"run {run.id} is not resumed, a new one starts: {'; '.join(changed)}")
@@ -73,7 +82,7 @@ def select_run(
             for run in _alike(store, plan, host, imported=True)
         )
     noise = earlier_noise(store, plan, host, versions)
-    run = new_run_record(plan, host, versions, command, noise)
+    run = run_records.new_run_record(plan, host, versions, command, noise)
     note = notes[0] if notes else None
     return RunSelection(run, with_aa_trials(plan), is_new=True, note=note)
 
@@ -87,30 +96,17 @@ def _alike(
             yield run
 
 
-def _changes_since(
-    stored: StoredRun, plan: Plan, host: HostRecord, versions: Mapping[str, str]
-) -> list[str]:
-    """Return what changed since a run started that its next trials must share with its others."""
-    return [
-        *stored.run.environment_changes(host, versions),
-        *_rebuilt(stored),
-        *_moved_files(stored, plan),
-    ]
-
-
 def _continued(store: Store, run: RunRecord, experiment: Experiment, command: str) -> RunSelection:
     stored = store.load_run(run.id)
     stored = only_begun(stored) if experiment.sequential else stored
     blocks = len({trial.block for trial in stored.trials if is_in_measured_block(trial.purpose)})
-    extension = Extension(
-        blocks=experiment.blocks, design=design_of(experiment), utc=utc_now(), command=command
-    )
+    most, design = experiment.blocks, design_of(experiment)
+    extension = Extension(blocks=most, design=design, utc=utc_now(), command=command)
     if experiment.sequential:
         # Started blocks are executed whatever the limit is now.
-        most = replace(experiment, blocks=max(experiment.blocks, blocks))
-        plan = _with_aa_trials(expand(most, seed=run.seed), stored, blocks)
-        is_other = run.design != design_of(experiment)
-        return RunSelection(run, plan, extension=extension if is_other else None)
+        longest = replace(experiment, blocks=max(most, blocks))
+        plan = _with_aa_trials(expand(longest, seed=run.seed), stored, blocks)
+        return RunSelection(run, plan, extension=extension if run.design != design else None)
     plan = _with_aa_trials(expand(experiment, seed=run.seed), stored, blocks)
     plan = _as_begun(plan, stored)
     if experiment.blocks <= run.blocks:
@@ -143,7 +139,7 @@ def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
     kept = (
         trial
         for trial in plan.trials
-        if stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
+        if run_records.stored_trial_id(stored.run, trial) in known or _block(trial) not in begun
     )
     return replace(plan, trials=tuple(kept))
 
@@ -194,3 +190,72 @@ def _rebuilt(stored: StoredRun) -> Iterator[str]:
         if isinstance(server, InstalledServer) and digest(build_facts(server)) != digest(build):
             changed = ", ".join(server.changed)
             yield f"{name} was changed: {changed}" if changed else f"{name} was built again"
+
+
+def earlier_noise(
+    store: Store, plan: Plan, host: HostRecord, versions: Mapping[str, str]
+) -> tuple[EarlierNoise, ...]:
+    """Return the noise of a plan's groups in the newest runs of its experiment.
+
+    These were measured within weeks, in the same environment, by the same design and collectors;
+    the servers that they compared may be others. A run with a purpose of its own, such as a
+    calibration, neither lends nor borrows.
+    """
+    spec = experiment_spec(plan.experiment)
+    if _has_purpose(spec):
+        return ()
+    groups = _groups(plan)
+    read = islice(_lending(store, plan, spec, host, versions), _MOST_READ)
+    known = (_noise_of(store, run, groups) for run in read)
+    newest = islice((noise for noise in known if noise), _MOST_RUNS)
+    return tuple(islice((each for noise in newest for each in noise), MOST_EARLIER))
+
+
+def _groups(plan: Plan) -> list[dict[str, Level]]:
+    """Return the fixed factors of each group of a plan."""
+    compared = plan.experiment.compare.factor
+    found: list[dict[str, Level]] = []
+    for treatment in plan.treatments:
+        fixed = {name: level for name, level in treatment.levels.items() if name != compared}
+        if fixed not in found:
+            found.append(fixed)
+    return found
+
+
+def _lending(
+    store: Store, plan: Plan, spec: RunSpec, host: HostRecord, versions: Mapping[str, str]
+) -> Iterator[RunRecord]:
+    """Yield the runs whose noise may be that of a run that begins now, the newest first."""
+    oldest = datetime.now(UTC) - timedelta(days=MOST_DAYS)
+    for run in store.runs_of(plan.digest, host.id, seed=None):
+        if (
+            datetime.fromisoformat(run.created_utc) >= oldest
+            and not any(run.environment_changes(host, versions))
+            and run.spec.compare.factor == spec.compare.factor
+            and run.spec.collectors == spec.collectors
+            and not _has_purpose(run.spec)
+            and _same_names(run.spec, spec)
+        ):
+            yield run
+
+
+def _same_names(one: RunSpec, other: RunSpec) -> bool:
+    """Return whether configurations and aliases that both have stand for the same settings."""
+    ours, theirs = one.configurations, other.configurations
+    aliases = [{factor.name: factor.aliases for factor in spec.factors} for spec in (one, other)]
+    return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys()) and all(
+        aliases[0][name] == aliases[1][name] for name in aliases[0].keys() & aliases[1].keys()
+    )
+
+
+def _noise_of(store: Store, run: RunRecord, groups: list[dict[str, Level]]) -> list[EarlierNoise]:
+    """Return the noise of these groups in a run; nothing where its results are damaged."""
+    try:
+        analysis = compare_run(store.load_run(run.id))
+    except MillraceError:
+        return []
+    return [each for each in noise_of_groups(analysis) if dict(each.fixed_factors) in groups]
+
+
+def _has_purpose(part: CampaignPart) -> bool:
+    return any(getattr(part, name) is not None for name in CampaignPart.model_fields)

@@ -6,35 +6,23 @@ from collections.abc import Mapping
 
 from millrace.experiment.model import Compare, Experiment, Factor, Plan, PlannedTrial
 from millrace.levels import Level
-from millrace.model.run_spec import (
-    CampaignPart,
-    ConfigurationDefinition,
-    Design,
-    EarlierNoise,
-    Extension,
-    RunSpec,
-)
+from millrace.model import run_spec
+from millrace.model.run_spec import Design, Extension, RunSpec
 from millrace.quantities import utc_now
 from millrace.servers.instances import processes
 from millrace.servers.instances.processes import ProcessId
-from millrace.store.records import (
-    HostRecord,
-    Owner,
-    RunRecord,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store import records
+from millrace.store.records import Owner, RunRecord, StoredRun
 from millrace.store.store import Store
 from millrace.workloads.defaults import interleaved
 
 
 def new_run_record(
     plan: Plan,
-    host: HostRecord,
+    host: records.HostRecord,
     versions: Mapping[str, str],
     command: str,
-    earlier_noise: tuple[EarlierNoise, ...] = (),
+    earlier_noise: tuple[run_spec.EarlierNoise, ...] = (),
 ) -> RunRecord:
     """Return the record of a new run. Its id holds the experiment's name and the time."""
     experiment = plan.experiment
@@ -65,11 +53,8 @@ def experiment_spec(experiment: Experiment) -> RunSpec:
         "configurations": {
             name: each.to_json() for name, each in experiment.configurations.items()
         },
-        "factors": [
-            {"name": factor.name, "levels": factor.levels, "aliases": factor.aliases}
-            for factor in experiment.factors
-        ],
-        "compare": {"factor": experiment.compare.factor, "base": experiment.compare.base},
+        "factors": [vars(factor) for factor in experiment.factors],
+        "compare": vars(experiment.compare),
         "parameters": experiment.parameters,
         "published": experiment.published,
         "source": experiment.source,
@@ -85,19 +70,16 @@ def experiment_of_run(
     *,
     name: str,
     title: str,
-    configurations: Mapping[str, ConfigurationDefinition],
+    configurations: Mapping[str, run_spec.ConfigurationDefinition],
     factors: tuple[Factor, ...],
     compare: Compare,
     blocks: int,
     margin: float,
-    campaign: CampaignPart,
+    campaign: run_spec.CampaignPart,
     slices: bool,
     combinations: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
-    """Return an experiment that measures a run's workload at its scale with other factors.
-
-    Its trials are interleaved, or in ``slices`` where those of the run were.
-    """
+    """Return an experiment with a run's workload and scale; ``slices`` if those of the run were."""
     workload = run.spec.workload.to_json()
     return Experiment(
         name=name,
@@ -137,12 +119,14 @@ def design_of(experiment: Experiment) -> Design:
 def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | None = None) -> None:
     """Write the run, its treatments and the trials of the plan; keep existing rows."""
     treatments = [
-        TreatmentRecord(each.id, position, dict(each.levels), dict(each.resolved))
+        records.TreatmentRecord(each.id, position, dict(each.levels), dict(each.resolved))
         for position, each in enumerate(plan.treatments)
     ]
     trials = [
-        TrialRecord(stored_trial_id(run, t), t.treatment.id, t.block, t.position, t.purpose)
-        for t in plan.trials
+        records.TrialRecord(
+            stored_trial_id(run, each), each.treatment.id, each.block, each.position, each.purpose
+        )
+        for each in plan.trials
     ]
     store.begin_run(run, treatments, trials, extension=extension)
 
@@ -171,6 +155,5 @@ def this_process(host_id: str) -> Owner:
 
 def is_alive(owner: Owner) -> bool:
     """Return whether a process of this host, the owner, still runs; not one of an earlier boot."""
-    return (
-        owner.boot_id == processes.boot_id() and ProcessId(owner.pid, owner.started_ticks).exists()
-    )
+    process = ProcessId(owner.pid, owner.started_ticks)
+    return owner.boot_id == processes.boot_id() and process.exists()

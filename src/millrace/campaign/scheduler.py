@@ -7,40 +7,22 @@ run resumes: open attempts are ended, their trials run again, finished ones neve
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
+from millrace import errors
+from millrace.campaign import blocks
 from millrace.campaign.attempts import execute_trials, record_failure, remove_leftovers
-from millrace.campaign.blocks import (
-    interim_status,
-    joined,
-    ratios_of,
-    visible_at_end,
-    would_be_late,
-)
 from millrace.campaign.inputs import RunInput
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run, waiting_trials
-from millrace.errors import (
-    HostError,
-    Interrupted,
-    MillraceError,
-    PermanentHostError,
-    ValidationError,
-)
+from millrace.errors import HostError, MillraceError
 from millrace.experiment.model import Plan
-from millrace.model.events import (
-    Announcement,
-    BlockEnded,
-    Emitted,
-    Event,
-    OnEvent,
-    ScheduledTrial,
-    TrialsScheduled,
-)
+from millrace.model import events
+from millrace.model.events import Emitted, Event, OnEvent
 from millrace.model.run_spec import Extension
 from millrace.model.trials import is_in_measured_block, kind_of_block
 from millrace.store.events import EventLog
@@ -150,7 +132,7 @@ def execute(
     remove_leftovers(store, on_event)
     emit = _Emitter(on_event)
     with contextlib.ExitStack() as stack:
-        execution = _Execution(store, run, rules, emit, stack)
+        execution = _Execution(store, run, rules, emit, stack, rules.extension)
         if not is_new:
             execution.load()
         while True:
@@ -161,7 +143,7 @@ def execute(
                 if batch.error is not None:
                     raise batch.error
                 return Executed(execution.stored, batch.reason)
-            if not batch.resumes and would_be_late(execution.stored, rules.limit_s):
+            if not batch.resumes and blocks.would_be_late(execution.stored, rules.limit_s):
                 return Executed(execution.stored, TIME_LIMIT)
             prepared = _input_or_error(prepare, batch, execution.stored)
             execution.begin(batch)
@@ -169,76 +151,73 @@ def execute(
             execution.load(from_block=min(trial.block for trial in batch.plan.trials))
 
 
+@dataclass
 class _Execution:
     """A run while it is executed; ``stored`` is what the store has of it, None before a trial."""
 
-    def __init__(
-        self,
-        store: Store,
-        run: RunRecord,
-        rules: Rules,
-        emit: _Emitter,
-        stack: contextlib.ExitStack,
-    ) -> None:
-        self.stored: StoredRun | None = None
-        self._store, self._run, self._rules = store, run, rules
-        self._emit, self._stack = emit, stack
-        self._extension = rules.extension
-        self._is_begun = False
+    store: Store
+    run: RunRecord
+    rules: Rules
+    emit: _Emitter
+    stack: contextlib.ExitStack
+    extension: Extension | None
+    stored: StoredRun | None = None
+    is_begun: bool = False
 
     def load(self, *, from_block: int = 0) -> None:
         """Read the run again, from this block on."""
-        later = self._store.load_run(
-            self._run.id, observations_too=self._rules.with_observations, from_block=from_block
+        later = self.store.load_run(
+            self.run.id, observations_too=self.rules.with_observations, from_block=from_block
         )
-        self.stored = joined(self.stored, later, from_block=from_block)
+        self.stored = blocks.joined(self.stored, later, from_block=from_block)
 
     def begin(self, batch: Batch) -> None:
         """Write the trials of a batch as rows into the store."""
-        if not self._is_begun and self.stored is not None and self._rules.delete_unstarted_blocks:
-            self._store.delete_unstarted_blocks(self._run.id)
-        self._is_begun = True
-        grown = replace(self._run, blocks=batch.total_blocks)
+        if not self.is_begun and self.stored is not None and self.rules.delete_unstarted_blocks:
+            self.store.delete_unstarted_blocks(self.run.id)
+        self.is_begun = True
+        grown = replace(self.run, blocks=batch.total_blocks)
         extension = None
         if not batch.resumes:
-            extension, self._extension = self._extension, None
-        begin_run(self._store, grown, batch.plan, extension)
-        self._emit.open_log(self._stack, self._store.events_path(self._run.id))
+            extension, self.extension = self.extension, None
+        begin_run(self.store, grown, batch.plan, extension)
+        self.emit.open_log(self.stack, self.store.events_path(self.run.id))
 
     def measure(self, batch: Batch, prepared: RunInput | MillraceError) -> None:
         """Execute the trials of a batch, or record that they could not be prepared."""
         if isinstance(prepared, MillraceError):
             step, reason = batch.preparation_step, str(prepared)
             failed = AttemptResult("failed", failed_step=step, reason=reason)
-            record_failure(self._store, self._run, batch.plan, failed)
+            record_failure(self.store, self.run, batch.plan, failed)
             return
-        self._emit(_scheduled(self.stored, batch, prepared))
-        blocks = list(_by_block(batch.plan))
-        for plan in blocks:
+        self.emit(_scheduled(self.stored, batch, prepared))
+        # Profiled and counted trials have blocks of their own.
+        blocks_of = groupby(batch.plan.trials, lambda t: (kind_of_block(t.purpose), t.block))
+        plans = [replace(batch.plan, trials=tuple(trials)) for _, trials in blocks_of]
+        for plan in plans:
             ran = execute_trials(
-                self._store,
-                self._run,
+                self.store,
+                self.run,
                 plan,
                 prepared,
-                self._emit,
+                self.emit,
                 retry_failed=batch.retry_failed,
-                stop_at_host_errors=self._rules.stop_at_host_errors,
+                stop_at_host_errors=self.rules.stop_at_host_errors,
             )
-            if ran and plan is not blocks[-1]:
+            if ran and plan is not plans[-1]:
                 self._emit_interim_ratios(plan, batch.total_blocks)
 
     def _emit_interim_ratios(self, plan: Plan, total: int) -> None:
         """Emit the ratios so far after a block that is not the last of its batch."""
-        block = plan.trials[0].block
-        if not is_in_measured_block(plan.trials[0].purpose):
+        first = plan.trials[0]
+        if not is_in_measured_block(first.purpose):
             return
-        self.load(from_block=block)
-        if self.stored is None:
-            return
-        comparisons, blocks = interim_status(self.stored), block + 1
-        if ratios := ratios_of(comparisons):
-            ahead = visible_at_end(comparisons, blocks, total, looks="once")
-            self._emit(BlockEnded(blocks, total, ratios, ahead))
+        self.load(from_block=first.block)
+        assert self.stored is not None
+        comparisons, ended = blocks.interim_status(self.stored), first.block + 1
+        if ratios := blocks.ratios_of(comparisons):
+            ahead = blocks.visible_at_end(comparisons, ended, total, looks="once")
+            self.emit(events.BlockEnded(ended, total, ratios, ahead))
 
 
 class _Emitter:
@@ -250,7 +229,7 @@ class _Emitter:
         self._early: list[Event] = []
 
     def __call__(self, event: Emitted) -> None:
-        if not isinstance(event, Announcement):
+        if not isinstance(event, events.Announcement):
             self._record(event)
         self._on_event(event)
 
@@ -276,31 +255,25 @@ def _input_or_error(
     """Return the input of a batch, or its trials' error; raise errors that end the command."""
     try:
         return prepare(batch.plan, stored)
-    except (Interrupted, ValidationError):
+    except (errors.Interrupted, errors.ValidationError):
         raise
     except MillraceError as error:
         if batch.preparation_step is None or is_transient(error):
             raise
-        if is_last_try or not isinstance(error, PermanentHostError):
+        if is_last_try or not isinstance(error, errors.PermanentHostError):
             return error
     return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
 
 
-def _by_block(plan: Plan) -> Iterator[Plan]:
-    """Yield the plans of single blocks; profiled and counted trials have blocks of their own."""
-    for _, trials in groupby(plan.trials, lambda each: (kind_of_block(each.purpose), each.block)):
-        yield replace(plan, trials=tuple(trials))
-
-
-def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> TrialsScheduled:
+def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> events.TrialsScheduled:
     trials = batch.plan.trials
     waiting = {trial.id for trial in trials}
     if stored is not None:
         waiting = waiting_trials(stored, batch.plan, retry_failed=batch.retry_failed)
     rows = batch.plan.experiment.parameters.get("rows")
-    return TrialsScheduled(
+    return events.TrialsScheduled(
         trials=tuple(
-            ScheduledTrial(
+            events.ScheduledTrial(
                 id=t.id, treatment_id=t.treatment.id, time_weight=batch.plan.share_of_time(t)
             )
             for t in trials

@@ -19,7 +19,6 @@ from millrace.errors import Diagnostic, UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.workload_file import REFERENCE, refuse, source_of
-from millrace.levels import Values
 from millrace.loadgen import program
 from millrace.loadgen.spec import Connection
 from millrace.model.phases import APPLY, COMPARE_TABLES, FILL_DISK
@@ -31,17 +30,12 @@ _CONNECTION = Connection(user="", password="", socket=Path("/"))
 
 
 def refuse_mistakes(experiment: Experiment) -> None:
-    """Raise ValidationError with every mistake that the load generator finds in the workload.
-
-    Raise HostError if the load generator is missing.
-    """
+    """Raise ValidationError with every mistake in the workload, HostError without the program."""
     workload = experiment.checked_workload
     if not workload.tables:
         return
-    single = replace(
-        experiment, blocks=1, profile_blocks=0, counted_starts=0, requires_slices=False
-    )
-    treatments = expand(single, seed=0).treatments
+    once = replace(experiment, blocks=1, profile_blocks=0, counted_starts=0)
+    treatments = expand(replace(once, requires_slices=False), seed=0).treatments
     runs: dict[str, dict[str, Any]] = {}
     failure: Exception | None = None
     for values in (chosen(experiment, treatment) for treatment in treatments):
@@ -55,12 +49,14 @@ def refuse_mistakes(experiment: Experiment) -> None:
     request = {
         "workload": resolved.parts,
         "defaults": {**workload.defaults(), "table_options": ""},
-        "values": _of_idle_tests(resolved),
+        # For tests that are not measured: of parameters without a default.
+        "values": {k: v for k, v in resolved.chosen.items() if k not in workload.defaults()},
         "seed": int(resolved.table_values.get("data_seed", 1)),
         "runs": list(runs.values()),
     }
     answer = program.ask(["check", "-"], json.dumps(request))
-    source, text = source_of(_named(experiment), Path(experiment.source).parent)
+    named = str(tomllib.loads(experiment.text)["workload"])
+    source, text = source_of(named, Path(experiment.source).parent)
     found = [
         Diagnostic(_place(each["key"], experiment.workload), each["message"])
         for each in answer["mistakes"]
@@ -79,25 +75,11 @@ def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
     return found
 
 
-def _of_idle_tests(workload: ResolvedWorkload) -> Values:
-    """Return the values for tests that are not measured: of parameters without a default."""
-    defaults = workload.checked.defaults()
-    return {name: value for name, value in workload.chosen.items() if name not in defaults}
-
-
-def _named(experiment: Experiment) -> str:
-    return str(tomllib.loads(experiment.text)["workload"])
-
-
 def _place(key: str, definition: Mapping[str, Any]) -> str:
-    """Return the place in the workload's file of a key of the load generator's.
-
-    It names columns, and phases by their number among its own.
-    """
+    """Return a key's place in the file; the load generator names columns, and its own phases."""
     if matched := re.match(r"phases\[(\d+)\]", key):
-        own = [
-            at for at, each in enumerate(definition["phases"]) if each["kind"] not in _MILLRACES_OWN
-        ]
+        phases = enumerate(definition["phases"])
+        own = [at for at, each in phases if each["kind"] not in _MILLRACES_OWN]
         return f"phases[{own[int(matched[1])]}]{key[matched.end() :]}"
     return "".join(_steps(key, definition)).removeprefix(".")
 

@@ -14,7 +14,7 @@ from millrace.app.confirm import ConfirmationPlanned
 from millrace.app.execution import Caller
 from millrace.campaign.policies.bisect import BisectionReviewed
 from millrace.campaign.policies.calibrate import CalibrationReviewed
-from millrace.campaign.policies.sequential import SequentialOpened
+from millrace.campaign.policies.experiment import SequentialOpened
 from millrace.cli.progress import Listener
 from millrace.model.events import Emitted, RunOpened
 from millrace.quantities import counted, duration_in_words

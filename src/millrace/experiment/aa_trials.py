@@ -43,10 +43,8 @@ def aa_blocks(
         if blocks < FEWEST_BLOCKS_WITH_AA_TRIALS:
             return frozenset()
         first = begun + (begun + _choice(seed, 0, 2)) % 2
-    later = (
-        first + _EVERY * k - _PLACES + _choice(seed, k, _PLACES)
-        for k in range(1, blocks // _EVERY + 2)
-    )
+    numbers = range(1, blocks // _EVERY + 2)
+    later = (first + _EVERY * k - _PLACES + _choice(seed, k, _PLACES) for k in numbers)
     return frozenset(block for block in (first, *later) if block < blocks)
 
 
@@ -71,15 +69,10 @@ def _with_aa_trial(
     """Return the trials with an A/A trial of the base in a block; unchanged for a full round."""
     compared = plan.experiment.compared_factors
     aa_trial = PlannedTrial(trial_id(plan.digest, base, block, _AA), base, block, 0, _AA)
+    sliced = (t for t in trials if t.slot is not None and is_in_measured_block(t.purpose))
+    of_block = (each for each in sliced if each.block == block)
     fixed = fixed_factors(base, compared)
-    in_round = {
-        each.id
-        for each in trials
-        if each.slot is not None
-        and is_in_measured_block(each.purpose)
-        and each.block == block
-        and fixed_factors(each.treatment, compared) == fixed
-    }
+    in_round = {t.id for t in of_block if fixed_factors(t.treatment, compared) == fixed}
     if not in_round:
         return [*trials, aa_trial]
     if len(in_round) == MOST_SLOTS:

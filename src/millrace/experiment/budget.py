@@ -1,23 +1,32 @@
-"""Fit a run into its limit of time: with shorter trials, and without its last tests.
+"""Fit a run into its limit of time with shorter trials and fewer tests, and its profile into it.
 
 A round of 2 s of slices tells nearly as much as one of 10 s, because what remains is the layout of
 memory, which only another start changes; whole trials of a host whose speed wanders gain little by
 being longer. So a limit of time is spent on blocks: the measured time and the warm-up are halved
 until enough blocks fit: five, or 25 where all trials are in slices with a single client. Several
 clients have longer slices; a short round holds few of them. Where the shortest trials are still
-too many for any verdict, the last tests of the file are left out. The estimates do not depend on
-what was measured before, so that the same command always means the same run.
+too many for any verdict, the last tests of the file are left out.
+
+One block is profiled, unless the user chose another number. The profiled trials take at most a
+tenth of the time of those that measure: the time of their clients is halved until they fit, to two
+seconds at least. Where even the shortest ones take more, the run has none. A run that may stop
+early has the longest ones that fit into a tenth of its fewest blocks, else the shortest, if these
+fit into a tenth of all its blocks.
+
+The estimates do not depend on what was measured before: they are those of a host of which nothing
+is known, so that the same command always means the same run.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from millrace.experiment.aa_trials import with_aa_trials
-from millrace.experiment.estimate import unmeasured_s
+from millrace.experiment.estimate import profiled_s, unmeasured_s
 from millrace.experiment.levels import TEST
-from millrace.experiment.model import Experiment, Factor
-from millrace.experiment.plan import LEAST_TIME_S, LEAST_WARMUP_S, chosen, expand
+from millrace.experiment.model import Experiment, Factor, Plan
+from millrace.experiment.plan import LEAST_TIME_S, LEAST_WARMUP_S, client_settings, expand
 from millrace.model.run_spec import FEWEST_BLOCKS
+from millrace.model.trials import is_in_measured_block
 from millrace.quantities import duration_in_words
 
 _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide
@@ -26,6 +35,7 @@ _BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is a
 _ROUNDS = 25
 _MOST_NAMED = 4
 _TIME, _WARMUP = "time_s", "warmup_s"
+MOST_PROFILED = 0.1  # of the time of trials that measure
 
 
 def shortened(experiment: Experiment) -> tuple[Experiment, ...]:
@@ -64,19 +74,50 @@ def notes(before: Experiment, now: Experiment) -> list[str]:
             f"trials measure for {_seconds(now, _TIME):g} s instead of "
             f"{_seconds(before, _TIME):g} s (time_s), so that more blocks fit into {limit}"
         )
-    left, all_tests = _tests(now), _tests(before)
-    if left is not None and all_tests is not None and left != all_tests:
-        missing = [str(level) for level in all_tests.levels if level not in left.levels]
+    if missing := now.left_out_tests:
         which = ", ".join(missing)
         if len(missing) > _MOST_NAMED:
-            which = (
-                f"{len(missing)} of {len(all_tests.levels)} tests, {missing[0]} and all after it"
-            )
+            all_tests = next(len(each.levels) for each in before.factors if each.name == TEST)
+            which = f"{len(missing)} of {all_tests} tests, {missing[0]} and all after it"
         found.append(
             f"{limit} are too short for {which}: left out; a longer --max-time starts a run that "
             "has more tests"
         )
     return found
+
+
+def with_default_profile(experiment: Experiment) -> Experiment:
+    """Return the experiment with a profiled block, if the user leaves that to millrace and it fits.
+
+    Its number of blocks and its limit of time are final.
+    """
+    if not experiment.profiles_by_default or experiment.checked_workload.fills_disk:
+        return experiment
+    plan = with_aa_trials(expand(replace(experiment, profile_blocks=1), seed=0))
+    whole_s, least_s = _measuring_s(plan), _measuring_s(plan, FEWEST_BLOCKS)
+    *longer, shortest = (replace(plan.experiment, profile_s=each) for each in _lengths(plan))
+    if _profiled_s(plan, shortest) > MOST_PROFILED * whole_s:
+        return experiment
+    usual_s = MOST_PROFILED * (least_s if experiment.sequential else whole_s)
+    return next((each for each in longer if _profiled_s(plan, each) <= usual_s), shortest)
+
+
+def too_short_for_profile(experiment: Experiment) -> str | None:
+    """Return a note for the user where a run is too short for the profiled block; else None.
+
+    ``experiment`` is as ``with_default_profile`` returns it.
+    """
+    if not experiment.profiles_by_default or experiment.profile_blocks:
+        return None
+    if experiment.checked_workload.fills_disk:
+        return None
+    plan = expand(replace(experiment, profile_blocks=1), seed=0)
+    *_, shortest = _lengths(plan)
+    about_s = _profiled_s(plan, replace(plan.experiment, profile_s=shortest))
+    return (
+        f"no block is profiled: it would take about {duration_in_words(about_s)}, more than a "
+        "tenth of this run's time, so explanations name no functions; --profile-blocks 1 adds one"
+    )
 
 
 def _variants(experiment: Experiment) -> tuple[Experiment, ...]:
@@ -85,12 +126,18 @@ def _variants(experiment: Experiment) -> tuple[Experiment, ...]:
 
 
 def _shorter(experiment: Experiment) -> Iterator[Experiment]:
-    time_s, warmup_s = _seconds(experiment, _TIME), _seconds(experiment, _WARMUP)
-    while time_s > LEAST_TIME_S:
-        time_s = max(time_s / 2, LEAST_TIME_S)
+    warmup_s = _seconds(experiment, _WARMUP)
+    for time_s in _halved(_seconds(experiment, _TIME)):
         warmup_s = min(warmup_s, max(warmup_s / 2, LEAST_WARMUP_S))
         changed = {_TIME: time_s, _WARMUP: warmup_s}
         yield replace(experiment, parameters={**experiment.parameters, **changed})
+
+
+def _halved(time_s: float) -> Iterator[float]:
+    """Yield ever shorter times of clients, down to the least."""
+    while time_s > LEAST_TIME_S:
+        time_s = max(time_s / 2, LEAST_TIME_S)
+        yield time_s
 
 
 def _tests(experiment: Experiment) -> Factor | None:
@@ -113,10 +160,8 @@ def _with_tests(experiment: Experiment, count: int) -> Experiment:
 def _is_one_client_in_slices(experiment: Experiment) -> bool:
     """Return whether all trials are in slices, and each has one client."""
     plan = expand(replace(experiment, blocks=1), seed=0)
-    workload = experiment.checked_workload
-    settings = [workload.client_settings(chosen(experiment, each)) for each in plan.treatments]
     in_slices = all(trial.slot is not None for trial in plan.trials)
-    return in_slices and all(each.clients == 1 for each in settings)
+    return in_slices and all(each.clients == 1 for each in client_settings(plan))
 
 
 def _fits(experiment: Experiment, blocks: int) -> bool:
@@ -124,9 +169,8 @@ def _fits(experiment: Experiment, blocks: int) -> bool:
     all_blocks = min(max(blocks, _BLOCKS), experiment.blocks)
     short = replace(experiment, blocks=all_blocks, profile_blocks=0, counted_starts=0)
     plan = with_aa_trials(expand(short, seed=0))
-    return unmeasured_s(plan.only(t for t in plan.trials if t.block < blocks)) <= (
-        experiment.max_time_s
-    )
+    first_s = unmeasured_s(plan.only(t for t in plan.trials if t.block < blocks))
+    return first_s <= experiment.max_time_s
 
 
 def _seconds(experiment: Experiment, name: str) -> float:
@@ -136,6 +180,26 @@ def _seconds(experiment: Experiment, name: str) -> float:
 
 def _ends_by_time(experiment: Experiment) -> bool:
     """Return whether the clients of a treatment are driven for a time."""
-    treatments = expand(replace(experiment, blocks=1), seed=0).treatments
-    workload = experiment.checked_workload
-    return not all(workload.client_settings(chosen(experiment, t)).operations for t in treatments)
+    plan = expand(replace(experiment, blocks=1), seed=0)
+    return not all(each.operations for each in client_settings(plan))
+
+
+def _lengths(plan: Plan) -> Iterator[float | None]:
+    """Yield the times of driving clients in profiled trials, longest first; None: as measured."""
+    yield None
+    if plan.experiment.checked_workload.drives:
+        yield from _halved(max(each.time_s for each in client_settings(plan)))
+
+
+def _measuring_s(plan: Plan, blocks: int | None = None) -> float:
+    """Return the seconds of trials that measure, or of the first ``blocks`` blocks of them."""
+    measuring = (each for each in plan.trials if is_in_measured_block(each.purpose))
+    of_blocks = plan.only(t for t in measuring if blocks is None or t.block < blocks)
+    measuring_s = unmeasured_s(of_blocks)
+    limit_s = plan.experiment.max_time_s
+    return measuring_s if limit_s is None else min(measuring_s, limit_s)
+
+
+def _profiled_s(plan: Plan, experiment: Experiment) -> float:
+    """Return the seconds of a plan's profiled trials, with the length that the experiment has."""
+    return profiled_s(replace(plan, experiment=experiment), {})

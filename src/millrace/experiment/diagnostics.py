@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.errors import Diagnostic, names_with, nearest, nearest_names
-from millrace.experiment.toml_positions import joined
+from millrace.experiment.toml_files import joined
 
 Table = Mapping[str, Any]
 """A table of a TOML file as it was parsed: a user can have written any value."""

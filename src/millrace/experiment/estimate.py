@@ -18,7 +18,7 @@ from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import counted, duration_in_words, readable_size
 from millrace.workloads import Workload
-from millrace.workloads.sure_rows import n_statements
+from millrace.workloads.statement_effects import n_statements
 from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
@@ -102,9 +102,11 @@ def estimate(
     measured = measured_trial_s or {}
     largest, peak_bytes = _peak(plan, needs)
     known = sum(trial.treatment.id in measured for trial in plan.trials)
+    most = FEWEST_BLOCKS if plan.experiment.sequential else plan.experiment.blocks
+    fewest = [t for t in plan.trials if not is_in_measured_block(t.purpose) or t.block < most]
     return Estimate(
         time_s=expected_s(plan, plan.trials, measured, measured_count_s),
-        least_time_s=expected_s(plan, _fewest(plan), measured, measured_count_s),
+        least_time_s=expected_s(plan, fewest, measured, measured_count_s),
         measured_share=known / len(plan.trials),
         peak_disk_bytes=peak_bytes,
         peak_treatment=_labels(largest),
@@ -165,14 +167,10 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, 
     """Return the seconds of a trial by treatment id."""
     workload = plan.experiment.checked_workload
     in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
-    at_once = plan.experiment.treatments_at_once
+    shared_s = SETTLE_S / plan.experiment.treatments_at_once
     return {
-        each.id: _trial_s(
-            workload,
-            values[each.id],
-            settle_s=SETTLE_S / (at_once if each.id in in_slices else 1),
-        )
-        for each in plan.treatments
+        name: _trial_s(workload, of, settle_s=shared_s if name in in_slices else SETTLE_S)
+        for name, of in values.items()
     }
 
 
@@ -183,9 +181,8 @@ def _peak(plan: Plan, needs: Mapping[str, Sequence[Needs]]) -> tuple[list[Treatm
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
     file_bytes = workload.data_bytes(plan.experiment.parameters) if reads_file else 0
     disks = {
-        treatment.id: file_bytes
-        + sum(_trial_bytes(workload, values[treatment.id], each) for each in needs[treatment.id])
-        for treatment in plan.treatments
+        name: file_bytes + sum(_trial_bytes(workload, of, each) for each in needs[name])
+        for name, of in values.items()
     }
     peaks = (
         ([trial.treatment for trial in trials], sum(disks[trial.treatment.id] for trial in trials))
@@ -219,21 +216,11 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
     )
 
 
-def _fewest(plan: Plan) -> list[PlannedTrial]:
-    if not plan.experiment.sequential:
-        return list(plan.trials)
-    return [
-        t for t in plan.trials if not is_in_measured_block(t.purpose) or t.block < FEWEST_BLOCKS
-    ]
-
-
 def require_space(estimate: Estimate, where: str) -> None:
     """Raise HostError where the disk of ``where`` cannot hold the plan's largest trial."""
     if not estimate.fits:
-        peak, reserve, free = (
-            readable_size(size)
-            for size in (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
-        )
+        sizes = (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
+        peak, reserve, free = map(readable_size, sizes)
         raise HostError(
             f"the disk of {where} cannot hold this experiment: {estimate.peak_treatment} needs"
             f" about {peak}, with {reserve} in reserve, and {free} are free",
@@ -291,10 +278,9 @@ def _snapshots_s(
         if workload.drives and not _loads_anew(workload, chosen_values):
             of_tables = sorted(treatment.resolved.keys() - _OF_CLIENTS)
             tables = [treatment.resolved[name] for name in of_tables]
-            prior = workload.prior_tests(workload.values(chosen_values))
             found[str(tables)] = _loading_s(workload, chosen_values)
             clients = {name: level for name, level in treatment.resolved.items() if name != "test"}
-            for test in prior:
+            for test in workload.prior_tests(workload.values(chosen_values)):
                 aged_s = RESTORED_OVERHEAD_S + _driving_s(workload, {**chosen_values, "test": test})
                 found[str([clients, test])] = aged_s
     return found

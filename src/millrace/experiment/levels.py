@@ -1,12 +1,12 @@
 """Read the factors of an experiment, and check that each factor and level exists."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import Diagnostic, nearest
 from millrace.experiment.diagnostics import Diagnostics, Table, is_line, shown
-from millrace.experiment.model import Factor
+from millrace.experiment.model import Experiment, Factor
 from millrace.levels import Level, split_role
 from millrace.model import roles as role_names
 from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
@@ -21,23 +21,48 @@ _OPTIONS = OPTION.removesuffix(".")
 MOST_LEVELS = 500
 
 LevelCheck = Callable[[str, object], None]
-OptionCheck = Callable[[str, str, object], Iterable[Diagnostic]]
+Definitions = Mapping[str, Table]
+
+
+@dataclass(frozen=True)
+class ValidationContext:
+    """The names that an experiment may refer to outside its file.
+
+    ``configurations`` are the shipped ones; ``check_configurations`` checks those defined in the
+    file (definitions, known ones), ``definition_of_option_file`` makes one of an option file (text,
+    its name), ``check_option`` a varied option (place, name, level).
+    ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
+    their newest server, ``attached`` are servers that millrace does not start. ``check_workload``
+    raises the mistakes that the load generator finds in an experiment's workload.
+    """
+
+    servers: Collection[str]
+    configurations: Definitions
+    check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
+    definition_of_option_file: Callable[[str, str], Table]
+    check_option: Callable[[str, str, object], Iterable[Diagnostic]]
+    studies: Collection[str] = ()
+    collectors: Collection[str] = ()
+    suites: Collection[str] = ()
+    attached: Collection[str] = ()
+    check_workload: Callable[[Experiment], None] | None = None
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names that levels may use; ``suites`` are names that stand for no exact server.
+    """The names that levels may use: those of a context and the ``configurations`` of a file.
 
     ``workload`` is None where the file names no known one; then only servers, configurations and
-    options can be checked (``check_option``: place, name, value).
+    options can be checked.
     """
 
-    servers: Collection[str]
+    context: ValidationContext
     configurations: Collection[str]
-    check_option: OptionCheck
     workload: Workload | None
-    suites: Collection[str] = ()
-    roles: tuple[str, ...] = field(default=(DEFAULT_ROLE,))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return tuple(self.workload.roles) if self.workload else (DEFAULT_ROLE,)
 
     def of_workload(self) -> Mapping[str, WorkloadFactor]:
         return self.workload.factors if self.workload else {}
@@ -54,10 +79,7 @@ class Vocabulary:
         return tuple(role for role in self.roles if role != DEFAULT_ROLE)
 
     def factor_names(self) -> list[str]:
-        """Return every factor name that could be varied, except options.
-
-        Those without the prefix of a role are shared by all roles.
-        """
+        """Return every factor name that could be varied, except options."""
         of_servers = (SERVER, CONFIGURATION)
         of_roles = [f"{role}.{name}" for role in self.prefixes for name in of_servers]
         return [*of_servers, *of_roles, *self.of_workload()]
@@ -112,11 +134,8 @@ def _exists(errors: Diagnostics, place: str, name: str, vocabulary: Vocabulary) 
     if role == DEFAULT_ROLE:
         errors.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
     elif role is not None and role not in vocabulary.roles:
-        errors.add(
-            place,
-            f"the workload {vocabulary.workload.name} has no role {role!r}",
-            f"one of its roles: {', '.join(vocabulary.roles)}",
-        )
+        said = f"the workload {vocabulary.workload.name} has no role {role!r}"
+        errors.add(place, said, f"one of its roles: {', '.join(vocabulary.roles)}")
     elif name in vocabulary.workload.parameters:
         errors.add(place, f"{name} is a parameter: write it in [parameters]")
     else:
@@ -129,12 +148,11 @@ def _factor(
 ) -> Factor | None:
     levels: object = value
     aliases: object = {}
+    place_of_levels = place
     if isinstance(value, dict):
         meant = errors.keys(place, value, ("levels", "aliases"), tables=("aliases",))
         levels, aliases = meant.get("levels", []), meant.get("aliases", {})
         place_of_levels = f"{place}.levels"
-    else:
-        place_of_levels = place
     if not isinstance(levels, list) or not levels:
         what = "has no levels" if levels == [] else f"{shown(levels)} is not a list"
         errors.add(place_of_levels, what, 'a list such as ["one", "another"]')
@@ -163,11 +181,8 @@ def _factor(
         return None
     offered = vocabulary.of_workload().get(name)
     canonical = offered.canonical if offered is not None else lambda level: level
-    return Factor(
-        name,
-        tuple(canonical(level) for level in levels),
-        {alias: canonical(level) for alias, level in aliases.items()},
-    )
+    of_aliases = {alias: canonical(level) for alias, level in aliases.items()}
+    return Factor(name, tuple(map(canonical, levels)), of_aliases)
 
 
 def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], bool]:
@@ -197,21 +212,22 @@ def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelC
     if kind.startswith(OPTION):
 
         def check_option(at: str, level: object) -> None:
-            for diagnostic in vocabulary.check_option(at, kind.removeprefix(OPTION), level):
+            for diagnostic in vocabulary.context.check_option(at, kind.removeprefix(OPTION), level):
                 errors.include(diagnostic)
 
         return check_option
     if kind not in (SERVER, CONFIGURATION):
         offered = vocabulary.of_workload()[name]
         return lambda at, level: _check_offered(errors, at, level, name, offered)
-    known = vocabulary.servers if kind == SERVER else vocabulary.configurations
+    servers, suites = vocabulary.context.servers, vocabulary.context.suites
+    known = servers if kind == SERVER else vocabulary.configurations
 
     def check(at: str, level: object) -> None:
         if not isinstance(level, str):
             is_number = isinstance(level, int | float) and not isinstance(level, bool)
             hint = f'; versions need quotes: "{level}"' if is_number else ""
             errors.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
-        elif kind == SERVER and level in vocabulary.suites:
+        elif kind == SERVER and level in suites:
             expected = f"the exact name that `millrace servers install {level}` says"
             errors.add(at, f"what {level} means changes with its suite", expected)
         elif level not in known:
@@ -254,9 +270,8 @@ def without_effect(factors: Collection[str], roles: Iterable[str]) -> list[str]:
 
 def is_among(level: Level, levels: Sequence[Level]) -> bool:
     """Return whether ``level`` is one of ``levels``: true is not 1, unlike in Python."""
-    return any(
-        level == each and isinstance(level, bool) == isinstance(each, bool) for each in levels
-    )
+    same_kind = (each for each in levels if isinstance(each, bool) == isinstance(level, bool))
+    return level in same_kind
 
 
 def resolved_level(factor: Factor, level: Level) -> Level:

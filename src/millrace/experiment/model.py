@@ -79,7 +79,7 @@ class Experiment:
     ``collectors`` sample its trials; ``profile_blocks`` is the number of blocks whose trials are
     profiled, after all that measure, ``counted_starts`` the number of trials in which each
     treatment's instructions are counted, at the very end. With ``profiles_by_default``, the user
-    left the number of profiled blocks to millrace (see millrace.experiment.profiling), whose
+    left the number of profiled blocks to millrace (see millrace.experiment.budget), whose
     clients are driven for at most ``profile_s`` (None: as long as those that measure). ``campaign``
     is the purpose of an experiment that a campaign created. ``tls`` is the encryption of sessions
     with attached servers, by name, where it differs from their addresses.
@@ -142,10 +142,7 @@ class Experiment:
 
     @property
     def compared_factors(self) -> frozenset[str]:
-        """The factors in which treatments of one group may differ: their trials are neighbours.
-
-        Without ``combinations``, that is the compared factor alone.
-        """
+        """The factors in which treatments of one group, whose trials are neighbours, may differ."""
         if self.combinations:
             return frozenset(each.name for each in self.factors)
         return frozenset((self.compare.factor,))

@@ -33,6 +33,7 @@ from millrace.model.documents import short_digest
 from millrace.model.run_spec import layer_names
 from millrace.model.trials import Purpose, kind_of_block
 from millrace.workloads.defaults import in_slices, interleaved
+from millrace.workloads.settings import ClientSettings
 
 _FORMAT = 1
 # Of trials that are shorter than the experiment's.
@@ -66,19 +67,16 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
             order = _block_order(experiment, groups, purpose=purpose, seed=order_seed, block=block)
             for treatment, slot in order:
                 if purpose != _COUNT or treatment in counted_treatments:
-                    trial = PlannedTrial(
-                        id=trial_id(identity, treatment, block, purpose), treatment=treatment,
-                        block=block, position=len(trials), purpose=purpose, slot=slot,
-                    )  # fmt: skip
+                    name = trial_id(identity, treatment, block, purpose)
+                    trial = PlannedTrial(name, treatment, block, len(trials), purpose, slot)
                     trials.append(trial)
     return Plan(experiment, identity, seed, treatments, tuple(trials))
 
 
 def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> None:
     """Raise ValidationError where nothing ends the background clients of a test."""
-    if not any(
-        "background_clients" in test for test in experiment.workload.get("tests", {}).values()
-    ):
+    tests = experiment.workload.get("tests", {}).values()
+    if not any("background_clients" in test for test in tests):
         return
     workload = experiment.checked_workload
     for treatment in treatments:
@@ -91,10 +89,16 @@ def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> 
 
 def is_in_open_loop(experiment: Experiment) -> bool:
     """Return whether the clients of any treatment have a rate of their own."""
-    workload = experiment.checked_workload
+    workload, treatments = experiment.checked_workload, _treatments(experiment)
     return workload.drives and any(
-        workload.client_settings(chosen(experiment, each)).rate for each in _treatments(experiment)
+        workload.client_settings(chosen(experiment, each)).rate for each in treatments
     )
+
+
+def client_settings(plan: Plan) -> list[ClientSettings]:
+    """Return the settings of the clients of each treatment of a plan."""
+    client_settings_of = plan.experiment.checked_workload.client_settings
+    return [client_settings_of(chosen(plan.experiment, each)) for each in plan.treatments]
 
 
 def with_slices(experiment: Experiment) -> Experiment:
@@ -106,12 +110,8 @@ def with_slices(experiment: Experiment) -> Experiment:
 
 def without_slices(experiment: Experiment) -> Experiment:
     """Return the experiment with interleaved trials."""
-    return replace(
-        experiment,
-        slices=False,
-        requires_slices=False,
-        workload=interleaved(experiment.workload),
-    )
+    workload = interleaved(experiment.workload)
+    return replace(experiment, slices=False, requires_slices=False, workload=workload)
 
 
 def distinct_but_for_clients(treatments: Iterable[Treatment]) -> tuple[Treatment, ...]:
@@ -125,10 +125,7 @@ def distinct_but_for_clients(treatments: Iterable[Treatment]) -> tuple[Treatment
 def block_of(
     experiment: Experiment, factor: str, levels: tuple[Level, ...], *, seed: int, block: int
 ) -> Plan:
-    """Return the plan of one block of the experiment, with these levels of a factor.
-
-    Where instructions are counted, it is a block of counted trials.
-    """
+    """Return the plan of one block with these levels of a factor; of counted trials, if any."""
     factors = tuple(
         replace(each, levels=levels) if each.name == factor else each for each in experiment.factors
     )
@@ -194,9 +191,8 @@ def profiled_values(experiment: Experiment, values: Values) -> Values:
 
 def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
     """Return the id of a trial of a plan with the digest ``identity``."""
-    return short_digest(
-        [identity, treatment.id, block, *([] if purpose == _MEASURE else [purpose])]
-    )
+    others = [] if purpose == _MEASURE else [purpose]
+    return short_digest([identity, treatment.id, block, *others])
 
 
 @dataclass(frozen=True)
@@ -220,14 +216,11 @@ def _treatments(experiment: Experiment) -> tuple[Treatment, ...]:
 
 
 def _treatment(experiment: Experiment, levels: tuple[Level, ...]) -> Treatment:
-    defaults = {
-        name: factor["default"] for name, factor in experiment.workload.get("factors", {}).items()
-    }
-    named = {factor.name: level for factor, level in zip(experiment.factors, levels, strict=True)}
-    resolved = defaults | {
-        factor.name: resolved_level(factor, level)
-        for factor, level in zip(experiment.factors, levels, strict=True)
-    }
+    offered = experiment.workload.get("factors", {})
+    defaults = {name: factor["default"] for name, factor in offered.items()}
+    pairs = list(zip(experiment.factors, levels, strict=True))
+    named = {factor.name: level for factor, level in pairs}
+    resolved = defaults | {f.name: resolved_level(f, level) for f, level in pairs}
     identity = {
         "levels": defaults | named,
         "resolved": resolved,
@@ -258,7 +251,5 @@ def _block_order(
         if group.in_slices and purpose in sliced:
             yield from rounds.slots(group.treatments, seed, block)
         else:
-            for treatment in sorted(
-                group.treatments, key=lambda each: trial_place(each.id, seed, block)
-            ):
-                yield treatment, None
+            order = sorted(group.treatments, key=lambda of: trial_place(of.id, seed, block))
+            yield from ((treatment, None) for treatment in order)

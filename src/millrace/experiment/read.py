@@ -4,45 +4,20 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 from millrace.errors import Diagnostic, UserError, ValidationError, did_you_mean
+from millrace.experiment import levels, model
 from millrace.experiment.diagnostics import Diagnostics, Table
-from millrace.experiment.levels import CONFIGURATION, SERVER, is_among, resolved_level
-from millrace.experiment.model import (
-    COUNTED_STARTS,
-    MOST_FIXED_BLOCKS,
-    MOST_TREATMENTS,
-    MOST_TRIALS,
-    Compare,
-    Experiment,
-    Factor,
-)
+from millrace.experiment.levels import SERVER, ValidationContext, is_among, resolved_level
+from millrace.experiment.model import Compare, Experiment, Factor
 from millrace.experiment.plan import is_in_open_loop, with_slices
 from millrace.experiment.settings import CompleteSettings, Settings
-from millrace.experiment.toml_files import parse_toml, read_text
-from millrace.experiment.toml_positions import key_lines, line_of
-from millrace.experiment.validation import (
-    INSTRUCTIONS,
-    Checked,
-    Definitions,
-    Design,
-    ValidationContext,
-    check,
-    own_configurations,
-)
+from millrace.experiment.toml_files import parse_toml, read_text, with_lines
+from millrace.experiment.validation import INSTRUCTIONS, Checked, Design, check, own_configurations
 from millrace.levels import CLIENTS, Level, level_named, levels_text
 from millrace.model.run_spec import BLOCKS_IN_TIME, ConfigurationDefinition
-from millrace.workloads.defaults import (
-    COMPRESSION,
-    DROP_AFTER,
-    LOOPS,
-    UNCOMPRESSED,
-    in_open_loop,
-    in_slices,
-    with_drop,
-    with_loops,
-    with_sizes,
-)
+from millrace.workloads import defaults
 
 AS_WRITTEN = "as written"
 _CACHE_MODE = "cache_mode"
@@ -93,7 +68,7 @@ def read(
     return parse(text, path, scale=scale, context=context, overrides=overrides)
 
 
-def read_configurations(path: Path, context: ValidationContext) -> Definitions:
+def read_configurations(path: Path, context: ValidationContext) -> levels.Definitions:
     """Return the configurations that an experiment file defines, without its other parts.
 
     Raise UserError for a file that cannot be read, ValidationError for mistakes in them.
@@ -102,8 +77,7 @@ def read_configurations(path: Path, context: ValidationContext) -> Definitions:
     document = parse_toml(path, text, reference=_REFERENCE)
     errors = Diagnostics()
     found = own_configurations(errors, document, context, path.parent)
-    if errors.diagnostics:
-        raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
+    _refuse_mistakes(errors, path, text)
     return found
 
 
@@ -118,8 +92,7 @@ def parse(
     """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
     document = parse_toml(path, text, reference=_REFERENCE)
     checked, errors = check(document, context, directory=path.parent)
-    if errors.diagnostics:
-        raise ValidationError(str(path), _placed(errors, text), hint=_REFERENCE)
+    _refuse_mistakes(errors, path, text)
     chosen = _scale(path, checked, scale)
     settings = _overridden(checked.at(chosen), overrides)
     compared = settings.factors[checked.compared]
@@ -128,12 +101,14 @@ def parse(
     factors = tuple({**settings.factors, compared.name: compared}.values())
     is_sequential = (
         overrides.blocks is None
-        and (settings.blocks > MOST_FIXED_BLOCKS or settings.max_time_s is not None)
+        and (settings.blocks > model.MOST_FIXED_BLOCKS or settings.max_time_s is not None)
         and len(compared.levels) > 1
     )
     design = _design(checked, overrides)
     collectors = checked.collectors if overrides.collectors is None else overrides.collectors
     requires_slices = design == "slices"
+    sampling = tuple(name for name in collectors if name != INSTRUCTIONS)
+    has_attached = _has_attached(factors, context)
     experiment = Experiment(
         name=checked.name,
         title=checked.title,
@@ -145,7 +120,7 @@ def parse(
         parameters=settings.parameters,
         blocks=_most_blocks(settings, overrides) if is_sequential else settings.blocks,
         margin=settings.margin_percent / 100,
-        collectors=tuple(name for name in collectors if name != INSTRUCTIONS),
+        collectors=sampling,
         profile_blocks=settings.profile_blocks or 0,
         seed=checked.seed if overrides.seed is None else overrides.seed,
         published=checked.published,
@@ -156,23 +131,20 @@ def parse(
         tls=checked.tls,
         slices=requires_slices,
         requires_slices=requires_slices,
-        counted_starts=COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
+        counted_starts=model.COUNTED_STARTS if INSTRUCTIONS in collectors else 0,
+        profiles_by_default=settings.profile_blocks is None
+        and bool(sampling)
+        and len(compared.levels) > 1
+        and not has_attached,
     )
     _refuse_endless_plan(experiment)
-    experiment = replace(
-        experiment,
-        profiles_by_default=settings.profile_blocks is None
-        and bool(experiment.collectors)
-        and len(compared.levels) > 1
-        and not _has_attached(experiment, context),
-    )
     _refuse_counts(experiment)
-    _refuse_unfit_levels(experiment, context)
+    _refuse_unfit_levels(experiment, has_attached=has_attached)
     if context.check_workload is not None:
         context.check_workload(experiment)
     if is_in_open_loop(experiment):
-        experiment = replace(experiment, workload=in_open_loop(experiment.workload))
-    if design is not None or _has_attached(experiment, context):
+        experiment = replace(experiment, workload=defaults.in_open_loop(experiment.workload))
+    if design is not None or has_attached:
         return experiment
     sliced = with_slices(experiment)
     return sliced if sliced.slices else replace(sliced, slices_if_cached=_lacks_cached(experiment))
@@ -191,15 +163,17 @@ def _workload_of(
     checked: Checked, settings: Settings, factors: Iterable[Factor], *, slices: bool
 ) -> Table:
     """Return the definition of the workload with what the settings add to it."""
-    workload = with_sizes(checked.workload) if compresses(factors) else checked.workload
-    if int(settings.parameters.get(LOOPS, 1)) > 1:
-        workload = with_loops(workload)
-    if settings.parameters.get(DROP_AFTER) == "on":
-        workload = with_drop(workload)
-    return in_slices(workload) if slices else workload
+    workload = checked.workload
+    if compresses(factors):
+        workload = defaults.with_sizes(workload)
+    if int(settings.parameters.get(defaults.LOOPS, 1)) > 1:
+        workload = defaults.with_loops(workload)
+    if settings.parameters.get(defaults.DROP_AFTER) == "on":
+        workload = defaults.with_drop(workload)
+    return defaults.in_slices(workload) if slices else workload
 
 
-def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> None:
+def _refuse_unfit_levels(experiment: Experiment, *, has_attached: bool) -> None:
     """Raise ValidationError for levels that do not compare, or that are not true of the servers."""
     offered = experiment.checked_workload.factors
     compared = experiment.compare.factor
@@ -207,10 +181,9 @@ def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> 
     if compared in offered and not offered[compared].comparable:
         message = f"levels of {compared} do different work, and their figures do not compare"
         hint = f"another factor; {compared} may stay in [factors]"
-        line = line_of("compare.factor", key_lines(experiment.text))
-        found.append(Diagnostic("compare.factor", message, hint, line=line))
+        found.append(Diagnostic("compare.factor", message, hint))
     why = None
-    if _has_attached(experiment, context):
+    if has_attached:
         why = "millrace does not start attached servers"
     elif experiment.parameters.get("snapshot") == "off":
         why = "without snapshots, the server that loaded them goes on"
@@ -220,29 +193,24 @@ def _refuse_unfit_levels(experiment: Experiment, context: ValidationContext) -> 
             if level in known:
                 message = f"{level} needs servers that start after their tables are loaded; {why}"
                 hint = f"other levels of {factor.name}"
-                line = line_of(f"factors.{factor.name}", key_lines(experiment.text))
-                found.append(Diagnostic(f"factors.{factor.name}", message, hint, line=line))
+                found.append(Diagnostic(f"factors.{factor.name}", message, hint))
     if found:
-        raise ValidationError(experiment.source, found)
+        raise ValidationError(experiment.source, with_lines(found, experiment.text))
 
 
 def _refuse_endless_plan(experiment: Experiment) -> None:
     """Raise ValidationError for more treatments or trials than anybody measures, unexpanded."""
     treatments = math.prod(len(factor.levels) for factor in experiment.factors)
     blocks = experiment.blocks + experiment.profile_blocks + experiment.counted_starts
-    found = None
-    if treatments > MOST_TREATMENTS:
+    trials = treatments * blocks
+    if treatments > model.MOST_TREATMENTS:
         sizes = " x ".join(f"{len(each.levels)} of {each.name}" for each in experiment.factors)
         message = f"the levels make {treatments:,} treatments: {sizes}"
-        found = Diagnostic("factors", message, f"at most {MOST_TREATMENTS:,}")
-    elif treatments * blocks > MOST_TRIALS:
-        message = (
-            f"{treatments:,} treatments in {blocks:,} blocks are {treatments * blocks:,} trials"
-        )
-        found = Diagnostic("blocks", message, f"at most {MOST_TRIALS:,}: fewer levels or blocks")
-    if found is not None:
-        line = line_of(found.where, key_lines(experiment.text))
-        raise ValidationError(experiment.source, [replace(found, line=line)], hint=_REFERENCE)
+        _refuse(experiment, Diagnostic("factors", message, f"at most {model.MOST_TREATMENTS:,}"))
+    elif trials > model.MOST_TRIALS:
+        message = f"{treatments:,} treatments in {blocks:,} blocks are {trials:,} trials"
+        fewer = f"at most {model.MOST_TRIALS:,}: fewer levels or blocks"
+        _refuse(experiment, Diagnostic("blocks", message, fewer))
 
 
 def _refuse_counts(experiment: Experiment) -> None:
@@ -255,25 +223,22 @@ def _refuse_counts(experiment: Experiment) -> None:
     elif experiment.compare.factor == CLIENTS:
         why = "a client's statements have the same instructions whatever other clients do"
     if why is not None:
-        mistake = Diagnostic(
-            "collectors",
-            f"instructions cannot be compared: {why}",
-            f"a list without {INSTRUCTIONS!r}",
-            line=line_of("collectors", key_lines(experiment.text)),
-        )
-        raise ValidationError(experiment.source, [mistake], hint=_REFERENCE)
+        message = f"instructions cannot be compared: {why}"
+        without = f"a list without {INSTRUCTIONS!r}"
+        _refuse(experiment, Diagnostic("collectors", message, without))
 
 
-def _placed(errors: Diagnostics, text: str) -> list[Diagnostic]:
-    """Return the diagnostics with their lines, in the file's order; those without come last."""
-    lines = key_lines(text)
-    placed = [
-        replace(diagnostic, line=line_of(diagnostic.where, lines))
-        if diagnostic.line is None
-        else diagnostic
-        for diagnostic in errors.diagnostics
-    ]
-    return sorted(placed, key=lambda diagnostic: (diagnostic.line is None, diagnostic.line or 0))
+def _refuse(experiment: Experiment, mistake: Diagnostic) -> NoReturn:
+    placed = with_lines([mistake], experiment.text)
+    raise ValidationError(experiment.source, placed, hint=_REFERENCE)
+
+
+def _refuse_mistakes(errors: Diagnostics, path: Path, text: str) -> None:
+    """Raise ValidationError for mistakes, in the file's order; those without a line come last."""
+    if errors.diagnostics:
+        placed = with_lines(errors.diagnostics, text)
+        placed.sort(key=lambda diagnostic: (diagnostic.line is None, diagnostic.line or 0))
+        raise ValidationError(str(path), placed, hint=_REFERENCE)
 
 
 def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
@@ -298,18 +263,14 @@ def _scale(path: Path, checked: Checked, wanted: str | None) -> str | None:
 
 
 def _overridden(settings: CompleteSettings, overrides: Overrides) -> CompleteSettings:
-    return replace(
-        settings,
-        blocks=overrides.blocks or overrides.max_blocks or settings.blocks,
-        max_time_s=overrides.max_time_s or settings.max_time_s,
-        profile_blocks=(
-            settings.profile_blocks
-            if overrides.profile_blocks is None
-            else overrides.profile_blocks
-        ),
-        margin_percent=overrides.margin_percent or settings.margin_percent,
-        base=settings.base if overrides.base is None else overrides.base,
-    )
+    given: dict[str, Any] = {
+        "blocks": overrides.blocks or overrides.max_blocks,
+        "max_time_s": overrides.max_time_s,
+        "profile_blocks": overrides.profile_blocks,
+        "margin_percent": overrides.margin_percent,
+        "base": overrides.base,
+    }
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 
 def _most_blocks(settings: CompleteSettings, overrides: Overrides) -> int:
@@ -322,19 +283,18 @@ def _most_blocks(settings: CompleteSettings, overrides: Overrides) -> int:
 def _design(checked: Checked, overrides: Overrides) -> Design | None:
     """Return the design that the request or else the file says; None where millrace chooses it."""
     if overrides.slices and overrides.interleaved:
-        raise UserError(
-            "slices and interleaved are two designs", hint="leave out one of the two options"
-        )
+        hint = "leave out one of the two options"
+        raise UserError("slices and interleaved are two designs", hint=hint)
     if overrides.slices:
         return "slices"
     return "interleaved" if overrides.interleaved else checked.design
 
 
-def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:
+def _has_attached(factors: Iterable[Factor], context: ValidationContext) -> bool:
     """Return whether millrace does not start some of the servers itself."""
     used = {
         resolved_level(factor, level)
-        for factor in experiment.factors
+        for factor in factors
         for level in factor.levels
         if factor.name.rpartition(".")[2] == SERVER
     }
@@ -344,9 +304,9 @@ def _has_attached(experiment: Experiment, context: ValidationContext) -> bool:
 def compresses(factors: Iterable[Factor]) -> bool:
     """Return whether some of the tables are compressed."""
     return any(
-        resolved_level(factor, level) != UNCOMPRESSED
+        resolved_level(factor, level) != defaults.UNCOMPRESSED
         for factor in factors
-        if factor.name == COMPRESSION
+        if factor.name == defaults.COMPRESSION
         for level in factor.levels
     )
 
@@ -355,10 +315,8 @@ def _level(factor: Factor, base: Level) -> Level:
     for level in factor.levels:
         if is_among(base, (level,)):
             return level
-    names = [str(level) for level in factor.levels]
-    raise UserError(
-        f"the base {base!r} is not a level of {factor.name}", hint=f"one of: {', '.join(names)}"
-    )
+    hint = f"one of: {', '.join(map(str, factor.levels))}"
+    raise UserError(f"the base {base!r} is not a level of {factor.name}", hint=hint)
 
 
 def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
@@ -373,11 +331,11 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
 
 
 def _used(
-    factors: tuple[Factor, ...], definitions: Definitions
+    factors: tuple[Factor, ...], definitions: levels.Definitions
 ) -> dict[str, ConfigurationDefinition]:
     used: dict[str, ConfigurationDefinition] = {}
     for factor in factors:
-        if factor.name.rpartition(".")[2] == CONFIGURATION:
+        if factor.name.rpartition(".")[2] == levels.CONFIGURATION:
             for level in factor.levels:
                 name: str | None = str(resolved_level(factor, level))
                 while name is not None and name not in used:

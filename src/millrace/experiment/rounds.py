@@ -25,7 +25,7 @@ from millrace.quantities import parse_size, readable_size
 from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 from millrace.workloads.definition import Workload
 from millrace.workloads.settings import ClientSettings
-from millrace.workloads.statement_kinds import statement_kinds
+from millrace.workloads.statement_effects import statement_kinds
 
 MOST_SLOTS = 8
 MOST_S = 2_000.0  # the load generator keeps each slice
@@ -35,7 +35,13 @@ _HINT = (
     "docs/design.md says what slices need; without --slices (or design), comparisons have them "
     "where they are valid"
 )
-_LOCAL, _SOCKET = "local", "socket"
+# The level of a factor with which loads can take turns, and what is wrong with others.
+_FAIR = {
+    "load_mode": ("local", "a server that reads a file itself cannot wait for its turn"),
+    "transport": (
+        "socket", "only a Unix socket shows which rows a server has read, where a slice ends"
+    ),
+}  # fmt: skip
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
@@ -57,9 +63,8 @@ def is_valid(experiment: Experiment, values: Iterable[Values]) -> bool:
     workload = experiment.checked_workload
     if [*_design(experiment), *_work(experiment, every)]:
         return False
-    return not workload.drives or all(
-        workload.client_settings(each).cache_mode == "cached" for each in every
-    )
+    settings = [workload.client_settings(each) for each in every if workload.drives]
+    return all(each.cache_mode == "cached" for each in settings)
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Values]) -> None:
@@ -103,46 +108,34 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     yield from _pacing(workload, driven)
     for each in values:
         yield from _statements(experiment, workload.values(each))
-    if any(workload.background_client_count(workload.values(each)) for each in values):
-        yield Diagnostic(
-            "factors.test",
-            "background clients would work in the slices of all servers",
-            "tests without background_clients, or interleaved trials",
-        )
-    if any(each.operations for each in driven):
-        yield Diagnostic(
-            "parameters.operations", "slices end by time", "time_s, the seconds of each server"
-        )
-    if any(each.loops > 1 for each in driven):
-        yield Diagnostic(
-            "parameters.loops", "each trial ages a data directory of its own", "loops = 1"
-        )
-    if any(each.warmup == "steady" for each in driven):
-        yield Diagnostic(
-            "parameters.warmup",
-            "throughput of several servers in turns is not steady",
-            'warmup = "time", and warmup_s',
-        )
-    if any(each.time_s * experiment.treatments_at_once > MOST_S for each in driven):
-        yield Diagnostic(
-            "parameters.time_s",
-            f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
-            "less time, and more blocks",
-        )
-    if any(share > MOST_STOPPED for share in _stopped_shares(experiment)):
-        yield Diagnostic(
-            f"factors.{FACTOR}",
-            f"in slices, a server is stopped for at most {MOST_STOPPED * 100:g} % of its time",
-            f"{Stopped(MOST_STOPPED).level} or less, or interleaved trials",
-        )
-    if any(each.threads > 1 for each in driven):
-        yield Diagnostic("parameters.threads", "slices have one thread", "threads = 0")
-    if any(each.cache_mode == "io_bound" for each in driven):
-        yield Diagnostic(
-            "parameters.cache_mode",
-            "what a server has read ahead is there in its next slice",
-            "cache_mode = 'cached'",
-        )
+    unfit = (
+        (any(workload.background_client_count(workload.values(each)) for each in values),
+         "factors.test", "background clients would work in the slices of all servers",
+         "tests without background_clients, or interleaved trials"),
+        (any(each.operations for each in driven),
+         "parameters.operations", "slices end by time", "time_s, the seconds of each server"),
+        (any(each.loops > 1 for each in driven),
+         "parameters.loops", "each trial ages a data directory of its own", "loops = 1"),
+        (any(each.warmup == "steady" for each in driven),
+         "parameters.warmup", "throughput of several servers in turns is not steady",
+         'warmup = "time", and warmup_s'),
+        (any(each.time_s * experiment.treatments_at_once > MOST_S for each in driven),
+         "parameters.time_s",
+         f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
+         "less time, and more blocks"),
+        (any(share > MOST_STOPPED for share in _stopped_shares(experiment)),
+         f"factors.{FACTOR}",
+         f"in slices, a server is stopped for at most {MOST_STOPPED * 100:g} % of its time",
+         f"{Stopped(MOST_STOPPED).level} or less, or interleaved trials"),
+        (any(each.threads > 1 for each in driven),
+         "parameters.threads", "slices have one thread", "threads = 0"),
+        (any(each.cache_mode == "io_bound" for each in driven),
+         "parameters.cache_mode", "what a server has read ahead is there in its next slice",
+         "cache_mode = 'cached'"),
+    )  # fmt: skip
+    for is_so, where, why, instead in unfit:
+        if is_so:
+            yield Diagnostic(where, why, instead)
 
 
 def _pacing(workload: Workload, driven: Iterable[ClientSettings]) -> Iterator[Diagnostic]:
@@ -150,11 +143,8 @@ def _pacing(workload: Workload, driven: Iterable[ClientSettings]) -> Iterator[Di
         yield from _other_metric(workload)
         return
     # That the primary metric of an open loop is a latency follows from the rate.
-    yield Diagnostic(
-        "parameters.rate",
-        "arrivals would wait for the other servers' slices",
-        "rate = 0, a closed loop",
-    )
+    wait = "arrivals would wait for the other servers' slices"
+    yield Diagnostic("parameters.rate", wait, "rate = 0, a closed loop")
 
 
 def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
@@ -173,20 +163,13 @@ def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
             "the load generator cannot slow a load down",
             "a slowdown by an option, or interleaved trials",
         )
-    most_bytes, pool = _most_table_bytes(experiment)
+    default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
+    most_bytes = min((default_bytes, *(size // 2 for size in _buffer_pools(experiment))))
+    pool = "default" if most_bytes == default_bytes else "smallest"
     for values in every:
-        if values.get("load_mode", _LOCAL) != _LOCAL:
-            yield Diagnostic(
-                "factors.load_mode",
-                "a server that reads a file itself cannot wait for its turn",
-                f'load_mode = "{_LOCAL}"',
-            )
-        if values.get("transport", _SOCKET) != _SOCKET:
-            yield Diagnostic(
-                "factors.transport",
-                "only a Unix socket shows which rows a server has read, where a slice ends",
-                f'transport = "{_SOCKET}"',
-            )
+        for name, (fair, why) in _FAIR.items():
+            if values.get(name, fair) != fair:
+                yield Diagnostic(f"factors.{name}", why, f'{name} = "{fair}"')
         yield from _compression(values)
         engine = str(values.get("engine", _engine_without_backlog()))
         if _defers_work(engine):
@@ -222,13 +205,6 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
             f"with '{level}', a server compresses pages later, in the slices of the others",
             f"compression = '{UNCOMPRESSED}'",
         )
-
-
-def _most_table_bytes(experiment: Experiment) -> tuple[int, str]:
-    """Return half of the smallest buffer pool, and the word for that pool in messages."""
-    default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
-    most_bytes = min((default_bytes, *(size // 2 for size in _buffer_pools(experiment))))
-    return most_bytes, "default" if most_bytes == default_bytes else "smallest"
 
 
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:

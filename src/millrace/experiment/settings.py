@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from millrace.experiment import levels
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
-from millrace.experiment.levels import (
-    DEFAULT_ROLE,
-    SERVER,
-    Vocabulary,
-    read_factors,
-    without_effect,
-)
+from millrace.experiment.levels import SERVER, Vocabulary
 from millrace.experiment.model import Factor
 from millrace.levels import Level
 from millrace.quantities import parse_duration
@@ -86,7 +81,7 @@ def read_settings(
         profile_blocks=block_count("profile_blocks", 0),
         margin_percent=margin_percent,
         base=table.get("base"),
-        factors=read_factors(errors, f"{prefix}factors", factors, vocabulary),
+        factors=levels.read_factors(errors, f"{prefix}factors", factors, vocabulary),
         parameters=_parameters(errors, where, parameters, vocabulary.workload),
     )
 
@@ -146,16 +141,15 @@ def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabu
     """Report missing settings: only the merged ones have to be complete."""
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles if SERVER not in settings.factors else ():
-        name = SERVER if role == DEFAULT_ROLE else f"{role}.{SERVER}"
+        name = SERVER if role == levels.DEFAULT_ROLE else f"{role}.{SERVER}"
         tables = ("factors", f"{settings.where}.factors")
         places = [f"{table}.{each}" for table in tables for each in (name, SERVER)]
         if name not in settings.factors and not errors.has_error_at(*places):
             errors.add(f"factors.{name}", f"is missing{at}", "a list of servers")
-    for name in without_effect(settings.factors, vocabulary.roles):
+    for name in levels.without_effect(settings.factors, vocabulary.roles):
         own = " and ".join(f"{role}.{name}" for role in vocabulary.roles)
-        errors.add(
-            f"factors.{name}", f"has no effect{at}: {own} take its place", "one or the other"
-        )
+        said = f"has no effect{at}: {own} take its place"
+        errors.add(f"factors.{name}", said, "one or the other")
     for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
         if parameter.default is None and name not in settings.parameters:
             place = f"{settings.where or 'parameters'}.{name}"

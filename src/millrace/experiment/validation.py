@@ -1,32 +1,18 @@
 """Check everything that an experiment file must satisfy before it is expanded to a plan."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from millrace import workloads
-from millrace.errors import Diagnostic, nearest
+from millrace.errors import nearest
+from millrace.experiment import levels, settings
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
-from millrace.experiment.levels import (
-    DEFAULT_ROLE,
-    SERVER,
-    OptionCheck,
-    Vocabulary,
-    completed,
-    is_among,
-)
-from millrace.experiment.model import MAX_NAME_LENGTH, Experiment, Factor
-from millrace.experiment.settings import (
-    CompleteSettings,
-    Settings,
-    read_scale,
-    read_settings,
-    require_complete,
-    with_default_parameters,
-    without_factors,
-)
+from millrace.experiment.levels import SERVER, Definitions, ValidationContext, Vocabulary, is_among
+from millrace.experiment.model import MAX_NAME_LENGTH, Factor
+from millrace.experiment.settings import CompleteSettings, Settings
 from millrace.experiment.toml_files import read_text
 from millrace.experiment.workload_file import is_file, read_workload_file
 from millrace.levels import Level
@@ -57,32 +43,6 @@ _NEWEST_RUN = "latest"  # the words that commands accept as a run's id
 
 _OPTION_FILE = "its path is relative to the experiment file's directory"
 
-Definitions = Mapping[str, Table]
-
-
-@dataclass(frozen=True)
-class ValidationContext:
-    """The names that an experiment may refer to outside its file.
-
-    ``configurations`` are the shipped ones; ``check_configurations`` checks those defined in the
-    file (definitions, known ones), ``definition_of_option_file`` makes one of an option file (text,
-    its name), ``check_option`` a varied option (place, name, level).
-    ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
-    their newest server, ``attached`` are servers that millrace does not start. ``check_workload``
-    raises the mistakes that the load generator finds in an experiment's workload.
-    """
-
-    servers: Collection[str]
-    configurations: Definitions
-    check_configurations: Callable[[Definitions, Definitions], list[Diagnostic]]
-    definition_of_option_file: Callable[[str, str], Table]
-    check_option: OptionCheck
-    studies: Collection[str] = ()
-    collectors: Collection[str] = ()
-    suites: Collection[str] = ()
-    attached: Collection[str] = ()
-    check_workload: Callable[[Experiment], None] | None = None
-
 
 @dataclass(frozen=True)
 class Checked:
@@ -105,19 +65,14 @@ class Checked:
 
     def at(self, scale: str | None) -> CompleteSettings:
         """Return the settings at a scale, with defaults filled in."""
-        settings = self.root if scale is None else self.root.under(self.scales[scale])
-        factors = completed(settings.factors, self.roles)
-        assert settings.base is not None  # a file without one has a diagnostic
-        return CompleteSettings(
-            where=settings.where,
-            blocks=settings.blocks or DEFAULT_BLOCKS,
-            max_time_s=settings.max_time_s,
-            profile_blocks=settings.profile_blocks,
-            margin_percent=settings.margin_percent or DEFAULT_MARGIN_PERCENT,
-            base=settings.base,
-            factors={factor.name: factor for factor in factors},
-            parameters=settings.parameters,
-        )
+        found = self.root if scale is None else self.root.under(self.scales[scale])
+        assert found.base is not None  # a file without one has a diagnostic
+        complete = {
+            "blocks": found.blocks or DEFAULT_BLOCKS,
+            "margin_percent": found.margin_percent or DEFAULT_MARGIN_PERCENT,
+            "factors": {each.name: each for each in levels.completed(found.factors, self.roles)},
+        }
+        return CompleteSettings(**{**vars(found), **complete})
 
 
 def check(
@@ -132,28 +87,21 @@ def check(
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
     workload, definition = _workload(errors, document, directory)
     own = own_configurations(errors, document, context, directory)
-    vocabulary = Vocabulary(
-        servers=context.servers,
-        configurations={*context.configurations, *own},
-        check_option=context.check_option,
-        workload=workload,
-        suites=context.suites,
-        roles=tuple(workload.roles) if workload else (DEFAULT_ROLE,),
-    )
+    vocabulary = Vocabulary(context, {*context.configurations, *own}, workload)
     compared, base = _compare(errors, document, vocabulary)
     parameters = errors.table("parameters", document.get("parameters", {}))
     if workload is not None:
-        parameters = without_factors(errors, "parameters", parameters, vocabulary)
+        parameters = settings.without_factors(errors, "parameters", parameters, vocabulary)
         parameters = errors.keys("parameters", parameters, workload.parameters)
-    read = read_settings(errors, "", document, vocabulary, parameters=parameters)
+    read = settings.read_settings(errors, "", document, vocabulary, parameters=parameters)
     root = replace(read, base=base)
     scales = {
-        name: read_scale(errors, f"scales.{name}", raw, vocabulary)
+        name: settings.read_scale(errors, f"scales.{name}", raw, vocabulary)
         for name, raw in errors.table("scales", document.get("scales", {})).items()
     }
     has_none = not scales and not errors.has_error_at("scales")  # rather than unreadable ones
     for scale in (Settings(),) if has_none else scales.values():
-        require_complete(errors, root.under(scale), vocabulary)
+        settings.require_complete(errors, root.under(scale), vocabulary)
         _base(errors, root, scale, compared, vocabulary)
     checked = Checked(
         name=_name(errors, document),
@@ -166,7 +114,7 @@ def check(
         workload=definition,
         definitions={**context.configurations, **own},
         compared=compared,
-        root=with_default_parameters(root, workload),
+        root=settings.with_default_parameters(root, workload),
         scales=scales,
         roles=vocabulary.roles,
         tls={
@@ -178,14 +126,12 @@ def check(
 
 
 def _design(errors: Diagnostics, document: Table) -> Design | None:
-    if "design" not in document:
-        return None
-    for design in _DESIGNS:
-        if document["design"] == design:
-            return design
-    designs = " or ".join(f'"{design}"' for design in _DESIGNS)
-    errors.add("design", f"{shown(document['design'])} is not a design", designs)
-    return None
+    named = document.get("design")
+    found = next((design for design in _DESIGNS if named == design), None)
+    if "design" in document and found is None:
+        designs = " or ".join(f'"{design}"' for design in _DESIGNS)
+        errors.add("design", f"{shown(named)} is not a design", designs)
+    return found
 
 
 def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Collection[str]) -> Tls:
@@ -196,10 +142,8 @@ def _tls(errors: Diagnostics, where: str, name: str, raw: object, attached: Coll
     try:
         return tls_settings(table.get("mode"), table.get("ca"), allow_unverified=allowed)
     except InvalidTls as wrong:
-        said = wrong.message
-        if wrong.value is not None:
-            said = f"{shown(wrong.value)} {said}"
-        errors.add(f"{where}.{wrong.key}", said, wrong.expected)
+        value = "" if wrong.value is None else f"{shown(wrong.value)} "
+        errors.add(f"{where}.{wrong.key}", f"{value}{wrong.message}", wrong.expected)
         return Tls()
 
 
@@ -279,11 +223,8 @@ def _workload(
     if name not in workloads.names():
         meant = workloads.of_test(name)
         if meant is not None:
-            errors.add(
-                "workload",
-                f"{name!r} is a test of the workload {meant}",
-                f'workload = "{meant}", and test = ["{name}"] in [factors]',
-            )
+            expected = f'workload = "{meant}", and test = ["{name}"] in [factors]'
+            errors.add("workload", f"{name!r} is a test of the workload {meant}", expected)
         else:
             meant = nearest(name, workloads.names())
             ours = ", ".join(workloads.names())
@@ -305,16 +246,11 @@ def own_configurations(
     option file that cannot be read.
     """
     raw = errors.table("configurations", document.get("configurations", {}))
-    own = {
-        name: errors.table(f"configurations.{name}", definition) for name, definition in raw.items()
-    }
+    own = {name: errors.table(f"configurations.{name}", each) for name, each in raw.items()}
+    shipped = "is the name of a configuration that comes with millrace"
     for name in own:
         if name in context.configurations:
-            errors.add(
-                f"configurations.{name}",
-                "is the name of a configuration that comes with millrace",
-                f'another name, with extends = "{name}"',
-            )
+            errors.add(f"configurations.{name}", shipped, f'another name, with extends = "{name}"')
     for diagnostic in context.check_configurations(own, context.configurations):
         errors.include(diagnostic)
     layered: dict[str, Table] = {}
@@ -326,9 +262,9 @@ def own_configurations(
         path = directory / file
         text = read_text(path, "option file", example=_OPTION_FILE)
         below = f"{name} ({file})"
-        lowest = {key: definition[key] for key in ("extends",) if key in definition}
-        layered[below] = {**context.definition_of_option_file(text, str(path)), **lowest}
         own_keys = {key: value for key, value in definition.items() if key != "file"}
+        lowest = {key: value for key, value in own_keys.items() if key == "extends"}
+        layered[below] = {**context.definition_of_option_file(text, str(path)), **lowest}
         layered[name] = {**own_keys, "extends": below}
     return layered
 
@@ -358,7 +294,7 @@ def _base(
     errors: Diagnostics, root: Settings, scale: Settings, compared: str, vocabulary: Vocabulary
 ) -> None:
     merged = root.under(scale)
-    factors = {factor.name: factor for factor in completed(merged.factors, vocabulary.roles)}
+    factors = {factor.name: factor for factor in levels.completed(merged.factors, vocabulary.roles)}
     if merged.base is None:
         if not errors.has_error_at("compare.base"):
             errors.add("compare.base", "is missing", f"one of the levels of {compared or SERVER}")
@@ -376,14 +312,13 @@ def _base_among(
     errors: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
     """Report a base that is not a level of any factor that the user may mean."""
-    levels = [level for factor in compared for level in factor.levels]
-    if is_among(base, levels) or errors.proposes(base):
+    known = [level for factor in compared for level in factor.levels]
+    if is_among(base, known) or errors.proposes(base):
         return
-    of_file = [
-        level for factor in compared for level in root.factors.get(factor.name, factor).levels
-    ]
+    in_file = (root.factors.get(factor.name, factor) for factor in compared)
+    of_file = [level for factor in in_file for level in factor.levels]
     # Report a wrong base of the file once, not again at every scale with levels of its own.
     of_scale = scale.where and (scale.base is not None or is_among(base, of_file))
     place = f"{scale.where}.base" if of_scale else "compare.base"
     noun = f"level of {compared[0].name}" if len(compared) == 1 else "level"
-    errors.unknown(place, noun, base, [str(level) for level in (levels if of_scale else of_file)])
+    errors.unknown(place, noun, base, [str(level) for level in (known if of_scale else of_file)])

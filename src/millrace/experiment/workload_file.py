@@ -1,14 +1,12 @@
 """Read the workload that an experiment names: one that millrace ships, or a file of the user's."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from millrace import workloads
 from millrace.errors import Diagnostic, ValidationError
 from millrace.experiment.diagnostics import Diagnostics, Table, shown
-from millrace.experiment.toml_files import parse_toml, read_text
-from millrace.experiment.toml_positions import key_lines, line_of
+from millrace.experiment.toml_files import parse_toml, read_text, with_lines
 from millrace.workloads import Workload
 
 REFERENCE = "docs/workloads.md describes every key"
@@ -26,9 +24,8 @@ def read_workload_file(path: Path) -> tuple[Workload, Table]:
 
     Raise UserError for a file that cannot be read, ValidationError with every mistake in it.
     """
-    text = read_text(
-        path, "workload file", example="a path is relative to the experiment file's directory"
-    )
+    relative = "a path is relative to the experiment file's directory"
+    text = read_text(path, "workload file", example=relative)
     written = parse_toml(path, text, reference=REFERENCE)
     found = _outline_mistakes(written)
     if not found:
@@ -55,8 +52,7 @@ def source_of(named: str, directory: Path) -> tuple[str, str]:
 def refuse(found: Sequence[Diagnostic], source: str, text: str) -> None:
     """Raise ValidationError for mistakes in a workload's text, with their lines, if any."""
     if found:
-        lines = key_lines(text)
-        raise ValidationError(source, [_placed(each, lines) for each in found], hint=REFERENCE)
+        raise ValidationError(source, with_lines(found, text), hint=REFERENCE)
 
 
 def _outline_mistakes(written: Table) -> tuple[Diagnostic, ...]:
@@ -73,7 +69,3 @@ def _outline_mistakes(written: Table) -> tuple[Diagnostic, ...]:
         for number, each in enumerate(listed):
             errors.table(f"{key}[{number}]", each)
     return tuple(errors.diagnostics)
-
-
-def _placed(diagnostic: Diagnostic, lines: dict[str, int]) -> Diagnostic:
-    return replace(diagnostic, line=line_of(diagnostic.where, lines))

@@ -10,16 +10,9 @@ from typing import IO
 
 from millrace import safe_json
 from millrace.errors import HostError, TrialFailed
+from millrace.loadgen import events as load_events
 from millrace.loadgen import program
-from millrace.loadgen.events import (
-    Error,
-    Event,
-    Interval,
-    LoadResult,
-    Summary,
-    read_event,
-    result_of,
-)
+from millrace.loadgen.events import Event, Interval, LoadResult, read_event, result_of
 from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.shown_text import shown_line
 
@@ -124,7 +117,7 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
     """Return the result of a run that ended; raise the reason where it failed."""
     result = result_of(events)
     for event in events:
-        if isinstance(event, Error):
+        if isinstance(event, load_events.Error):
             hint = None if event.code is None else spec.error_hints.get(event.code)
             raise LoadFailed(
                 _describe(event), hint=hint, step=event.phase, result=result, side=event.side
@@ -134,23 +127,20 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
             f"{program.NAME} refused its specification: {program.last_words(returncode, stderr)}",
             hint=program.version_hint(),
         )
-    if returncode != 0 or result is None or not isinstance(events[-1], Summary):
+    if returncode != 0 or result is None or not isinstance(events[-1], load_events.Summary):
         raise HostError(f"{program.NAME}: {program.last_words(returncode, stderr)}")
     return result
 
 
 def statements(spec: LoadSpec) -> Mapping[str, str]:
     """Return the SQL of statements by name, leaving out very rare ones. Raise HostError."""
-    phases = [
-        replace(phase, protocol="text") if isinstance(phase, Drive) else phase
-        for phase in spec.phases
-    ]
+    phases = [replace(p, protocol="text") if isinstance(p, Drive) else p for p in spec.phases]
     as_text = replace(spec, phases=phases).to_json()
     found: Mapping[str, str] = program.ask(["statements", "-"], as_text)["statements"]
     return found
 
 
-def _describe(error: Error) -> str:
+def _describe(error: load_events.Error) -> str:
     text = f"{error.phase}: {shown_line(error.message)}"
     if error.code is not None:
         text += f" (error {error.code}, SQLSTATE {error.sqlstate})"

@@ -105,14 +105,10 @@ class PhaseResult(Excerpt):
 
 
 class LoadedTable(Excerpt):
-    """A table that was loaded; ``checksum`` identifies its rows in any order."""
+    """A table that was loaded."""
 
-    name: str
     rows: int
     bytes: int
-    checksum: str
-    load_s: Count
-    after_load_s: Count
 
 
 class TablesResult(Excerpt):
@@ -256,10 +252,8 @@ class DriveResult(Excerpt):
 
     @model_validator(mode="after")
     def _slices_are_of_sides(self) -> Self:
-        sides = len(self.sides or ())
-        if not all(
-            each.side < sides and each.from_ns <= each.until_ns for each in self.slices or ()
-        ):
+        sides, slices = len(self.sides or ()), self.slices or ()
+        if any(each.side >= sides or each.from_ns > each.until_ns for each in slices):
             raise ValueError("a slice is of no side, or ends before it begins")
         return self
 
@@ -301,13 +295,15 @@ Interval = LoadInterval | DriveInterval
 AnyPhaseResult = PhaseResult | TablesResult | DriveResult
 Event = Start | Mark | Interval | AnyPhaseResult | Error | Summary
 
-_INTERVALS: dict[object, type[Interval]] = {None: LoadInterval, "drive": DriveInterval}
-_PHASES: dict[object, type[AnyPhaseResult]] = {
-    "drive": DriveResult,
-    **dict.fromkeys(("statement", "load_data"), PhaseResult),
-    **dict.fromkeys(("load_tables", "verify_tables", "warm_tables"), TablesResult),
+_OF_KINDS: dict[object, dict[object, type[Event]]] = {
+    "interval": {None: LoadInterval, "drive": DriveInterval},
+    "phase": {
+        "drive": DriveResult,
+        **dict.fromkeys(("statement", "load_data"), PhaseResult),
+        **dict.fromkeys(("load_tables", "verify_tables", "warm_tables"), TablesResult),
+    },
 }
-_OTHERS: dict[object, type[Start | Mark | Error | Summary]] = {
+_OTHERS: dict[object, type[Event]] = {
     "start": Start, "mark": Mark, "error": Error, "summary": Summary,
 }  # fmt: skip
 
@@ -315,14 +311,7 @@ _OTHERS: dict[object, type[Start | Mark | Error | Summary]] = {
 def read_event(line: Mapping[str, object]) -> Event:
     """Return the event of one JSON line; raise ValueError for a line that is none."""
     type_, kind = line.get("type"), line.get("kind")
-    record: type[Event] | None
-    match type_:
-        case "interval":
-            record = _INTERVALS.get(kind)
-        case "phase":
-            record = _PHASES.get(kind)
-        case _:
-            record = _OTHERS.get(type_)
+    record = _OF_KINDS[type_].get(kind) if type_ in _OF_KINDS else _OTHERS.get(type_)
     if record is None:
         raise ValueError(f"an event of unknown type {type_!r} and kind {kind!r}")
     try:

@@ -59,23 +59,19 @@ def start(arguments: Sequence[str], stderr: IO[bytes] | int) -> subprocess.Popen
 
 def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
     """Run the program to its end, at the latest millrace's own; return its JSON object."""
-    command = [str(find_load_generator()), "--die-with-parent", *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            input=standard_input.encode(),
-            capture_output=True,
-            check=False,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HostError(f"cannot start {command[0]}: {error.strerror}") from error
-    if done.returncode != 0:
+    with start(arguments, subprocess.PIPE) as process:
+        try:
+            written, said = process.communicate(standard_input.encode())
+        except BaseException:
+            process.kill()
+            raise
+    status = process.returncode
+    if status != 0:
         raise HostError(
-            f"{NAME} {arguments[0]}: {last_words(done.returncode, done.stderr)}",
-            hint=version_hint() if done.returncode == _REFUSED and arguments != _VERSION else None,
+            f"{NAME} {arguments[0]}: {last_words(status, said)}",
+            hint=version_hint() if status == _REFUSED and arguments != _VERSION else None,
         )
-    answer: dict[str, Any] = json.loads(done.stdout or b"{}")
+    answer: dict[str, Any] = json.loads(written or b"{}")
     return answer
 
 

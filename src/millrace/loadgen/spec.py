@@ -195,14 +195,14 @@ class Drive:
             raise ValueError("clients are driven for a time or for a number of transactions")
 
 
-Phase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
+SpecPhase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
 
 
 @dataclass(frozen=True)
 class Tables:
     """The workload of phases on tables: tables, generators, statements, tests, and values."""
 
-    definition: Mapping[str, object]  # with tables, generators, statements and tests
+    workload: Mapping[str, object]  # with tables, generators, statements and tests
     defaults: Mapping[str, object]
     values: Mapping[str, Level]  # override a test's own, and these the ``defaults``
     seed: int
@@ -219,7 +219,7 @@ class LoadSpec:
 
     connection: Connection
     session: Sequence[str]
-    phases: Sequence[Phase]
+    phases: Sequence[SpecPhase]
     tables: Tables | None = None
     error_hints: Mapping[str, str] = field(default_factory=dict)  # by code; not sent
     against: tuple[Connection, ...] = ()
@@ -246,12 +246,7 @@ class LoadSpec:
         if self.against:
             plain["against"] = [_connection(each) for each in self.against]
         if self.tables is not None:
-            plain |= {
-                "workload": self.tables.definition,
-                "defaults": self.tables.defaults,
-                "values": self.tables.values,
-                "seed": self.tables.seed,
-            }
+            plain |= vars(self.tables)
         plain["phases"] = [_phase(phase) for phase in self.phases]
         return json.dumps(plain, default=os.fspath)
 
@@ -260,43 +255,33 @@ def _connection(connection: Connection) -> dict[str, Any]:
     return {key: value for key, value in asdict(connection).items() if value is not None}
 
 
-_KINDS: dict[type[Phase], str] = {
-    LoadData: "load_data",
-    Statement: "statement",
-    LoadTables: "load_tables",
-    VerifyTables: "verify_tables",
-    WarmTables: "warm_tables",
-    Drive: "drive",
-}
+_KINDS: dict[type[SpecPhase], str] = {
+    LoadData: "load_data", Statement: "statement", LoadTables: "load_tables",
+    VerifyTables: "verify_tables", WarmTables: "warm_tables", Drive: "drive",
+}  # fmt: skip
 
 
-def _phase(phase: Phase) -> dict[str, Any]:
+def _phase(phase: SpecPhase) -> dict[str, Any]:
     plain = {"kind": _KINDS[type(phase)], **asdict(phase)}
     match phase:
-        case LoadData(source=source, slice_rows=slice_rows):
-            del plain["slice_rows"]
-            if slice_rows is not None:
+        case LoadData(source=source):
+            if (slice_rows := plain.pop("slice_rows")) is not None:
                 plain["slices"] = {"rows": slice_rows}
-            plain["source"] = (
-                {"server_file": source.path}
-                if isinstance(source, ServerFile)
-                else {"generate": plain["source"]}
-            )
+            if isinstance(source, ServerFile):
+                plain["source"] = {"server_file": source.path}
+            else:
+                plain["source"] = {"generate": plain["source"]}
         case Drive():
             time_s, transactions = plain.pop("time_s"), plain.pop("transactions")
             warmup_s, until_steady = plain.pop("warmup_s"), plain.pop("until_steady")
-            plain |= {
-                "pacing": {
-                    "kind": "open" if isinstance(phase.pacing, Open) else "closed",
-                    **plain["pacing"],
-                },
-                "end": {"kind": "time", "seconds": time_s}
-                if transactions is None
-                else {"kind": "operations", "transactions": transactions},
-                "warmup": {"kind": "steady", "limit_s": warmup_s}
-                if until_steady
-                else {"kind": "time", "seconds": warmup_s},
-            }
+            pacing = "open" if isinstance(phase.pacing, Open) else "closed"
+            plain["pacing"] = {"kind": pacing, **plain["pacing"]}
+            plain["end"] = {"kind": "time", "seconds": time_s}
+            if transactions is not None:
+                plain["end"] = {"kind": "operations", "transactions": transactions}
+            plain["warmup"] = {"kind": "time", "seconds": warmup_s}
+            if until_steady:
+                plain["warmup"] = {"kind": "steady", "limit_s": warmup_s}
             for key in ("slices", "maintenance"):
                 if plain[key] is None:
                     del plain[key]

@@ -29,7 +29,7 @@ from millrace.trial.load_run import Emit, OnEvent, run_load
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.replication import ReplicatedLoad
 from millrace.trial.spec import TrialSpec
-from millrace.workloads.sure_rows import sure_rows
+from millrace.workloads.statement_effects import sure_rows
 
 
 class _Series(MeasurementHook):

@@ -12,7 +12,7 @@ from millrace.model import measurements as names
 from millrace.model.run_spec import Of
 from millrace.store.records import HistogramRecord, MeasurementRecord, StepRecord
 from millrace.workloads.definition import Workload
-from millrace.workloads.sure_rows import Rows
+from millrace.workloads.statement_effects import Rows
 
 KEEP_RATE = "keep_rate"  # the step that fails where background clients missed their rate
 _KEPT_RATE = 0.99

@@ -49,7 +49,7 @@ def ageing_spec(
 
 def _phase(
     phase: Phase, workload: ResolvedWorkload, dialect: LoadDialect, data_file: Path | None
-) -> spec.Phase:
+) -> spec.SpecPhase:
     within_s = phase_limit_s(phase, workload)
     match phase.kind:
         case "load_data":
@@ -75,7 +75,7 @@ def _phase(
             return _of_tables(phase, workload, within_s)
 
 
-def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> spec.Phase:
+def _of_tables(phase: Phase, workload: ResolvedWorkload, within_s: float) -> spec.SpecPhase:
     match phase.kind:
         case "load_tables":
             load = workload.load_settings

@@ -17,7 +17,7 @@ from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 from millrace.workloads.defaults import DROP_AFTER, TABLE_OPTIONS
 from millrace.workloads.settings import ClientSettings, LoadSettings
-from millrace.workloads.statement_kinds import defines_tables, statement_kinds
+from millrace.workloads.statement_effects import defines_tables, statement_kinds
 
 # Names that the load generator defines. The number of clients is a factor too, and may be that of
 # the tables.
@@ -75,7 +75,7 @@ class ResolvedWorkload:
         if not self.checked.tables:
             return None
         return Tables(
-            definition=self.parts,
+            workload=self.parts,
             defaults=self.checked.defaults(),
             values={**self.chosen, TABLE_OPTIONS: self.table_options},
             seed=self.load_settings.data_seed,

@@ -19,7 +19,7 @@ from millrace.databases.base import ServerClient
 from millrace.errors import MillraceError, TrialFailed
 from millrace.loadgen.client import LoadFailed
 from millrace.loadgen.events import LoadResult
-from millrace.loadgen.spec import Drive, LoadData, LoadSpec, Phase, Slices
+from millrace.loadgen.spec import Drive, LoadData, LoadSpec, Slices, SpecPhase
 from millrace.loadgen.statement_activity import StatementActivity
 from millrace.model import measurements as names
 from millrace.model.events import StepBegan
@@ -455,7 +455,7 @@ def round_load_spec(
     )
 
 
-def _of_all(phase: Phase, specs: Sequence[TrialSpec], activity: Path | None) -> Phase:
+def _of_all(phase: SpecPhase, specs: Sequence[TrialSpec], activity: Path | None) -> SpecPhase:
     """Return a phase for all servers, in which they take turns."""
     together = replace(phase, limit_s=len(specs) * phase.limit_s)
     match together:

@@ -3,26 +3,12 @@
 A workload keeps its own of the same name, and its own primary metric is the only one.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
-from millrace.model.measurements import (
-    BYTES_PER_ROW,
-    DROP_OWN_S,
-    DROP_REMOVAL_S,
-    DROP_S,
-    DROP_TIME,
-    LOOPS_S,
-    LOOPS_TRANSACTIONS,
-    TABLE_ROWS,
-    THROUGHPUT_OF_LOOPS,
-    WITH_STALLS,
-    WITHOUT_STALLS,
-    duration_s,
-    trimmed_s,
-)
+from millrace.model import measurements
+from millrace.model.measurements import WITH_STALLS, WITHOUT_STALLS, duration_s, trimmed_s
 from millrace.model.phases import DRIVE, FILL_DISK
-from millrace.workloads.schema_factors import Definition
+from millrace.workloads.schema_factors import Definition, texts_of
 
 _LOADED = "load_tables"
 TABLE_OPTIONS = "table_options"
@@ -61,9 +47,7 @@ _COMPRESSION: dict[str, Any] = {
 _LOADING: dict[str, Any] = {
     "data_seed": {"kind": "integer", "default": 1, "minimum": 0, "maximum": _MAX_SEED},
     "load_method": {
-        "kind": "text",
-        "default": "auto",
-        "choices": ["auto", "local", "multi_row", "single_row"],
+        "kind": "text", "default": "auto", "choices": ["auto", "local", "multi_row", "single_row"],
     },
     # Connections that load; 0 is one for each table, up to the number of the host's CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
@@ -71,7 +55,7 @@ _LOADING: dict[str, Any] = {
     "load_chunk_rows": {"kind": "integer", "default": 0, "minimum": 0},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
     "disable_idle_states": {"kind": "text", "default": "auto", "choices": _SWITCH},
-}
+}  # fmt: skip
 
 _DRIVING_FACTORS: dict[str, Any] = {
     "clients": {"default": 1, "free": True, "minimum": 1, "maximum": 100_000},
@@ -111,26 +95,21 @@ _AFTER_CLIENTS: dict[str, Any] = {
 
 def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
     """Return the metrics of driven clients; ``phase`` is the one that drives them."""
+    time_s = duration_s(phase)
+    of_client = ["load_generator_user_s", "load_generator_system_s"]
     return {
         "throughput": {
-            **_quotient("throughput", "transactions/s", ["transactions"], duration_s(phase)),
+            **_quotient("throughput", "transactions/s", ["transactions"], time_s),
             "primary": with_primary,
         },
-        "qps": _quotient(
-            "statements per second", "statements/s", ["statements"], duration_s(phase)
-        ),
+        "qps": _quotient("statements per second", "statements/s", ["statements"], time_s),
         "p50": _percentile("median response time", 50),
         "p95": _percentile("response time, 95th percentile", 95),
         _TAIL: _percentile("response time, 99th percentile", 99),
         "server_cpu": _quotient(
             "server CPU per transaction", "s", ["server_user_s", "server_system_s"], "transactions"
         ),
-        "client_cpu": _quotient(
-            "client CPU per transaction",
-            "s",
-            ["load_generator_user_s", "load_generator_system_s"],
-            "transactions",
-        ),
+        "client_cpu": _quotient("client CPU per transaction", "s", of_client, "transactions"),
     }
 
 
@@ -165,7 +144,7 @@ def completed(definition: Definition) -> dict[str, Any]:
     if _LOADED in kinds or DRIVE in kinds:
         factors |= _CONNECTING
         parameters |= _LOADING
-    if _has_table_options(definition):
+    if any(f"{{{TABLE_OPTIONS}}}" in text for text in texts_of(definition)):
         factors |= _COMPRESSION
     if DRIVE in kinds:
         tests = list(definition.get("tests", {}))
@@ -183,30 +162,14 @@ def completed(definition: Definition) -> dict[str, Any]:
     if not factors:
         return dict(definition)
     own_factors, own_parameters = definition.get("factors", {}), definition.get("parameters", {})
+    added = {name: each for name, each in factors.items() if name not in own_parameters}
+    shared = {name: each for name, each in parameters.items() if name not in own_factors}
     return {
         **definition,
-        "factors": {
-            **{name: each for name, each in factors.items() if name not in own_parameters},
-            **own_factors,
-        },
-        "parameters": {
-            **{name: each for name, each in parameters.items() if name not in own_factors},
-            **own_parameters,
-        },
-        "metrics": {**metrics, **own_metrics},
+        "factors": added | own_factors,
+        "parameters": shared | own_parameters,
+        "metrics": metrics | own_metrics,
     }
-
-
-def _has_table_options(part: object) -> bool:
-    """Return whether a statement of the definition takes the options of its tables."""
-    match part:
-        case str():
-            return f"{{{TABLE_OPTIONS}}}" in part
-        case Mapping():
-            return any(map(_has_table_options, part.values()))
-        case list():
-            return any(map(_has_table_options, part))
-    return False
 
 
 def with_sizes(definition: Definition) -> dict[str, Any]:
@@ -217,31 +180,36 @@ def with_sizes(definition: Definition) -> dict[str, Any]:
     """
     if any("maintenance" in each or each["kind"] == FILL_DISK for each in definition["phases"]):
         return dict(definition)
-    metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], TABLE_ROWS)
-    metric = {**metric, "direction": "lower"}
-    return {**definition, "metrics": {**definition.get("metrics", {}), BYTES_PER_ROW: metric}}
+    rows = measurements.TABLE_ROWS
+    metric = _quotient("disk space of a row", "bytes", ["table_allocated_bytes"], rows)
+    return _with_metrics(definition, {measurements.BYTES_PER_ROW: {**metric, "direction": "lower"}})
 
 
 def with_drop(definition: Definition) -> dict[str, Any]:
     """Return a definition with the metrics of DROP DATABASE after the run."""
     titles = {
-        DROP_TIME: ("time of DROP DATABASE", DROP_S),
-        "drop_file_removal": ("DROP DATABASE: removing files", DROP_REMOVAL_S),
-        "drop_own_work": ("DROP DATABASE: the server’s own work", DROP_OWN_S),
+        measurements.DROP_TIME: ("time of DROP DATABASE", measurements.DROP_S),
+        "drop_file_removal": ("DROP DATABASE: removing files", measurements.DROP_REMOVAL_S),
+        "drop_own_work": ("DROP DATABASE: the server’s own work", measurements.DROP_OWN_S),
     }
     metrics = {
         name: {"title": title, "unit": "s", "direction": "lower", "numerator": [measured]}
         for name, (title, measured) in titles.items()
     }
-    return {**definition, "metrics": {**definition.get("metrics", {}), **metrics}}
+    return _with_metrics(definition, metrics)
 
 
 def with_loops(definition: Definition) -> dict[str, Any]:
     """Return a definition with the throughput of all loops; the other metrics are of the last."""
-    metric = _quotient("throughput of all loops", "transactions/s", [LOOPS_TRANSACTIONS], LOOPS_S)
-    metrics = {**definition.get("metrics", {}), THROUGHPUT_OF_LOOPS: metric}
-    last = {**metrics["throughput"], "title": "throughput of the last loop"}
-    return {**definition, "metrics": {**metrics, "throughput": last}}
+    done, loops_s = measurements.LOOPS_TRANSACTIONS, measurements.LOOPS_S
+    metric = _quotient("throughput of all loops", "transactions/s", [done], loops_s)
+    last = {**definition["metrics"]["throughput"], "title": "throughput of the last loop"}
+    added = {measurements.THROUGHPUT_OF_LOOPS: metric, "throughput": last}
+    return _with_metrics(definition, added)
+
+
+def _with_metrics(definition: Definition, metrics: Definition) -> dict[str, Any]:
+    return {**definition, "metrics": {**definition.get("metrics", {}), **metrics}}
 
 
 def in_open_loop(definition: Definition) -> dict[str, Any]:
@@ -254,9 +222,9 @@ def in_open_loop(definition: Definition) -> dict[str, Any]:
     metrics = {**definition.get("metrics", {})}
     if not metrics.get("throughput", {}).get("primary") or _TAIL not in metrics:
         return dict(definition)
-    metrics["throughput"] = {**metrics["throughput"], "primary": False}
-    metrics[_TAIL] = {**metrics[_TAIL], "primary": True}
-    return {**definition, "metrics": metrics}
+    of_rate = {**metrics["throughput"], "primary": False}
+    tail = {**metrics[_TAIL], "primary": True}
+    return _with_metrics(definition, {"throughput": of_rate, _TAIL: tail})
 
 
 def in_slices(definition: Definition) -> dict[str, Any]:
@@ -283,10 +251,7 @@ def in_slices(definition: Definition) -> dict[str, Any]:
 
 
 def interleaved(definition: Definition) -> dict[str, Any]:
-    """Return a definition for interleaved trials of one that may be for slices.
-
-    The client's CPU time is not a metric of it.
-    """
+    """Return a definition, maybe of slices, for interleaved trials, without the client's CPU."""
     metrics = {**definition.get("metrics", {})}
     sliced = _sliced_phase(definition)
     if sliced is None or not metrics.keys() & {WITH_STALLS, WITHOUT_STALLS}:

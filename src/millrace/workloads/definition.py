@@ -8,6 +8,7 @@ interprets the latter and checks them in depth; this module checks what an exper
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import astuple
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
 import pydantic
@@ -15,26 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from millrace.errors import Diagnostic, ValidationError, did_you_mean, nearest
 from millrace.levels import Level, Values
+from millrace.model import phases as phase_kinds
 from millrace.model.measurements import DURATION, PARTS, duration_s
-from millrace.model.phases import (
-    APPLY,
-    COMPARE_TABLES,
-    DRIVE,
-    FILL_DISK,
-    MeasuredPhases,
-    measured_phases,
-)
+from millrace.model.phases import APPLY, COMPARE_TABLES, DRIVE, FILL_DISK
 from millrace.model.roles import REPLICA, SERVER, SOURCE
 from millrace.model.run_spec import Of
+from millrace.workloads import schema_factors
 from millrace.workloads.defaults import TABLE_OPTIONS
 from millrace.workloads.phases import Name, Phase, of_level, split
-from millrace.workloads.schema_factors import (
-    Definition,
-    DefinitionPart,
-    Misplaced,
-    Parameter,
-    WorkloadFactor,
-)
+from millrace.workloads.schema_factors import Definition, DefinitionPart, Misplaced
 from millrace.workloads.settings import ClientSettings, unfit_kind
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
@@ -152,8 +142,8 @@ class Workload(DefinitionPart):
     title: str
     version: int = Field(ge=1)
     roles: list[Name] = Field(min_length=1)
-    factors: dict[str, WorkloadFactor] = Field(default={})
-    parameters: dict[str, Parameter] = Field(default={})
+    factors: dict[str, schema_factors.WorkloadFactor] = Field(default={})
+    parameters: dict[str, schema_factors.Parameter] = Field(default={})
     data: DataSet | None = None
     tables: dict[str, TableSet] = Field(default={})
     generators: dict[str, dict[str, Any]] = Field(default={})
@@ -208,10 +198,9 @@ class Workload(DefinitionPart):
             )
         for name, statement in self.statements.items():
             sql = statement.get("sql")
-            by_level = isinstance(sql, Mapping)
-            for level, text in sql.items() if isinstance(sql, Mapping) else [("", sql)]:
+            for level, text in sql.items() if isinstance(sql, Mapping) else [(None, sql)]:
                 if isinstance(text, str) and not split(text):
-                    place = f"statements.{name}.sql" + (f".{level}" if by_level else "")
+                    place = f"statements.{name}.sql" + ("" if level is None else f".{level}")
                     raise Misplaced(place, "the statement is empty")
 
     def _check_settings(self) -> None:
@@ -248,13 +237,10 @@ class Workload(DefinitionPart):
         if bool(drives) != bool(self.tests):
             raise ValueError("tests and a phase of kind 'drive' belong together")
         if self.tests and self.default_test not in self.tests:
-            wrong = (
-                "is missing"
-                if self.default_test is None
-                else f"{self.default_test!r} is none of the tests"
-            )
-            near = did_you_mean(self.default_test, self.tests)
+            named = self.default_test
+            wrong = "is missing" if named is None else f"{named!r} is none of the tests"
             listed = f"; expected one of {', '.join(self.tests)}"
+            near = did_you_mean(named, self.tests)
             raise Misplaced("default_test", f"{wrong}{listed}{near}")
         if not self.tests and self.default_test is not None:
             raise Misplaced("default_test", "it belongs to a workload with tests")
@@ -264,13 +250,11 @@ class Workload(DefinitionPart):
             raise Misplaced("sequence", "a test is there twice")
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
-                raise Misplaced(
-                    f"tests.{name}.values", f"unknown factor or parameter {unknown.pop()!r}"
-                )
+                said = f"unknown factor or parameter {unknown.pop()!r}"
+                raise Misplaced(f"tests.{name}.values", said)
             if missing := {each.test for each in test.background_clients} - set(self.tests):
-                raise Misplaced(
-                    f"tests.{name}.background_clients", f"unknown test {missing.pop()!r}"
-                )
+                said = f"unknown test {missing.pop()!r}"
+                raise Misplaced(f"tests.{name}.background_clients", said)
 
     def _check_replica(self) -> None:
         kinds: list[str] = [phase.kind for phase in self.phases]
@@ -291,10 +275,8 @@ class Workload(DefinitionPart):
             return
         if self.phases[-1].kind != FILL_DISK or self.drives or self.replicates:
             raise ValueError(f"{FILL_DISK!r} is the last phase, without tests and a replica")
-        if lacking := {"filled_by", "free_mb", "full_s", "recovery_s"} - {
-            *self.factors,
-            *self.parameters,
-        }:
+        needed = {"filled_by", "free_mb", "full_s", "recovery_s"}
+        if lacking := needed - {*self.factors, *self.parameters}:
             raise ValueError(f"a workload that fills a disk needs {lacking.pop()!r}")
         if set(self.tables) != {FILLED}:
             raise ValueError(f"a workload that fills a disk has one set of tables, {FILLED!r}")
@@ -319,10 +301,10 @@ class Workload(DefinitionPart):
                 raise Misplaced(f"checks[{at}].sql", f"unknown {{{unknown.pop()}}}")
 
     @property
-    def measured(self) -> MeasuredPhases:
+    def measured(self) -> phase_kinds.MeasuredPhases:
         primary = next(metric for metric in self.metrics.values() if metric.primary)
         kinds = [(phase.name, phase.kind) for phase in self.phases]
-        return measured_phases(kinds, (*primary.numerator, *primary.denominator))
+        return phase_kinds.measured_phases(kinds, (*primary.numerator, *primary.denominator))
 
     @property
     def drives(self) -> bool:
@@ -339,11 +321,11 @@ class Workload(DefinitionPart):
 
     def defaults(self) -> dict[str, Level]:
         """Return the default of every factor and of every parameter that has one."""
-        return {name: factor.default for name, factor in self.factors.items()} | {
-            name: parameter.default
-            for name, parameter in self.parameters.items()
-            if parameter.default is not None
+        every: dict[str, schema_factors.WorkloadFactor | schema_factors.Parameter] = {
+            **self.factors,
+            **self.parameters,
         }
+        return {name: each.default for name, each in every.items() if each.default is not None}
 
     def values(self, chosen: Values) -> dict[str, Level]:
         """Return every factor's and parameter's value for the clients.
@@ -369,9 +351,8 @@ class Workload(DefinitionPart):
 
     def background_client_count(self, values: Values) -> int:
         test = self.tests.get(str(values.get("test", self.default_test)))
-        return sum(
-            evaluated(each.clients, values) for each in (test.background_clients if test else ())
-        )
+        background = test.background_clients if test else ()
+        return sum(evaluated(each.clients, values) for each in background)
 
     def data_bytes(self, chosen: Values) -> int:
         """Return the approximate length of the data, with which memory and redo sizes scale."""
@@ -381,13 +362,8 @@ class Workload(DefinitionPart):
 
     def volume(self, chosen: Values) -> Volume:
         values = {**self.defaults(), **chosen}
-        each = [tables.volume(values) for tables in self.tables.values()]
-        return Volume(
-            tables=sum(volume.tables for volume in each),
-            rows=sum(volume.rows for volume in each),
-            data_bytes=sum(volume.data_bytes for volume in each),
-            index_entries=sum(volume.index_entries for volume in each),
-        )
+        volumes = [astuple(tables.volume(values)) for tables in self.tables.values()]
+        return Volume(*map(sum, zip(*volumes, strict=True))) if volumes else Volume(0, 0, 0, 0)
 
 
 def parse_workload(definition: Definition) -> Workload:

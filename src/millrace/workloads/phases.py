@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from millrace.levels import Level
-from millrace.workloads.schema_factors import DefinitionPart
+from millrace.workloads.schema_factors import DefinitionPart, texts_of
 from millrace.workloads.tables import VALUE, TableSet, fill
 
 _Entry = TypeVar("_Entry")
@@ -51,7 +51,7 @@ class Statements(DefinitionPart):
             raise ValueError("sql is a table of levels exactly when 'by' names a factor")
         if isinstance(self.sql, dict) and "default" not in self.sql:
             raise ValueError("sql lacks 'default', for levels it does not name")
-        for sql in self._texts():
+        for sql in self.sql.values() if isinstance(self.sql, dict) else (self.sql or "",):
             if (wrong := _unfit(sql)) is not None:
                 raise ValueError(wrong)
         return self
@@ -69,11 +69,8 @@ class Statements(DefinitionPart):
             sql = self.sql
         names = () if self.tables is None else tables[self.tables].names(values)
         # Split before values are filled in, so that no value can add a statement.
-        return tuple(
-            filled
-            for statement in (split(sql) if isinstance(sql, str) else sql)
-            for filled in _filled(statement, values, names)
-        )
+        listed = split(sql) if isinstance(sql, str) else sql
+        return tuple(filled for each in listed for filled in _filled(each, values, names))
 
     def unknown(self, values: set[str], factors: set[str], tables: set[str]) -> str | None:
         """Return what is wrong with a name in it, None where every name exists."""
@@ -82,19 +79,9 @@ class Statements(DefinitionPart):
         if self.tables is not None and self.tables not in tables:
             return f"no set of tables {self.tables!r}"
         known = values | (_OF_A_TABLE if self.tables is not None else set())
-        strange = sorted(set(self._placeholders()) - known)
+        named = {name for text in texts_of(self.sql) for name in VALUE.findall(text)}
+        strange = sorted(named - known)
         return f"unknown {{{strange[0]}}}" if strange else None
-
-    def _placeholders(self) -> Iterator[str]:
-        for sql in self._texts():
-            for text in [sql] if isinstance(sql, str) else sql:
-                yield from VALUE.findall(text)
-
-    def _texts(self) -> Iterator[Sql]:
-        if isinstance(self.sql, dict):
-            yield from self.sql.values()
-        elif self.sql is not None:
-            yield self.sql
 
 
 class Maintenance(Statements):

@@ -1,7 +1,7 @@
 """Define the choices of a workload: factors, which vary, and parameters, which trials share."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import inf, isfinite
 from typing import Any, Literal, Self
 
@@ -70,10 +70,8 @@ class WorkloadFactor(DefinitionPart):
     def _free_or_choices(self) -> Self:
         if self.free == bool(self.choices):
             raise ValueError("a factor is either free or has choices")
-        if self.kind_of_level in ("text", "boolean") and (self.minimum, self.maximum) != (
-            None,
-            None,
-        ):
+        limits = (self.minimum, self.maximum)
+        if self.kind_of_level in ("text", "boolean") and limits != (None, None):
             raise ValueError("only numbers have a minimum and a maximum")
         if self.choices and self.default not in self.choices:
             raise ValueError(f"the default {self.default!r} is not among the choices")
@@ -134,12 +132,23 @@ class Parameter(DefinitionPart):
         """Describe the acceptable values where ``value`` is not one; return None where it is."""
         if self.kind == "cpus":
             return None if _names_cpus(value) else _CPUS
-        wanted = _IN_WORDS[self.kind] + _between(self.minimum, _limit(value, self.maximum))
         if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
-            return wanted
+            return _IN_WORDS[self.kind] + _between(self.minimum, _limit(value, self.maximum))
         if self.choices and value not in self.choices:
             return f"one of {', '.join(self.choices)}"
         return None
+
+
+def texts_of(part: object) -> Iterator[str]:
+    """Yield every text in a part of a definition."""
+    match part:
+        case str():
+            yield part
+        case Mapping():
+            yield from texts_of(list(part.values()))
+        case list():
+            for each in part:
+                yield from texts_of(each)
 
 
 def cpu_numbers(text: str) -> tuple[int, ...] | None:

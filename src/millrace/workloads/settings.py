@@ -10,10 +10,6 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 Switch = Literal["auto", "on", "off"]
-LoadMethod = Literal["auto", "local", "multi_row", "single_row"]
-Protocol = Literal["prepared", "text"]
-Arrivals = Literal["poisson", "constant"]
-CacheMode = Literal["any", "cached", "io_bound"]
 
 
 class _Settings(BaseModel):
@@ -26,7 +22,7 @@ class LoadSettings(_Settings):
     """Values by which tables are loaded, until clients begin."""
 
     data_seed: int
-    load_method: LoadMethod
+    load_method: Literal["auto", "local", "multi_row", "single_row"]
     load_threads: int
     load_chunk_rows: int
     lock_tables: bool = False
@@ -39,9 +35,9 @@ class ClientSettings(_Settings):
 
     test: str
     clients: int
-    protocol: Protocol
+    protocol: Literal["prepared", "text"]
     rate: float
-    arrivals: Arrivals
+    arrivals: Literal["poisson", "constant"]
     time_s: float
     operations: int
     warmup: Literal["time", "steady"]
@@ -51,7 +47,7 @@ class ClientSettings(_Settings):
     client_cpus: str
     busy_poll: Switch
     colocate_client: Switch
-    cache_mode: CacheMode
+    cache_mode: Literal["any", "cached", "io_bound"]
     snapshot: Literal["on", "off"]
     page_cache: Literal["auto", "cold", "warm"]
     loops: int = 1
@@ -71,10 +67,7 @@ _KINDS: dict[object, tuple[str, ...]] = {
 
 
 def unfit_kind(name: str, kind: str, choices: Sequence[object]) -> str | None:
-    """Return why trials cannot read a factor or parameter of a name; None where they can.
-
-    A name that trials do not read may be of any kind.
-    """
+    """Return why trials cannot read a factor or parameter; None where they can, or never do."""
     models = (LoadSettings, ClientSettings, ReplicationSettings)
     found = next((m.model_fields[name] for m in models if name in m.model_fields), None)
     if found is None:

@@ -80,7 +80,8 @@ class TableSet(DefinitionPart):
     def volume(self, values: Values) -> Volume:
         tables = evaluated(self.count, values)
         rows = int(evaluated(self.rows, values) * tables * self._rows_per_parent(values))
-        widths = self._widths()
+        chars = (pair for text in self._creates() for pair in _CHAR.findall(text))
+        widths = {name: int(width) for name, width in chars}
         row_bytes = sum(
             max(_column_bytes(column, rows, values), widths.get(str(column["name"]), 0)) + 1
             for column in self.columns
@@ -98,13 +99,8 @@ class TableSet(DefinitionPart):
         return (low + high) / 2
 
     def names(self, values: Values) -> tuple[str, ...]:
-        return tuple(
-            fill(self.name, {**values, "n": n}) for n in range(1, evaluated(self.count, values) + 1)
-        )
-
-    def _widths(self) -> dict[str, int]:
-        found = (pair for text in self._creates() for pair in _CHAR.findall(text))
-        return {name: int(width) for name, width in found}
+        numbers = range(1, evaluated(self.count, values) + 1)
+        return tuple(fill(self.name, {**values, "n": n}) for n in numbers)
 
     def _creates(self) -> list[str]:
         if isinstance(self.create, str):
@@ -123,10 +119,7 @@ def fill(text: str, values: Values) -> str:
 
 
 def evaluated(number: Number, values: Values) -> int:
-    """Return a number, integer arithmetic over ``{values}``, or the one that a value chooses.
-
-    Raise ValueError for anything else.
-    """
+    """Return a number, arithmetic over ``{values}``, or one chosen by a value; ValueError else."""
     if isinstance(number, Mapping):
         level = str(values.get(str(number.get("by")))).casefold()
         levels = {str(name).casefold(): each for name, each in number.items() if name != "by"}

@@ -37,6 +37,11 @@ def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterato
         yield instance
 
 
+def output_of(*arguments: str) -> str:
+    """Return what the load generator prints for a command that needs no server."""
+    return subprocess.check_output([str(find_load_generator()), *arguments], text=True)
+
+
 def command(instance: Instance, *options: str) -> list[str]:
     return [
         str(find_load_generator()),
@@ -60,6 +65,12 @@ def bench(
     )
 
 
+def succeeded(instance: Instance, *options: str) -> subprocess.CompletedProcess[str]:
+    done = bench(instance, *options)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     test = "--workload=oltp_read_write"
     missing = bench(instance, test, *TABLES)
@@ -69,8 +80,7 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     assert advice in missing.stderr
     assert "--threads and --set" in missing.stderr
 
-    prepared = bench(instance, "prepare", test, *TABLES, "--threads=2")
-    assert prepared.returncode == 0, prepared.stderr
+    prepared = succeeded(instance, "prepare", test, *TABLES, "--threads=2")
     assert "2 tables, 1,000 rows" in prepared.stdout
     assert "1,000 rows verified" in prepared.stdout
     again = bench(instance, "prepare", test, *TABLES)
@@ -79,41 +89,33 @@ def test_prepare_run_and_cleanup(instance: Instance, tmp_path: Path) -> None:
     assert "--tables and --threads" in again.stderr
 
     file = tmp_path / "result.jsonl"
-    run = bench(
+    run = succeeded(
         instance, test, *TABLES, "--threads=4", "--events=200", "--percentile=99.99",
         "--histogram", f"--json={file}",
     )  # fmt: skip
-    assert run.returncode == 0, run.stderr
     for expected in ("4 clients, prepared statements", "p99.99", "oltp_read_write", "COMMIT",
                      "Load generator: ", "****"):  # fmt: skip
         assert expected in run.stdout
     events = [json.loads(line) for line in file.read_text().splitlines()]
     (driven,) = [event for event in events if event["type"] == "phase"]
     assert driving.record(driven, "transactions", "oltp_read_write")["count"] == 200
-    merged = subprocess.run(
-        [str(find_load_generator()), "histogram", "--json", str(file), str(file)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = [json.loads(line) for line in merged.stdout.splitlines()]
+    merged = output_of("histogram", "--json", str(file), str(file))
+    lines = [json.loads(line) for line in merged.splitlines()]
     (whole,) = [each for each in lines if each["of"] == "transaction"]
     assert (whole["count"], driving.counted(whole)) == (400, 400)
 
-    cleaned = bench(instance, "cleanup", test, *TABLES)
-    assert cleaned.returncode == 0, cleaned.stderr
+    succeeded(instance, "cleanup", test, *TABLES)
     assert not driving.ask_without_database(instance, "SHOW TABLES FROM sbtest")
 
 
 def test_a_rate_warm_up_and_intervals(instance: Instance) -> None:
     test = "--workload=point-query"
-    assert bench(instance, "prepare", test).returncode == 0
+    succeeded(instance, "prepare", test)
     try:
-        run = bench(
+        run = succeeded(
             instance, test, "--rate=300", "--connections=8", "--time=2", "--warmup-time=1",
             "--db-ps-mode=disable", "--json=-",
         )  # fmt: skip
-        assert run.returncode == 0, run.stderr
         events = [json.loads(line) for line in run.stdout.splitlines()]
         assert events[-2]["pacing"]["rate"] == 300
         assert events[-2]["protocol"] == "text"
@@ -121,28 +123,23 @@ def test_a_rate_warm_up_and_intervals(instance: Instance) -> None:
                          "warm-up clients: 8", "response", "arrivals at 300 a second"):  # fmt: skip
             assert expected in run.stderr
     finally:
-        assert bench(instance, "cleanup", test).returncode == 0
+        succeeded(instance, "cleanup", test)
 
 
 def test_every_test_that_is_listed_runs(instance: Instance) -> None:
     """Run each test on tables of a few rows; other tests check their statements."""
-    listed = subprocess.run(
-        [str(find_load_generator()), "tests", "--json"], capture_output=True, text=True, check=True
-    )
-    tests = json.loads(listed.stdout)
+    tests = json.loads(output_of("tests", "--json"))
     for workload in sorted({test["workload"] for test in tests}):
         names = [test["name"] for test in tests if test["workload"] == workload]
         few = FEW.get(workload, ())
         tables = (f"--workload={workload}/{names[0]}", "--threads=2", *few)
-        prepared = bench(instance, "prepare", *tables)
-        assert prepared.returncode == 0, prepared.stderr
+        succeeded(instance, "prepare", *tables)
         for name in names:
             ends = ENDS.get(name, ("--events=4", "--threads=2"))
             run = bench(instance, f"--workload={workload}/{name}", *ends, *few)
             assert run.returncode == 0, (name, run.stderr)
             assert "\nErrors" not in run.stdout, (name, run.stdout)
-        cleaned = bench(instance, "cleanup", *tables)
-        assert cleaned.returncode == 0, cleaned.stderr
+        succeeded(instance, "cleanup", *tables)
 
 
 def test_hints_are_printed_with_errors(instance: Instance) -> None:
@@ -153,11 +150,11 @@ def test_hints_are_printed_with_errors(instance: Instance) -> None:
     unknown = bench(instance, "--workload=point-query", "--mysql-db=nowhere")
     assert unknown.returncode == 1
     assert "CREATE DATABASE nowhere" in unknown.stderr
-    assert bench(instance, "prepare", "--workload=point-query").returncode == 0
+    succeeded(instance, "prepare", "--workload=point-query")
     try:
         many = bench(instance, "--workload=point-query", "--connections=2000")
     finally:
-        assert bench(instance, "cleanup", "--workload=point-query").returncode == 0
+        succeeded(instance, "cleanup", "--workload=point-query")
     assert many.returncode == 1
     assert "error 1040" in many.stderr
     assert "max_connections" in many.stderr
@@ -167,8 +164,7 @@ def test_the_file_gets_everything_when_nobody_reads_the_screen(
     instance: Instance, tmp_path: Path
 ) -> None:
     test = "--workload=point-query"
-    prepared = bench(instance, "prepare", test, *TABLES)
-    assert prepared.returncode == 0, prepared.stderr
+    succeeded(instance, "prepare", test, *TABLES)
     file = tmp_path / "result.jsonl"
     reading, writing = os.pipe()
     os.close(reading)
@@ -180,8 +176,7 @@ def test_the_file_gets_everything_when_nobody_reads_the_screen(
         check=False,
     )
     os.close(writing)
-    cleaned = bench(instance, "cleanup", test, *TABLES)
-    assert cleaned.returncode == 0, cleaned.stderr
+    succeeded(instance, "cleanup", test, *TABLES)
     assert run.returncode == 141, run.stderr  # it ends, since nobody reads its results
     assert not run.stderr
     kinds = [json.loads(line)["type"] for line in file.read_text().splitlines()]

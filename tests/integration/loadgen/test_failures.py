@@ -10,15 +10,7 @@ from millrace.errors import DatabaseError
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving
-from tests.support.driving import (
-    DATABASE,
-    Event,
-    by_socket,
-    by_tcp,
-    drive,
-    run,
-    specification,
-)
+from tests.support.driving import by_socket, drive, run, specification, succeeded
 
 pytestmark = pytest.mark.integration
 
@@ -38,8 +30,7 @@ def instance(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterato
 def test_deadlocks_are_counted_and_retried(instance: Instance) -> None:
     before = _updates(instance)
     phase = drive("crossed", transactions=1_000, clients=8)
-    done = run(specification(by_socket(instance), phase))
-    assert done.status == 0, done.said
+    done = succeeded(specification(by_socket(instance), phase))
     transactions = done.driven["transactions"]
     retries = sum(each["retries"] for each in transactions)
     failures = sum(each["errors"].get("1213", 0) for each in done.driven["statements"])
@@ -54,15 +45,14 @@ def test_deadlocks_are_counted_and_retried(instance: Instance) -> None:
 def test_deadlocks_without_another_try_are_errors(instance: Instance) -> None:
     before = _updates(instance)
     phase = drive("crossed", transactions=1_000, clients=8, retry=[])
-    done = run(specification(by_socket(instance), phase))
-    assert done.status == 0, done.said
+    done = succeeded(specification(by_socket(instance), phase))
     transactions = done.driven["transactions"]
-    succeeded = sum(each["count"] for each in transactions)
+    n_done = sum(each["count"] for each in transactions)
     failed = sum(each["errors"].get("1213", 0) for each in transactions)
     assert failed > 0
-    assert succeeded + failed == 1_000
+    assert n_done + failed == 1_000
     assert sum(each["retries"] for each in transactions) == 0
-    assert _updates(instance) - before == 2 * succeeded
+    assert _updates(instance) - before == 2 * n_done
 
 
 def test_lock_waits_that_take_too_long_are_counted(instance: Instance) -> None:
@@ -71,9 +61,8 @@ def test_lock_waits_that_take_too_long_are_counted(instance: Instance) -> None:
         holder.query("UPDATE t SET n = n WHERE id = 1")
         session = ("SET SESSION innodb_lock_wait_timeout = 1",)
         phase = drive("first", clients=2, seconds=2, retry=[])
-        done = run(specification(by_socket(instance), phase, session=session))
+        done = succeeded(specification(by_socket(instance), phase, session=session))
         holder.query("ROLLBACK")
-    assert done.status == 0, done.said
     record = done.driven["transactions"][0]
     assert record["count"] == 0
     assert record["errors"].keys() == {"1205"}
@@ -91,11 +80,10 @@ def test_a_killed_query_is_counted_and_its_client_goes_on(instance: Instance) ->
     killer = threading.Thread(target=kill_queries)
     killer.start()
     try:
-        done = run(specification(by_socket(instance), drive("long", clients=2, seconds=1.5)))
+        done = succeeded(specification(by_socket(instance), drive("long", clients=2, seconds=1.5)))
     finally:
         ended.set()
         killer.join()
-    assert done.status == 0, done.said
     record = done.driven["transactions"][0]
     assert record["count"] == 0
     assert record["errors"].keys() == {"1317"}
@@ -104,11 +92,8 @@ def test_a_killed_query_is_counted_and_its_client_goes_on(instance: Instance) ->
 
 
 def test_a_killed_connection_ends_the_run_with_what_it_has(instance: Instance) -> None:
-    def kill_one(event: Event, _pid: int) -> None:
-        if event["type"] == "interval":
-            _kill(instance, "CONNECTION", None, limit=1)
-
-    done = run(specification(by_socket(instance), drive("select", seconds=60)), on_event=kill_one)
+    kill_one = driving.at_intervals(lambda _pid: _kill(instance, "CONNECTION", None, limit=1))
+    done = run(specification(by_socket(instance), drive("select", seconds=60)), kill_one)
     assert done.status == 1
     assert done.driven["partial"]
     assert done.driven["transactions"][0]["count"] > 0
@@ -117,11 +102,8 @@ def test_a_killed_connection_ends_the_run_with_what_it_has(instance: Instance) -
 
 
 def test_an_interruption_leaves_a_partial_result(instance: Instance) -> None:
-    def interrupt(event: Event, pid: int) -> None:
-        if event["type"] == "interval":
-            driving.interrupt(pid)
-
-    done = run(specification(by_socket(instance), drive("select", seconds=60)), on_event=interrupt)
+    spec = specification(by_socket(instance), drive("select", seconds=60))
+    done = run(spec, driving.at_intervals(driving.interrupt))
     assert done.status == 130
     assert done.driven["partial"]
     assert done.driven["partial_reason"] == "interrupted"
@@ -134,7 +116,7 @@ def test_refused_login_reports_the_reason(instance: Instance) -> None:
     phase = drive("select", transactions=1)
     wrong = run(specification(by_socket(instance, password="wrong"), phase))
     assert (wrong.status, wrong.error["code"], wrong.error["phase"]) == (1, "1045", "connect")
-    refused = run(specification(by_tcp(instance, port=1), phase))
+    refused = run(specification(driving.by_tcp(instance, port=1), phase))
     assert (refused.status, refused.error["kind"]) == (1, "connection")
     assert "cannot connect to 127.0.0.1:1" in refused.said
     nowhere = run(specification(by_socket(instance, database="nowhere"), phase))
@@ -162,7 +144,9 @@ def test_missing_tables_fail_before_measuring(instance: Instance) -> None:
         done = run(specification(by_socket(instance), drive("select", protocol="text", seconds=1)))
         assert done.status == 0
         assert done.driven["transactions"][0]["errors"].keys() == {"1146"}
-        assert done.driven["error_messages"]["1146"] == f"Table '{DATABASE}.t' doesn't exist"
+        assert (
+            done.driven["error_messages"]["1146"] == f"Table '{driving.DATABASE}.t' doesn't exist"
+        )
     finally:
         driving.fresh(instance)
 
@@ -171,13 +155,10 @@ def test_missing_tables_fail_before_measuring(instance: Instance) -> None:
 def test_a_server_killed_in_mid_run_leaves_a_partial_result(
     instance: Instance, pacing: dict[str, Any]
 ) -> None:
-    def kill(event: Event, _pid: int) -> None:
-        if event["type"] == "interval":
-            instance.kill()
-
     phase = drive("mixed", seconds=60, clients=16, threads=2, pacing=pacing)
+    kill = driving.at_intervals(lambda _pid: instance.kill())
     try:
-        done = run(specification(by_socket(instance), phase), on_event=kill)
+        done = run(specification(by_socket(instance), phase), kill)
     finally:
         instance.kill()
         instance.start(60)
@@ -199,7 +180,9 @@ def _updates(instance: Instance) -> int:
 def _kill(instance: Instance, what: str, text: str | None, limit: int = 100) -> None:
     """Kill the clients' queries or connections."""
     rows = driving.ask(instance, "SHOW FULL PROCESSLIST")
-    mine = [row[0] for row in rows if row[3] == DATABASE and row[7] != "SHOW FULL PROCESSLIST"]
+    mine = [
+        row[0] for row in rows if row[3] == driving.DATABASE and row[7] != "SHOW FULL PROCESSLIST"
+    ]
     if text is not None:
         mine = [row[0] for row in rows if text in (row[7] or "")]
     for number in mine[:limit]:

@@ -1,19 +1,16 @@
 """Test LinkBench on real servers: several loaders and clients, rows and counts afterwards."""
 
-import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from millrace import workloads
-from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
+from tests.support import driving
 
 pytestmark = pytest.mark.integration
 
-LIMIT_S = 120
 UNSAFE = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}  # slow, and no matter here
 PARTS = ("tables", "generators", "statements", "tests")
 SMALL = {"nodes": 3000, "max_links": 300, "range_limit": 20, "table_options": ""}
@@ -51,31 +48,16 @@ def run(instance: Instance, **chosen: Any) -> dict[str, Any]:
     definition = workloads.load("linkbench")
     instance.query("DROP DATABASE IF EXISTS linkbench")
     instance.query("CREATE DATABASE linkbench")
-    specification = {
-        "version": 2,
-        "connection": {
-            "socket": str(instance.socket),
-            "user": instance.user,
-            "password": instance.password,
-            "database": "linkbench",
-        },
-        "session": [],
+    phases = [{"limit_s": driving.LIMIT_S, **phase} for phase in PHASES]
+    connection = driving.by_socket(instance, database="linkbench")
+    own = {
         "workload": {key: definition[key] for key in PARTS},
         "defaults": linkbench.defaults(),
         "values": {**SMALL, **chosen},
-        "seed": 1,
-        "phases": [{"limit_s": LIMIT_S, **phase} for phase in PHASES],
     }
-    done = subprocess.run(
-        [str(find_load_generator()), "run", "-"],
-        input=json.dumps(specification), capture_output=True, text=True, check=False,
-        timeout=LIMIT_S,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    (driven,) = [event for event in events if event["type"] == "phase" and event["kind"] == "drive"]
-    assert isinstance(driven, dict)
-    return driven
+    done = driving.run({**driving.specification(connection, *phases), **own})
+    assert done.status == 0, (done.events[-3:], done.said)
+    return done.driven
 
 
 @pytest.mark.parametrize("name", ["mysql-5.7.22", "mariadb-11.8.9"])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import InstanceOf
 from tests.support import driving
-from tests.support.driving import by_socket, drive, run, specification
+from tests.support.driving import by_socket, drive, specification, succeeded
 
 pytestmark = pytest.mark.integration
 
@@ -40,8 +40,7 @@ def test_each_of_many_connections_works_and_is_counted(instance_of: InstanceOf) 
         driving.fresh(instance)
         before = driving.status(instance)
         phase = drive("select", clients=CLIENTS, transactions=TRANSACTIONS)
-        done = run(specification(by_socket(instance), phase))
-        assert done.status == 0, done.said
+        done = succeeded(specification(by_socket(instance), phase))
         after = driving.status(instance)
     record = driving.record(done.driven, "transactions", "select")
     assert record["count"] == TRANSACTIONS

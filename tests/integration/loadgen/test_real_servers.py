@@ -7,17 +7,12 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client, datasets
+from millrace.loadgen import spec as forms
 from millrace.loadgen.events import Event, LoadInterval, LoadResult, PhaseResult
-from millrace.loadgen.spec import (
-    Connection,
-    GeneratedSource,
-    LoadData,
-    LoadSpec,
-    ServerFile,
-    Statement,
-)
+from millrace.loadgen.spec import Connection, LoadData, LoadSpec, Statement
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
+from tests.support import driving
 
 pytestmark = pytest.mark.integration
 
@@ -38,25 +33,14 @@ CHECKSUM = (
 
 
 def by_socket(instance: Instance, database: str | None = None) -> Connection:
-    return Connection(
-        user=instance.user,
-        password=instance.password,
-        database=database,
-        socket=instance.socket,
-    )
+    return Connection(**driving.by_socket(instance, database=database))
 
 
 def by_tcp(instance: Instance) -> Connection:
-    return Connection(
-        user=instance.user,
-        password=instance.password,
-        host="127.0.0.1",
-        port=instance.port,
-        allow_unverified=True,
-    )
+    return Connection(**driving.by_tcp(instance, database=None))
 
 
-def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> LoadSpec:
+def load_spec(connection: Connection, source: forms.GeneratedSource | forms.ServerFile) -> LoadSpec:
     prepare = ("DROP DATABASE IF EXISTS d", "CREATE DATABASE d", "USE d", TABLE)
     return LoadSpec(
         connection,
@@ -70,9 +54,8 @@ def load_spec(connection: Connection, source: GeneratedSource | ServerFile) -> L
 
 
 def ask(connection: Connection, *sql: str, limit_s: float = 60) -> LoadResult:
-    return client.run(
-        LoadSpec(connection, (), (Statement("ask", sql, limit_s),)), limit_s=FAR_AWAY_S
-    )
+    spec = LoadSpec(connection, (), (Statement("ask", sql, limit_s),))
+    return client.run(spec, limit_s=FAR_AWAY_S)
 
 
 def statement_phases(result: LoadResult) -> list[PhaseResult]:
@@ -86,13 +69,13 @@ def test_what_arrives_is_what_was_made(instance_of: InstanceOf, name: str) -> No
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", ROWS, SEED)
         file.chmod(0o644)
-        generated = GeneratedSource("nodes", ROWS, SEED)
+        generated = forms.GeneratedSource("nodes", ROWS, SEED)
         # TCP first: the server has the password's proof cached after any full login.
         for connection, source in (
             (by_tcp(instance), generated),
             (by_tcp(instance), generated),
             (by_socket(instance), generated),
-            (by_socket(instance), ServerFile(file)),
+            (by_socket(instance), forms.ServerFile(file)),
         ):
             result = client.run(load_spec(connection, source), limit_s=FAR_AWAY_S)
             _create, load, verify = statement_phases(result)
@@ -111,11 +94,8 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
 ) -> None:
     with instance_of(SHA2) as instance:
         for plugin in ("mysql_native_password", "caching_sha2_password"):
-            account = f"'{plugin}'@'127.0.0.1'"
-            ask(
-                by_socket(instance),
-                f"CREATE USER {account} IDENTIFIED WITH {plugin} BY 'pässwörd'",
-            )
+            account = f"'{plugin}'@'127.0.0.1' IDENTIFIED WITH {plugin} BY 'pässwörd'"
+            ask(by_socket(instance), f"CREATE USER {account}")
             right = replace(by_tcp(instance), user=plugin, password="pässwörd")
             wrong = replace(right, password="wrong")
             for _ in ("in full", "from its cache"):
@@ -128,14 +108,13 @@ def test_both_plugins_of_one_server_by_switch_in_full_and_from_its_cache(
 
 def test_an_error_of_the_server_ends_the_run_with_its_words(instance_of: InstanceOf) -> None:
     with instance_of(NATIVE) as instance:
-        missing = LoadData("load", "absent", (), GeneratedSource("nodes", 10, 1), 60)
+        missing = LoadData("load", "absent", (), forms.GeneratedSource("nodes", 10, 1), 60)
         spec = LoadSpec(by_socket(instance, "mysql"), (), (missing,))
-        with pytest.raises(
-            TrialFailed, match=r"'mysql\.absent' doesn't exist \(error 1146"
-        ) as caught:
+        said = r"'mysql\.absent' doesn't exist \(error 1146"
+        with pytest.raises(TrialFailed, match=said) as caught:
             client.run(spec, limit_s=FAR_AWAY_S)
         assert caught.value.step == "load"
-        outside = LoadData("load", "user", (), ServerFile(Path("/etc/hostname")), 60)
+        outside = LoadData("load", "user", (), forms.ServerFile(Path("/etc/hostname")), 60)
         with pytest.raises(TrialFailed, match="error 1290"):
             client.run(LoadSpec(by_socket(instance, "mysql"), (), (outside,)), limit_s=FAR_AWAY_S)
         with pytest.raises(TrialFailed, match=r"the time limit of 0\.3 s is over"):
@@ -146,7 +125,7 @@ def test_a_server_killed_in_the_middle_of_a_load_is_a_lost_connection(
     instance_of: InstanceOf,
 ) -> None:
     with instance_of(NATIVE) as instance:
-        endless = load_spec(by_socket(instance), GeneratedSource("nodes", 10**9, SEED))
+        endless = load_spec(by_socket(instance), forms.GeneratedSource("nodes", 10**9, SEED))
 
         def kill(event: Event) -> None:
             if isinstance(event, LoadInterval) and event.phase == "load":
@@ -163,13 +142,7 @@ def test_load_fails_when_rows_violate_the_table(instance_of: InstanceOf) -> None
         file = Path(instance.load_dir) / "nodes.tsv"
         datasets.write_data_file(file, "nodes", 100, SEED)
         file.chmod(0o644)
-        spec = LoadSpec(
-            by_socket(instance),
-            strict,
-            (
-                Statement("create", prepare, 60),
-                LoadData("load", "nodes", (), ServerFile(file), 60),
-            ),
-        )
+        load = LoadData("load", "nodes", (), forms.ServerFile(file), 60)
+        spec = LoadSpec(by_socket(instance), strict, (Statement("create", prepare, 60), load))
         with pytest.raises(TrialFailed, match=r"error (1264|1262)"):
             client.run(spec, limit_s=FAR_AWAY_S)

@@ -1,5 +1,6 @@
 """Test that servers which take turns are driven one at a time, with the same work."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -9,18 +10,19 @@ import pytest
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving
-from tests.support.driving import by_socket, drive, run, specification
+from tests.support.driving import by_socket, drive, run, specification, succeeded
 
 pytestmark = pytest.mark.integration
 
 SERVER = "mysql-8.0.33"
 AT_LEAST_S = 0.005
 SLICES = {"at_least_s": AT_LEAST_S, "at_most_s": 1.0, "transactions": 150}
+Pair = tuple[Instance, Instance]
 CLIENTS = pytest.mark.parametrize("clients", [1, 4])
 
 
 @pytest.fixture(scope="module")
-def instances(instance_of: InstanceOf) -> Iterator[tuple[Instance, Instance]]:
+def instances(instance_of: InstanceOf) -> Iterator[Pair]:
     options = {"skip_log_bin": None, "innodb_flush_log_at_trx_commit": "2"}
     with instance_of(SERVER, **options) as first, instance_of(SERVER, **options) as second:
         driving.fresh(first)
@@ -28,7 +30,7 @@ def instances(instance_of: InstanceOf) -> Iterator[tuple[Instance, Instance]]:
         yield first, second
 
 
-def in_slices(instances: tuple[Instance, Instance], test: str, **settings: Any) -> dict[str, Any]:
+def in_slices(instances: Pair, test: str, **settings: Any) -> dict[str, Any]:
     first, second = instances
     spec = specification(by_socket(first), drive(test, slices=SLICES, **settings))
     return {**spec, "against": [by_socket(second)]}
@@ -57,12 +59,11 @@ def successes(side: Mapping[str, Any], of: str) -> int:
 @CLIENTS
 @pytest.mark.parametrize("protocol", ["prepared", "text"])
 def test_counts_of_sides_are_those_of_their_servers(
-    instances: tuple[Instance, Instance], clients: int, protocol: str
+    instances: Pair, clients: int, protocol: str
 ) -> None:
     before = [driving.status(each) for each in instances]
-    done = run(in_slices(instances, "select", clients=clients, seconds=2, protocol=protocol))
+    done = succeeded(in_slices(instances, "select", clients=clients, seconds=2, protocol=protocol))
     after = [driving.status(each) for each in instances]
-    assert done.status == 0, done.said
     driven = done.driven
     assert (driven["clients"], driven["threads"], driven["unanswered"]) == (clients, 1, 0)
     assert not driven["partial"]
@@ -79,25 +80,21 @@ def test_counts_of_sides_are_those_of_their_servers(
 
 
 @CLIENTS
-def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients: int) -> None:
+def test_one_side_works_at_a_time(instances: Pair, clients: int) -> None:
     """Update rows of both servers with the time at which each server did it."""
-    for each in instances:
-        driving.ask(each, "DROP TABLE IF EXISTS worked")
-        driving.ask(
-            each,
-            "CREATE TABLE worked (id INT NOT NULL PRIMARY KEY AUTO_INCREMENT,"
-            " at_us BIGINT NOT NULL) ENGINE=InnoDB",
-        )
+    now = "TIMESTAMPDIFF(MICROSECOND, '2000-01-01', SYSDATE(6))"
+    stamp = f"INSERT INTO worked (at_us) VALUES ({now})"
+    statements = (
+        "DROP TABLE IF EXISTS worked",
+        "CREATE TABLE worked (id INT NOT NULL PRIMARY KEY AUTO_INCREMENT, at_us BIGINT NOT NULL)",
         # What a server inserts it also stamps, at the start of the statement.
-        driving.ask(each, "DROP TRIGGER IF EXISTS stamped")
-        driving.ask(
-            each,
-            "CREATE TRIGGER stamped BEFORE INSERT ON t FOR EACH ROW INSERT INTO worked (at_us)"
-            " VALUES (TIMESTAMPDIFF(MICROSECOND, '2000-01-01', SYSDATE(6)))",
-        )
+        "DROP TRIGGER IF EXISTS stamped",
+        f"CREATE TRIGGER stamped BEFORE INSERT ON t FOR EACH ROW {stamp}",
+    )
+    for each, sql in itertools.product(instances, statements):
+        driving.ask(each, sql)
     try:
-        done = run(in_slices(instances, "insert", clients=clients, seconds=1.5))
-        assert done.status == 0, done.said
+        done = succeeded(in_slices(instances, "insert", clients=clients, seconds=1.5))
         stamps = sorted(
             (int(at_us), side)
             for side, each in enumerate(instances)
@@ -118,7 +115,7 @@ def test_one_side_works_at_a_time(instances: tuple[Instance, Instance], clients:
     assert expected <= changes <= expected + 4
 
 
-def test_both_sides_get_the_same_statements(instances: tuple[Instance, Instance]) -> None:
+def test_both_sides_get_the_same_statements(instances: Pair) -> None:
     """Compare the rows that the clients of each side updated, by their statements so far."""
     log = "SET GLOBAL general_log = {}"
     for each in instances:
@@ -126,11 +123,10 @@ def test_both_sides_get_the_same_statements(instances: tuple[Instance, Instance]
         driving.ask(each, "TRUNCATE TABLE mysql.general_log")
         driving.ask(each, log.format("ON"))
     try:
-        done = run(in_slices(instances, "select", clients=4, seconds=1, protocol="text"))
+        succeeded(in_slices(instances, "select", clients=4, seconds=1, protocol="text"))
     finally:
         for each in instances:
             driving.ask(each, log.format("OFF"))
-    assert done.status == 0, done.said
     first, second = (asked(each) for each in instances)
     assert len(first) == len(second) == 4
     pairs = [[(one, other) for other in second if other[:20] == one[:20]] for one in first]
@@ -154,17 +150,12 @@ def asked(instance: Instance) -> list[list[str]]:
 
 
 @CLIENTS
-def test_a_second_server_that_is_killed_is_named(
-    instances: tuple[Instance, Instance], clients: int
-) -> None:
+def test_a_second_server_that_is_killed_is_named(instances: Pair, clients: int) -> None:
     second = instances[1]
 
-    def kill(event: driving.Event, _pid: int) -> None:
-        if event["type"] == "interval":
-            second.kill()
-
+    kill = driving.at_intervals(lambda _pid: second.kill())
     try:
-        done = run(in_slices(instances, "select", clients=clients, seconds=60), on_event=kill)
+        done = run(in_slices(instances, "select", clients=clients, seconds=60), kill)
     finally:
         second.kill()
         second.start(60)
@@ -178,7 +169,7 @@ def test_a_second_server_that_is_killed_is_named(
     assert_whole_groups(done.driven["slices"])
 
 
-def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance, Instance]) -> None:
+def test_a_second_server_that_lets_nobody_in_is_named(instances: Pair) -> None:
     spec = in_slices(instances, "select", seconds=1)
     spec["against"][0]["password"] = "wrong"
     done = run(spec)
@@ -188,12 +179,9 @@ def test_a_second_server_that_lets_nobody_in_is_named(instances: tuple[Instance,
     assert not done.of_type("phase")
 
 
-def test_an_interruption_leaves_whole_groups(instances: tuple[Instance, Instance]) -> None:
-    def interrupt(event: driving.Event, pid: int) -> None:
-        if event["type"] == "interval":
-            driving.interrupt(pid)
-
-    done = run(in_slices(instances, "select", seconds=60), on_event=interrupt)
+def test_an_interruption_leaves_whole_groups(instances: Pair) -> None:
+    interrupt = driving.at_intervals(driving.interrupt)
+    done = run(in_slices(instances, "select", seconds=60), interrupt)
     assert done.status == 130
     assert done.driven["partial_reason"] == "interrupted"
     assert_whole_groups(done.driven["slices"])

@@ -1,24 +1,19 @@
 """Test tables of a workload on real servers: loaded by every method, verified, read into memory."""
 
-import json
-import signal
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from millrace.loadgen.program import find_load_generator
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
+from tests.support import driving
 
 pytestmark = pytest.mark.integration
 
 SERVERS = ["mysql-5.5.9", "mysql-5.7.22", "mysql-9.7.4", "mariadb-10.1.23", "mariadb-11.8.9"]
 OLD, NEW = "mysql-5.7.22", "mariadb-11.8.9"
 ROWS = 3_000
-LIMIT_S = 120
 NO_LOCAL_FILE = ("1148", "3948", "4166")
 
 SBTEST = {
@@ -84,66 +79,24 @@ def new(instance_of: InstanceOf) -> Iterator[Instance]:
         yield instance
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A run of the load generator."""
-
-    exit_status: int
-    events: tuple[dict[str, Any], ...]
-
-    def phase(self, name: str) -> dict[str, Any]:
-        [found] = [e for e in self.events if e["type"] == "phase" and e["name"] == name]
-        return found
-
-    def error(self) -> dict[str, Any]:
-        [found] = [event for event in self.events if event["type"] == "error"]
-        return found
-
-
-def command() -> list[str]:
-    return [str(find_load_generator()), "--die-with-parent", "run", "-"]
-
-
-def spec(
-    instance: Instance,
-    phases: Sequence[Phase],
-    *,
-    sets: Mapping[str, Any] | None = None,
-    **values: str | int,
-) -> bytes:
-    return json.dumps(
-        {
-            "version": 2,
-            "connection": {
-                "socket": str(instance.socket),
-                "user": instance.user,
-                "password": instance.password,
-                "database": "d",
-            },
-            "session": ["SET time_zone = '+00:00'"],
-            "workload": {"tables": sets or {"sbtest": SBTEST}},
-            "defaults": {"tables": 3, "table_size": ROWS, "engine": "InnoDB"},
-            "values": values,
-            "seed": 5,
-            "phases": [{"limit_s": LIMIT_S, **phase} for phase in phases],
-        }
-    ).encode()
-
-
 def run(
     instance: Instance,
     *phases: Phase,
     sets: Mapping[str, Any] | None = None,
+    on_event: Callable[[driving.Event, int], None] = lambda _event, _pid: None,
     **values: str | int,
-) -> Ran:
-    done = subprocess.run(
-        command(),
-        input=spec(instance, phases, sets=sets, **values),
-        stdout=subprocess.PIPE,
-        timeout=LIMIT_S,
-        check=False,
+) -> driving.Done:
+    limited = [{"limit_s": driving.LIMIT_S, **phase} for phase in phases]
+    zone = ["SET time_zone = '+00:00'"]
+    spec = driving.specification(
+        driving.by_socket(instance, database="d"), *limited, session=zone, seed=5
     )
-    return Ran(done.returncode, tuple(json.loads(line) for line in done.stdout.splitlines()))
+    own = {
+        "workload": {"tables": sets or {"sbtest": SBTEST}},
+        "defaults": {"tables": 3, "table_size": ROWS, "engine": "InnoDB"},
+        "values": values,
+    }
+    return driving.run({**spec, **own}, on_event)
 
 
 def fresh_database(instance: Instance) -> None:
@@ -168,7 +121,7 @@ def test_every_method_loads_the_same_rows(instance: Instance) -> None:
     for method in methods:
         fresh_database(instance)
         ran = run(instance, {**LOAD, **method}, VERIFY, WARM, table_size=500)
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
         load = ran.phase("load")
         assert load["method"] == method["method"].replace("auto", "local")
         assert load["method_reason"] is None
@@ -192,7 +145,7 @@ def test_every_kind_of_column_arrives(instance: Instance, engine: str) -> None:
         fresh_database(instance)
         load = {**LOAD, "method": method}
         ran = run(instance, load, VERIFY, sets={"mixed": MIXED}, engine=engine)
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
         assert ran.phase("verify")["rows"] == ROWS
 
 
@@ -201,14 +154,14 @@ def test_rows_are_inserted_without_local_infile(instance: Instance) -> None:
     try:
         fresh_database(instance)
         ran = run(instance, LOAD, VERIFY)
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
         assert ran.phase("load")["method"] == "multi_row"
         assert ran.phase("load")["method_reason"] == "the server's local_infile is off"
         fresh_database(instance)
         ran = run(instance, {**LOAD, "method": "local"})
-        assert ran.exit_status == 1
-        assert ran.error()["code"] in NO_LOCAL_FILE
-        assert ran.error()["message"].startswith("table sbtest")
+        assert ran.status == 1
+        assert ran.error["code"] in NO_LOCAL_FILE
+        assert ran.error["message"].startswith("table sbtest")
     finally:
         instance.query("SET GLOBAL local_infile = 1")
 
@@ -217,7 +170,7 @@ def test_statements_stay_below_max_allowed_packet(instance_of: InstanceOf) -> No
     with instance_of(OLD, max_allowed_packet="16384") as instance:
         fresh_database(instance)
         ran = run(instance, {**LOAD, "method": "multi_row"}, VERIFY, tables=1)
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
         inserts = {
             name: int(value or 0)
             for name, value in instance.query("SHOW GLOBAL STATUS LIKE 'Com_insert'")
@@ -251,21 +204,21 @@ def test_values_that_show_another_text_are_verified_by_value(instance: Instance)
     for method in ("local", "multi_row"):
         fresh_database(instance)
         ran = run(instance, {**LOAD, "method": method}, VERIFY, sets={"people": BY_VALUE})
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
     for change, message in (
         ("born = '1970-01-05' WHERE id = 77", "column born: sent '19700122', found '1970-01-05'"),
         ("salary = salary + 0.01 WHERE id = 77", "column salary: sent '"),
         ("note = NULL WHERE id = 77", ", found NULL where id = 77"),
     ):
         instance.query(f"UPDATE d.people SET {change}")
-        error = run(instance, VERIFY, sets={"people": BY_VALUE}).error()
+        error = run(instance, VERIFY, sets={"people": BY_VALUE}).error
         assert (error["kind"], error["message"][:14]) == ("mismatch", "table people: ")
         assert message in error["message"]
         assert " where id = 77" in error["message"]
         fresh_database(instance)
         run(instance, LOAD, sets={"people": BY_VALUE})
     instance.query("UPDATE d.people SET note = 'x', share = 7")
-    error = run(instance, VERIFY, sets={"people": BY_VALUE}).error()
+    error = run(instance, VERIFY, sets={"people": BY_VALUE}).error
     assert "column share: " in error["message"]
     assert "; column note: " in error["message"]
 
@@ -298,7 +251,7 @@ def test_tables_with_foreign_keys_load_whatever_their_order(instance: Instance) 
     for load in ({"threads": 4}, {"threads": 2, "chunk_rows": 500}, {"method": "multi_row"}):
         fresh_database(instance)
         ran = run(instance, {**LOAD, **load}, VERIFY, sets=sets)
-        assert ran.exit_status == 0, ran.events
+        assert ran.status == 0, ran.events
         assert [table["rows"] for table in ran.phase("load")["tables"]] == [ROWS] * 4
         created = str(instance.query("SHOW CREATE TABLE d.a_child3")[0][1])
         assert created.count("FOREIGN KEY") == 2
@@ -308,10 +261,10 @@ def test_failed_statement_is_in_the_error(new: Instance) -> None:
     fresh_database(new)
     sent = "CREATE PROCEDURE work()\nBEGIN SELECT 1"
     ran = run(new, {"name": "routine", "kind": "statement", "sql": [sent]})
-    assert ran.error()["code"] == "1064"
-    assert ran.error()["statement"] == sent
+    assert ran.error["code"] == "1064"
+    assert ran.error["statement"] == sent
     sets = {"parent": {**PARENT, "after_load": ["ALTER TABLE {table} ADD x"]}}
-    error = run(new, LOAD, sets=sets).error()
+    error = run(new, LOAD, sets=sets).error
     assert error["statement"] == "ALTER TABLE parent ADD x"
     assert "1064" not in error["message"]
 
@@ -327,8 +280,8 @@ def test_a_changed_row_is_a_mismatch_that_names_table_and_value(instance_of: Ins
         ):
             instance.query(change)
             ran = run(instance, VERIFY)
-            assert ran.exit_status == 1
-            error = ran.error()
+            assert ran.status == 1
+            error = ran.error
             assert (error["phase"], error["kind"]) == ("verify", "mismatch")
             assert f"table sbtest2: {message}" in error["message"]
 
@@ -337,8 +290,8 @@ def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:
     fresh_database(new)
     new.query("CREATE TABLE d.sbtest2 (a INT)")
     ran = run(new, {**LOAD, "threads": 2}, tables=8, table_size=200_000)
-    assert ran.exit_status == 1
-    error = ran.error()
+    assert ran.status == 1
+    error = ran.error
     assert (error["phase"], error["code"], error["sqlstate"]) == ("load", "1050", "42S01")
     assert error["message"].startswith("table sbtest2: ")
     # The load of the first table may have begun; it did not end, and no other began.
@@ -351,30 +304,22 @@ def test_an_error_of_one_table_ends_all_with_its_words(new: Instance) -> None:
 def test_a_time_limit_ends_a_load(new: Instance) -> None:
     fresh_database(new)
     ran = run(new, {**LOAD, "limit_s": 0.5}, table_size=10**9)
-    assert ran.exit_status == 1
-    assert ran.error()["kind"] == "time_limit"
+    assert ran.status == 1
+    assert ran.error["kind"] == "time_limit"
 
 
 @pytest.mark.parametrize("ends", ["interrupted", "server killed"])
 def test_load_reports_the_reason_when_it_ends_early(instance_of: InstanceOf, ends: str) -> None:
     with instance_of(NEW) as instance:
         fresh_database(instance)
-        with subprocess.Popen(command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(spec(instance, [LOAD], table_size=10**9))
-            process.stdin.close()
-            events = []
-            for line in process.stdout:
-                events.append(json.loads(line))
-                if events[-1]["type"] == "interval" and events[-1]["rows"] > 0:
-                    if ends == "interrupted":
-                        process.send_signal(signal.SIGINT)
-                    else:
-                        instance.kill()
-        ran = Ran(process.wait(), tuple(events))
-        kind = ran.error()["kind"]
-        if ends == "interrupted":
-            assert (ran.exit_status, kind) == (130, "interrupted")
-        else:
-            assert (ran.exit_status, kind) == (1, "connection")
+
+        def end(event: driving.Event, pid: int) -> None:
+            if event["type"] == "interval" and event["rows"] > 0:
+                if ends == "interrupted":
+                    driving.interrupt(pid)
+                else:
+                    instance.kill()
+
+        ran = run(instance, LOAD, on_event=end, table_size=10**9)
+        status = (130, "interrupted") if ends == "interrupted" else (1, "connection")
+        assert (ran.status, ran.error["kind"]) == status

@@ -9,15 +9,7 @@ import pytest
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
 from tests.support import driving, talk
-from tests.support.driving import (
-    ROWS,
-    Event,
-    by_socket,
-    by_tcp,
-    drive,
-    run,
-    specification,
-)
+from tests.support.driving import by_socket, drive, run, specification, succeeded
 
 pytestmark = pytest.mark.integration
 
@@ -42,9 +34,8 @@ def test_counts_are_those_of_the_server(instance: Instance, protocol: str, threa
     before = driving.status(instance)
     settings = {"transactions": TRANSACTIONS, "protocol": protocol, "threads": threads}
     # No client waits for another, so that no transaction is retried.
-    done = run(specification(by_socket(instance), drive("apart", **settings)))
+    done = succeeded(specification(by_socket(instance), drive("apart", **settings)))
     after = driving.status(instance)
-    assert done.status == 0, done.said
     driven = done.driven
     grown = {name: after[name] - before[name] for name in after if name in before}
 
@@ -74,7 +65,7 @@ def test_counts_are_those_of_the_server(instance: Instance, protocol: str, threa
     rows = driving.ask(instance, "SELECT COUNT(*), SUM(n) FROM t")
     # Inserted rows have 5 in the column that updates increment.
     inserted, updated = TRANSACTIONS, TRANSACTIONS
-    assert rows == ((ROWS + inserted, 5 * inserted + updated),)
+    assert rows == ((driving.ROWS + inserted, 5 * inserted + updated),)
     intervals = [each for each in done.of_type("interval") if each["part"] == "measure"]
     assert sum(each["transactions"] for each in intervals) == TRANSACTIONS
 
@@ -82,19 +73,19 @@ def test_counts_are_those_of_the_server(instance: Instance, protocol: str, threa
 @PROTOCOLS
 def test_a_permutation_deletes_each_row_once(instance: Instance, protocol: str) -> None:
     driving.fresh(instance)
-    phase = drive("delete", transactions=ROWS // 2, protocol=protocol, threads=2, clients=7)
+    phase = drive("delete", transactions=driving.ROWS // 2, protocol=protocol, threads=2, clients=7)
     driven = run(specification(by_socket(instance), phase)).driven
     deleted = driving.record(driven, "statements", "delete")
-    assert (deleted["count"], deleted["affected_rows"]) == (ROWS // 2, ROWS // 2)
-    assert driving.ask(instance, "SELECT COUNT(*) FROM t") == ((ROWS - ROWS // 2,),)
+    assert (deleted["count"], deleted["affected_rows"]) == (driving.ROWS // 2, driving.ROWS // 2)
+    assert driving.ask(instance, "SELECT COUNT(*) FROM t") == ((driving.ROWS - driving.ROWS // 2,),)
 
 
 def test_a_permutation_that_is_used_up_ends_the_run_as_partial(instance: Instance) -> None:
     driving.fresh(instance)
     # One thread: where several share the work, one can end while another still holds some of it.
-    phase = drive("delete", transactions=ROWS + 1, threads=1)
+    phase = drive("delete", transactions=driving.ROWS + 1, threads=1)
     done = run(specification(by_socket(instance), phase))
-    assert driving.record(done.driven, "statements", "delete")["affected_rows"] == ROWS
+    assert driving.record(done.driven, "statements", "delete")["affected_rows"] == driving.ROWS
     assert done.driven["partial"]
     assert "used up" in done.driven["partial_reason"]
     assert driving.ask(instance, "SELECT COUNT(*) FROM t") == ((0,),)
@@ -103,8 +94,9 @@ def test_a_permutation_that_is_used_up_ends_the_run_as_partial(instance: Instanc
 def test_rows_through_handler(instance: Instance) -> None:
     driving.fresh(instance)
     before = driving.status(instance)
-    done = run(specification(by_socket(instance), drive("handler", transactions=TRANSACTIONS)))
-    assert done.status == 0, done.said
+    done = succeeded(
+        specification(by_socket(instance), drive("handler", transactions=TRANSACTIONS))
+    )
     read = driving.record(done.driven, "statements", "read")
     assert (read["count"], read["rows"]) == (TRANSACTIONS, TRANSACTIONS)
     after = driving.status(instance)
@@ -126,9 +118,8 @@ def test_the_same_seed_gives_the_same_statements(instance: Instance, protocol: s
         driving.ask(instance, "SET GLOBAL log_output = 'TABLE'")
         driving.ask(instance, "SET GLOBAL general_log = 1")
         phase = drive("loose", transactions=transactions, protocol=protocol, threads=threads)
-        done = run(specification(by_socket(instance), phase, seed=seed))
+        succeeded(specification(by_socket(instance), phase, seed=seed))
         driving.ask(instance, "SET GLOBAL general_log = 0")
-        assert done.status == 0, done.said
         return _by_client(instance, "Execute" if protocol == "prepared" else "Query")
 
     # Enough that one of three threads cannot finish them before the others begin.
@@ -160,19 +151,17 @@ def test_over_tcp_it_is_the_same(instance: Instance) -> None:
     driving.fresh(instance)
     for protocol in ("prepared", "text"):
         phase = drive("mixed", transactions=TRANSACTIONS, protocol=protocol)
-        done = run(specification(by_tcp(instance), phase))
-        assert done.status == 0, done.said
+        done = succeeded(specification(driving.by_tcp(instance), phase))
         assert driving.record(done.driven, "transactions", "mixed")["count"] == TRANSACTIONS
     rows = driving.ask(instance, "SELECT COUNT(*) FROM t")
-    assert rows == ((ROWS + 2 * TRANSACTIONS,),)
+    assert rows == ((driving.ROWS + 2 * TRANSACTIONS,),)
 
 
 def test_an_open_loop_begins_or_skips_what_is_scheduled(instance: Instance) -> None:
     driving.fresh(instance)
     before = driving.status(instance)["Com_select"]
     pacing = {"kind": "open", "rate": 400, "max_lateness_s": 5}
-    done = run(specification(by_socket(instance), drive("select", pacing=pacing)))
-    assert done.status == 0, done.said
+    done = succeeded(specification(by_socket(instance), drive("select", pacing=pacing)))
     paced, record = done.driven["pacing"], done.driven["transactions"][0]
     assert record["count"] + paced["skipped"] == paced["scheduled"]
     # 2 s of a rate that every server can serve, within 5 sigma.
@@ -187,13 +176,12 @@ def test_clients_that_linger_are_there_when_the_measured_part_has_ended(instance
     driving.fresh(instance)
     clients = []
 
-    def look(event: Event, _pid: int) -> None:
+    def look(event: driving.Event, _pid: int) -> None:
         if event.get("mark") == "measure_ended":
             clients.append(driving.connected(instance))
 
     phase = drive("select", transactions=TRANSACTIONS, clients=8, linger_s=2)
-    done = run(specification(by_socket(instance), phase), on_event=look)
-    assert done.status == 0, done.said
+    done = succeeded(specification(by_socket(instance), phase), on_event=look)
     assert clients[0] >= 8
     assert not done.driven["partial"]
 
@@ -210,8 +198,7 @@ def test_encrypted_it_is_the_same(
             {"mode": "verify-identity", "ca": str(certificates.authority)},
         ):
             phase = drive("mixed", transactions=TRANSACTIONS)
-            done = run(specification(by_tcp(instance, tls=tls), phase))
-            assert done.status == 0, done.said
+            done = succeeded(specification(driving.by_tcp(instance, tls=tls), phase))
             assert driving.record(done.driven, "transactions", "mixed")["count"] == TRANSACTIONS
         # The session that phases share, and the clients.
         assert driving.status(instance)["Ssl_finished_accepts"] - before == 2 * (1 + 4)

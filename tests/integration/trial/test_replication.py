@@ -14,7 +14,7 @@ from millrace.store.records import AttemptResult
 from millrace.trial.execute import execute_trial
 from millrace.trial.spec import TrialSpec
 from tests.conftest import ServerOf
-from tests.unit.experiment.files import read_text
+from tests.support.experiment_files import read_text
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 

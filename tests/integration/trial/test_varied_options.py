@@ -9,7 +9,7 @@ from millrace.campaign.inputs import PreparedTreatment
 from millrace.errors import UserError
 from millrace.experiment.plan import expand
 from tests.conftest import InstanceOf, ServerOf
-from tests.unit.experiment.files import read_text
+from tests.support.experiment_files import read_text
 
 pytestmark = pytest.mark.integration
 

@@ -21,8 +21,8 @@ from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, 
 from millrace.store.store import Store
 from tests.support.builders import OWNER
 from tests.support.explained import SUSPECTS, explained_study, study_run
+from tests.support.measured import alone
 from tests.support.observed_trials import A, B
-from tests.unit.campaign.measured import alone
 
 BLOCKS = 3
 WITH_BINARY_LOG = "with binary log as in the base"

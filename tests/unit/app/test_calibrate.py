@@ -10,9 +10,9 @@ import pytest
 from millrace.app import calibrate as use_case
 from millrace.app.execution import Caller
 from millrace.errors import UserError
-from tests.unit.campaign.laboratory import attach_a_server, plan_of
-from tests.unit.campaign.test_preparation import FILE as ALONE
-from tests.unit.campaign.test_replication import FILE as PAIR
+from tests.support.laboratory import attach_a_server, plan_of
+from tests.unit.campaign.test_preparation import ATTACHED
+from tests.unit.campaign.test_requirements import of_pair as pair
 
 
 @pytest.fixture(autouse=True)
@@ -40,18 +40,14 @@ def calibrate(directory: Path, text: str, injected: str | None) -> None:
     )
 
 
-def pair(source: str, replica: str) -> str:
-    return PAIR.format(source=source, replica=replica, gtid="auto")
-
-
 def test_a_source_and_its_replica_can_be_slowed_down(tmp_path: Path, calibrated: list[str]) -> None:
     calibrate(tmp_path, pair("mysql-5.7.22", "mysql-8.0.12"), "cpu")
-    assert calibrated == ["pairs-calibration"]
+    assert calibrated == ["small-calibration"]
 
 
 @pytest.mark.parametrize(
     "text",
-    [pair("mysql-5.7.22", "theirs"), ALONE.format(configuration="default", load_mode="local")],
+    [pair("mysql-5.7.22", "theirs"), ATTACHED],
 )
 def test_an_attached_server_of_any_role_is_not_slowed_down(
     tmp_path: Path, calibrated: list[str], text: str

@@ -28,7 +28,7 @@ from millrace.trial.trial_server import TrialContext
 from tests.support import small_servers
 from tests.support.builders import study
 from tests.support.counted_starts import OLD, start
-from tests.unit.campaign.measured import HOST, alone
+from tests.support.measured import HOST, alone
 from tests.unit.cli.called import Done, millrace
 
 FILE = """\

@@ -16,7 +16,7 @@ from millrace.host import facts
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
-from tests.unit.experiment.files import DRIVEN, read_text
+from tests.support.experiment_files import DRIVEN, read_text
 
 FILE = f"{DRIVEN}time_s = 10\n"
 

@@ -1,70 +1,49 @@
-"""Test which run a command resumes, and which not."""
+"""Test which run a command resumes, and what a new one learns of earlier ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from millrace.analysis.compare.compare_run import compare_run
+from millrace.campaign import resume
 from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.run_records import begin_run, stored_trial_id
-from millrace.experiment.model import Experiment
-from millrace.experiment.read import Overrides, read
-from millrace.experiment.validation import ValidationContext
+from millrace.experiment.plan import expand
+from millrace.experiment.read import Overrides
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
-from millrace.model.run_spec import Design
+from millrace.model.run_spec import CampaignPart, ConfigurationDefinition, Design
 from millrace.model.servers import BuildFacts, InstalledServer, build_facts
 from millrace.quantities import utc_now
-from millrace.servers import added, configurations
-from millrace.store.records import (
-    AttemptResult,
-    HostRecord,
-    InstanceRecord,
-    Owner,
-    ServerRecord,
-)
+from millrace.servers import added
+from millrace.store.records import AttemptResult, HostRecord, InstanceRecord, Owner, ServerRecord
 from millrace.store.store import Store
 from tests.support import small_servers
+from tests.support.experiment_files import context, experiment_text, read_text
+from tests.support.laboratory import BASE, LIKE, SLOW, Laboratory, lab_text
+from tests.support.laboratory import HOST as LAB_HOST
 
-FILE = """
-name = "which"
-title = "Which run?"
-workload = "load-data"
-design = "interleaved"
-blocks = 3
-[factors]
-server = {servers}
-[compare]
-factor = "server"
-base = "{base}"
-[parameters]
-rows = {rows}
-"""
-UPDATES = """
-name = "which"
-workload = "sysbench"
-design = "interleaved"
-blocks = 3
-[factors]
-server = {servers}
-test = ["update-nonindex"]
-[compare]
-factor = "server"
-base = "{base}"
-[parameters]
-table_size = {rows}
-cache_mode = "cached"
-"""
+LOADS: dict[str, Any] = {"name": "which", "title": "Which run?", "workload": "load-data"}
+UPDATES: dict[str, Any] = {
+    "name": "which",
+    "workload": "sysbench",
+    "factors": {"test": ["update-nonindex"]},
+    "parameters": {"table_size": 10, "cache_mode": "cached"},
+}
 HOST = HostRecord(
     "h1",
     HostFacts.model_validate(
         {"kernel": {"release": "6.1"}, "memory": {"total_bytes": 16}, "load": {"average_1min": 1}}
     ),
 )
+NAMED = context(["a", "b", "c"])
 UNKNOWN = ServerRecord("unknown", "mysql", "5.7", "5.7", BuildFacts(attached=False))
 VERSIONS = {"millrace": "1", "load_generator": "1", "data": "nodes-1"}
 
@@ -75,16 +54,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@dataclass(frozen=True)
 class Command:
     """A command that can be repeated, with changes in between."""
 
-    def __init__(self, store: Store, directory: Path) -> None:
-        self._store = store
-        self._directory = directory
+    store: Store
+    directory: Path
 
     def __call__(
         self,
-        file: str = FILE,
+        file: Mapping[str, Any] = LOADS,
         *,
         servers: tuple[str, ...] = ("a", "b"),
         base: str = "a",
@@ -102,10 +81,12 @@ class Command:
 
         It begins all of it, or a number of blocks, the later ones without a server.
         """
-        text = file.format(servers=list(servers), base=base, rows=rows)
+        of_run = {"design": "interleaved", "blocks": 3, "parameters": {"rows": rows}, **file}
+        text = experiment_text(servers=servers, compare=("server", base), **of_run)
+        overrides = Overrides(blocks=blocks, max_blocks=limit, seed=seed)
         chosen = select_run(
-            self._store,
-            self._experiment(text, Overrides(blocks=blocks, max_blocks=limit, seed=seed)),
+            self.store,
+            read_text(self.directory, text, overrides=overrides, context=NAMED),
             host=host,
             versions=versions,
             command="millrace run which.toml",
@@ -114,28 +95,13 @@ class Command:
         begun = [
             trial
             for trial in chosen.plan.trials
-            if begin_blocks is None
-            or (
-                trial.block < begin_blocks
-                and (trial.block == 0 or trial.treatment.levels["server"] != without)
-            )
+            if begin_blocks is None or trial.block < begin_blocks
+            if trial.block == 0 or trial.treatment.levels["server"] != without
         ]
         run = chosen.run if begin_blocks is None else replace(chosen.run, blocks=begin_blocks)
         plan = replace(chosen.plan, trials=tuple(begun))
-        begin_run(self._store, run, plan, chosen.extension)
+        begin_run(self.store, run, plan, chosen.extension)
         return chosen
-
-    def _experiment(self, text: str, overrides: Overrides) -> Experiment:
-        file = self._directory / "which.toml"
-        file.write_text(text, encoding="utf-8")
-        context = ValidationContext(
-            servers=["a", "b", "c"],
-            configurations=configurations.load_builtin(),
-            check_configurations=configurations.check,
-            definition_of_option_file=configurations.definition_of_option_file,
-            check_option=configurations.check_varied_option,
-        )
-        return read(file, scale=None, context=context, overrides=overrides)
 
 
 @pytest.fixture
@@ -339,3 +305,119 @@ def test_a_run_that_restored_nothing_is_resumed(command: Command, store: Store) 
     first = command(UPDATES)
     ran(store, first, "a", InstanceRecord("server", UNKNOWN, "default", (), {}))
     assert command(UPDATES).run.id == first.run.id
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laboratory:
+    return Laboratory(tmp_path, monkeypatch)
+
+
+def test_the_first_run_of_an_experiment_has_none(lab: Laboratory) -> None:
+    found = lab.run(blocks=3)
+    assert found.run.spec.earlier_noise == ()
+    (comparison,) = compare_run(found).comparisons()
+    assert comparison.estimate is not None
+    assert comparison.estimate.borrowed == 0
+
+
+def test_each_run_keeps_the_noise_of_earlier_runs(lab: Laboratory) -> None:
+    runs = []
+    for lab.seed in range(4):
+        runs.append(lab.run(blocks=4, fresh=True))
+    ids = [each.run.id for each in runs]
+    for number, stored in enumerate(runs):
+        noise = stored.run.spec.earlier_noise
+        assert {each.run for each in noise} == set(ids[:number])
+        assert all(
+            0.001 < each.log_sd < 0.03 and each.degrees_of_freedom == pytest.approx(3)
+            for each in noise
+        )
+    analysis = compare_run(runs[-1])
+    (comparison,) = analysis.comparisons()
+    assert comparison.estimate is not None
+    assert 0.3 < comparison.estimate.borrowed < 1.5
+    assert analysis.earlier_runs == 3
+
+
+def test_a_run_that_goes_on_keeps_the_noise_it_began_with(lab: Laboratory) -> None:
+    first = lab.run(blocks=3, stop_after=2)
+    lab.seed = 2
+    lab.run(blocks=3)
+    lab.seed = 1
+    again = lab.run(blocks=3)
+    assert again.run.id == first.run.id
+    assert again.run.spec.earlier_noise == ()
+
+
+def test_runs_with_other_servers_are_of_the_experiment_too(lab: Laboratory) -> None:
+    lab.ratios = {BASE: 1.0, SLOW: 2.0, LIKE: 1.0}
+    first = lab.run(blocks=3)
+    lab.ratios = {BASE: 1.0, LIKE: 1.0}
+    (noise, *_) = lab.run(blocks=3).run.spec.earlier_noise
+    assert (noise.run, round(noise.degrees_of_freedom)) == (first.run.id, 4)
+
+
+def test_failed_server_contributes_no_noise(lab: Laboratory) -> None:
+    lab.fails = lambda server, _block, _attempt: server == SLOW
+    lab.run(blocks=3)
+    assert lab.run(blocks=3, fresh=True).run.spec.earlier_noise == ()
+
+
+def test_few_blocks_tell_nothing(lab: Laboratory) -> None:
+    lab.run(blocks=2)
+    assert lab.run(blocks=2, fresh=True).run.spec.earlier_noise == ()
+
+
+def test_damaged_run_contributes_no_noise(lab: Laboratory) -> None:
+    damaged, whole = (lab.run(blocks=3, fresh=True).run.id for _ in range(2))
+    with sqlite3.connect(lab.directory / "results.sqlite") as database:
+        database.execute("UPDATE measurements SET value = 'none' WHERE attempt_id = 1")
+    noise = lab.run(blocks=3, fresh=True).run.spec.earlier_noise
+    assert {each.run for each in noise} == {whole}
+    assert damaged != whole
+
+
+@pytest.fixture
+def changed(lab: Laboratory) -> Iterator[Callable[..., int]]:
+    """Return how many runs lend to a plan, after one run of it, where something has changed."""
+    lab.run(blocks=3)
+    with Store.open(lab.directory / "results.sqlite") as store:
+
+        def lending(
+            host: HostRecord = LAB_HOST,
+            versions: Mapping[str, str] = MappingProxyType({}),
+            *,
+            factors: Mapping[str, list[str]] = MappingProxyType({}),
+            **of_experiment: Any,
+        ) -> int:
+            text = lab_text([BASE, SLOW], 5, profile_blocks=0, factors=factors)
+            plan = expand(read_text(lab.directory, text), seed=5)
+            asked = replace(plan, experiment=replace(plan.experiment, **of_experiment))
+            return len({each.run for each in resume.earlier_noise(store, asked, host, versions)})
+
+        yield lending
+
+
+def test_only_the_same_environment_and_design_lend(changed: Callable[..., int]) -> None:
+    assert changed() == 1
+    assert changed(replace(LAB_HOST, facts=LAB_HOST.facts.replace(kernel={"release": "6.2"}))) == 0
+    assert changed(versions={"load_generator": "2"}) == 0
+    assert changed(collectors=()) == 0
+    assert changed(campaign=CampaignPart(confirms="c1")) == 0
+
+
+def test_what_a_name_stands_for_must_be_the_same(changed: Callable[..., int]) -> None:
+    other = ConfigurationDefinition.model_validate({"name": "default", "mysql": {"a": "1"}})
+    assert changed(configurations={"default": other}) == 0
+    assert changed(configurations={"another": other}) == 1
+
+
+def test_a_run_of_weeks_ago_lends_nothing(
+    changed: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resume, "MOST_DAYS", 0)
+    assert changed() == 0
+
+
+def test_groups_that_a_plan_does_not_have_are_left_out(changed: Callable[..., int]) -> None:
+    assert changed(factors={"engine": ["MyISAM"]}) == 0

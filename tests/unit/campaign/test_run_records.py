@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from millrace import workloads
 from millrace.campaign.run_records import experiment_spec
-from tests.unit.experiment.files import SMALL, read_text
+from tests.support.experiment_files import SMALL, parsed
 
 
-def test_a_stored_workload_is_a_definition_again(tmp_path: Path) -> None:
-    spec = experiment_spec(read_text(tmp_path, SMALL)).to_json()
+def test_a_stored_workload_is_a_definition_again() -> None:
+    spec = experiment_spec(parsed(SMALL)).to_json()
     assert json.loads(json.dumps(spec)) == spec
     assert workloads.parse_workload(spec["workload"]).name == "load-data"

@@ -15,9 +15,8 @@ from millrace.campaign import workload_check
 from millrace.errors import Diagnostic, MillraceError, ValidationError
 from millrace.experiment import workload_file
 from millrace.experiment.plan import expand
-from millrace.experiment.read import parse, read
-from tests.unit.experiment.files import CONTEXT
-from tests.unit.experiment.test_workload_file import EXPERIMENT, WORKLOAD
+from tests.support.experiment_files import CONTEXT, experiment_text, parsed, read_text
+from tests.unit.experiment.test_workload_file import WORKLOAD
 
 CHECKED = replace(CONTEXT, check_workload=workload_check.refuse_mistakes)
 GENERATORS = "[generators]\nany = { kind = 'integer', low = 1, high = 1000 }\n\n[statements]"
@@ -26,17 +25,15 @@ GENERATORS = "[generators]\nany = { kind = 'integer', low = 1, high = 1000 }\n\n
 def mistakes(directory: Path, text: str) -> list[Diagnostic]:
     """Return the mistakes for which a workload is refused."""
     (directory / "mine.toml").write_text(text)
-    (directory / "experiment.toml").write_text(EXPERIMENT.format(workload="mine.toml"))
     with pytest.raises(ValidationError) as refused:
-        read(directory / "experiment.toml", scale=None, context=CHECKED)
+        read_text(directory, experiment_text("mine.toml"), context=CHECKED)
     assert refused.value.source == str(directory / "mine.toml")
     return list(refused.value.diagnostics)
 
 
 def test_workload_without_mistakes_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(WORKLOAD)
-    (tmp_path / "experiment.toml").write_text(EXPERIMENT.format(workload="mine.toml"))
-    read(tmp_path / "experiment.toml", scale=None, context=CHECKED)
+    read_text(tmp_path, experiment_text("mine.toml"), context=CHECKED)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +114,8 @@ def test_changed_workload_is_refused_with_its_place_or_planned(data: st.DataObje
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(workload_file, "read_text", lambda *_, **__: "")
         patched.setattr(workload_file, "parse_toml", lambda *_, **__: definition)
-        experiment = EXPERIMENT.format(workload="mine.toml")
         try:
-            read_experiment = parse(experiment, Path("x.toml"), scale=None, context=CHECKED)
+            read_experiment = parsed(experiment_text("mine.toml"), context=CHECKED)
         except MillraceError:
             return  # any other exception is a defect
         assert expand(read_experiment, seed=1).trials

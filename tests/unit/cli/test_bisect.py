@@ -26,8 +26,9 @@ from millrace.levels import Level
 from millrace.model.stored_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord
 from tests.support.counted_starts import OLD, start
-from tests.unit.campaign.laboratory import inputs_of
-from tests.unit.campaign.measured import (
+from tests.support.experiment_files import DRIVEN
+from tests.support.laboratory import inputs_of
+from tests.support.measured import (
     Speed,
     alone,
     carried,
@@ -36,7 +37,6 @@ from tests.unit.campaign.measured import (
     newest,
     noisy,
 )
-from tests.unit.experiment.files import DRIVEN
 
 SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]
 SLOW = SERVERS[3:]
@@ -62,7 +62,7 @@ def without(server: str) -> Speed:
 
 def search(store: Path, *arguments: str, **changes: str) -> Result:
     """Return one level of each factor, and servers that do not matter here."""
-    file = experiment_file(store.parent, engines='["InnoDB"]')
+    file = experiment_file(store.parent, engines=["InnoDB"])
     asked = {
         "good": SERVERS[0],
         "bad": SERVERS[-1],

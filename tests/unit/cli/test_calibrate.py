@@ -23,7 +23,8 @@ from millrace.report.run.formats import render
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import keep, study
-from tests.unit.campaign.measured import (
+from tests.support.experiment_files import DRIVEN, SMALL
+from tests.support.measured import (
     TRIAL_S,
     alone,
     carried,
@@ -32,7 +33,6 @@ from tests.unit.campaign.measured import (
     newest,
     noisy,
 )
-from tests.unit.experiment.files import DRIVEN, SMALL
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ def test_terminal_describes_the_calibration(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, noisy(slowed, 0.002))
-    file = experiment_file(tmp_path, engines='["InnoDB"]')
+    file = experiment_file(tmp_path, engines=["InnoDB"])
     result = run(store, file, "--verdicts", "4")
     assert "0 false verdicts of 4 (0 to 60 %)" in result.stdout
     assert "injected a server stopped for" in result.stdout

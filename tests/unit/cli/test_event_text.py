@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.campaign.policies.sequential import SequentialOpened
+from millrace.campaign.policies.experiment import SequentialOpened
 from millrace.cli.event_text import event_line, sequential_text
 from millrace.model.events import RunOpened
-from tests.unit.campaign.laboratory import BASE, LIKE, TRIAL_S, Laboratory
+from tests.support.laboratory import BASE, LIKE, TRIAL_S, Laboratory
 
 NOISY = 0.05
 

@@ -34,7 +34,7 @@ from tests.support.history_points import (
     run_of,
     stepping,
 )
-from tests.unit.campaign.measured import alone
+from tests.support.measured import alone
 
 Call = Callable[..., tuple[str, str]]
 

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from millrace import databases
 from millrace.errors import HostError
-from millrace.experiment.estimate import (
-    COUNT_S,
-    RESERVE_BYTES,
-    TRIAL_OVERHEAD_S,
-    UNDO_ROW_BYTES,
-    Needs,
-    estimate,
-    expected_s,
-    require_space,
-    shortfall,
-)
+from millrace.experiment import estimate as costs
+from millrace.experiment.estimate import Needs, estimate, expected_s, require_space, shortfall
 from millrace.experiment.model import Factor, Plan
 from millrace.experiment.plan import expand, without_slices
-from tests.unit.experiment.files import DRIVEN, read_shipped, read_text
+from tests.support.experiment_files import DRIVEN, parsed, read_shipped
 
 GB = 10**9
 
@@ -43,7 +33,7 @@ def test_the_peak_is_the_treatment_that_needs_most() -> None:
     plan = plan_at("published")
     found = estimate(plan, needs=needs(plan, binary_log=("wmf",)), host_free_bytes=100 * GB)
     rows = 46_741_126
-    assert found.peak_disk_bytes == GB + rows * (125 + UNDO_ROW_BYTES) + 2 * rows * 79
+    assert found.peak_disk_bytes == GB + rows * (125 + costs.UNDO_ROW_BYTES) + 2 * rows * 79
     assert "wmf" in found.peak_treatment
     assert found.fits
 
@@ -64,7 +54,7 @@ def test_counted_starts_take_as_long_as_they_took_before() -> None:
     counted = sum(trial.purpose == "count" for trial in plan.trials)
     unknown, known = (
         estimate(plan, needs=needs(plan), host_free_bytes=GB, measured_count_s=each)
-        for each in (None, COUNT_S + 10.0)
+        for each in (None, costs.COUNT_S + 10.0)
     )
     assert counted > 0
     assert known.time_s - unknown.time_s == pytest.approx(10.0 * counted)
@@ -83,7 +73,10 @@ def test_a_disk_that_is_too_small_is_refused_with_what_is_needed() -> None:
 def test_the_reserve_is_part_of_what_must_fit() -> None:
     plan = plan_at("smoke")
     peak = estimate(plan, needs=needs(plan), host_free_bytes=0).peak_disk_bytes
-    for free_bytes, fits in ((peak + RESERVE_BYTES, True), (peak + RESERVE_BYTES - 1, False)):
+    for free_bytes, fits in (
+        (peak + costs.RESERVE_BYTES, True),
+        (peak + costs.RESERVE_BYTES - 1, False),
+    ):
         assert estimate(plan, needs=needs(plan), host_free_bytes=free_bytes).fits is fits
 
 
@@ -91,7 +84,7 @@ def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
     plan = plan_at("demo")
     fresh = estimate(plan, needs=needs(plan), host_free_bytes=GB)
     assert fresh.measured_share == 0
-    assert fresh.time_s > len(plan.trials) * TRIAL_OVERHEAD_S
+    assert fresh.time_s > len(plan.trials) * costs.TRIAL_OVERHEAD_S
     one = plan.treatments[0].id
     known = estimate(plan, needs=needs(plan), host_free_bytes=GB, measured_trial_s={one: 100.0})
     share = 1 / len(plan.treatments)
@@ -99,12 +92,12 @@ def test_time_comes_from_earlier_trials_where_there_are_any() -> None:
     assert known.time_s == pytest.approx(fresh.time_s * (1 - share) + plan.experiment.blocks * 100)
 
 
-def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others(tmp_path: Path) -> None:
+def test_each_test_of_a_sequence_runs_once_for_the_tables_of_the_others() -> None:
     def first_s(*tests: str) -> float:
         """Return the seconds of what is done once: all, without those of the trials."""
         text = DRIVEN.replace("sysbench", "insert-benchmark").replace("table_size", "rows")
         text = text.replace('["point-query"]', str(list(tests)))
-        plan = expand(read_text(tmp_path, text), seed=1)
+        plan = expand(parsed(text), seed=1)
         known = {each.id: 10.0 for each in plan.treatments}
         return expected_s(plan, [], {}, None) - expected_s(plan, [], known, None)
 

@@ -21,6 +21,7 @@ from millrace.model.run_spec import ConfigurationDefinition
 LOAD_DATA = workloads.load("load-data")  # parsed once
 
 SEEDS = st.integers(0, 2**63 - 1)
+Levels = dict[str, list[Level]]
 LEVELS: st.SearchStrategy[list[Level]] = st.lists(
     st.text("abc", min_size=1, max_size=3) | st.integers(0, 9), min_size=1, max_size=4, unique=True
 )
@@ -35,7 +36,7 @@ def defined(**configurations: Any) -> dict[str, ConfigurationDefinition]:
     }
 
 
-def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
+def experiment(factors: Levels, **changes: Any) -> Experiment:
     given_factors = tuple(Factor(name, tuple(levels)) for name, levels in factors.items())
     made = Experiment(
         name="made",
@@ -59,9 +60,7 @@ def experiment(factors: dict[str, list[Level]], **changes: Any) -> Experiment:
 
 
 @given(FACTORS, SEEDS, st.integers(1, 6))
-def test_each_block_has_each_treatment_once(
-    factors: dict[str, list[Level]], seed: int, blocks: int
-) -> None:
+def test_each_block_has_each_treatment_once(factors: Levels, seed: int, blocks: int) -> None:
     plan = expand(experiment(factors, blocks=blocks), seed=seed)
     n_treatments = 1
     for levels in factors.values():
@@ -76,9 +75,7 @@ def test_each_block_has_each_treatment_once(
 
 
 @given(FACTORS, SEEDS)
-def test_ids_are_unique_and_the_same_when_expanded_again(
-    factors: dict[str, list[Level]], seed: int
-) -> None:
+def test_ids_are_unique_and_the_same_when_expanded_again(factors: Levels, seed: int) -> None:
     plan = expand(experiment(factors), seed=seed)
     assert plan == expand(experiment(factors), seed=seed)
     assert len({each.id for each in plan.treatments}) == len(plan.treatments)
@@ -86,9 +83,7 @@ def test_ids_are_unique_and_the_same_when_expanded_again(
 
 
 @given(FACTORS, SEEDS, SEEDS)
-def test_the_seed_changes_the_order_only(
-    factors: dict[str, list[Level]], seed: int, another: int
-) -> None:
+def test_the_seed_changes_the_order_only(factors: Levels, seed: int, another: int) -> None:
     one, other = (expand(experiment(factors), seed=each) for each in (seed, another))
     assert {trial.id for trial in one.trials} == {trial.id for trial in other.trials}
     assert one.digest == other.digest
@@ -96,7 +91,7 @@ def test_the_seed_changes_the_order_only(
 
 @given(FACTORS, SEEDS, st.integers(1, 4), st.integers(1, 4))
 def test_more_blocks_leave_the_earlier_ones_as_they_were(
-    factors: dict[str, list[Level]], seed: int, blocks: int, more: int
+    factors: Levels, seed: int, blocks: int, more: int
 ) -> None:
     before = expand(experiment(factors, blocks=blocks), seed=seed)
     after = expand(experiment(factors, blocks=blocks + more), seed=seed)
@@ -106,7 +101,7 @@ def test_more_blocks_leave_the_earlier_ones_as_they_were(
 
 @given(FACTORS, SEEDS, st.data())
 def test_more_levels_leave_ids_and_relative_order(
-    factors: dict[str, list[Level]], seed: int, data: st.DataObject
+    factors: Levels, seed: int, data: st.DataObject
 ) -> None:
     name = data.draw(st.sampled_from(sorted(factors)))
     place = data.draw(st.integers(0, len(factors[name])))
@@ -119,7 +114,7 @@ def test_more_levels_leave_ids_and_relative_order(
 
 @given(FACTORS, SEEDS, st.integers(1, 3), st.integers(1, 3))
 def test_profiled_trials_come_last_in_complete_blocks_of_their_own(
-    factors: dict[str, list[Level]], seed: int, blocks: int, profiled: int
+    factors: Levels, seed: int, blocks: int, profiled: int
 ) -> None:
     without = expand(experiment(factors, blocks=blocks), seed=seed)
     plan = expand(experiment(factors, blocks=blocks, profile_blocks=profiled), seed=seed)
@@ -136,7 +131,7 @@ def test_profiled_trials_come_last_in_complete_blocks_of_their_own(
 
 @given(FACTORS, SEEDS)
 def test_in_two_blocks_each_trial_comes_before_each_other_of_its_group_once(
-    factors: dict[str, list[Level]], seed: int
+    factors: Levels, seed: int
 ) -> None:
     plan = expand(experiment(factors, blocks=2), seed=seed)
     for group in groups_of(plan.treatments, plan.experiment.compared_factors):
@@ -183,7 +178,7 @@ def test_a_default_that_is_written_out_is_the_same_treatment() -> None:
 
 
 def test_a_changed_layer_makes_another_treatment_and_an_unused_one_does_not() -> None:
-    factors: dict[str, list[Level]] = {"server": ["a"], "configuration": ["high"]}
+    factors: Levels = {"server": ["a"], "configuration": ["high"]}
     definitions = {"low": {"options": {"a": 1}}, "high": {"extends": "low"}}
 
     def treatment_id(**changed: Any) -> str:

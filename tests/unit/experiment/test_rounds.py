@@ -18,15 +18,16 @@ from millrace.errors import UserError, ValidationError
 from millrace.experiment.aa_trials import with_aa_trials
 from millrace.experiment.estimate import Needs, estimate
 from millrace.experiment.groups import fixed_factors, measured_together
-from millrace.experiment.model import Experiment
+from millrace.experiment.model import Experiment, slices_possible
 from millrace.experiment.plan import digest, expand, without_slices
-from millrace.experiment.read import Overrides, read
+from millrace.experiment.read import Overrides
 from millrace.experiment.rounds import MOST_SLOTS
-from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
+from tests.support import experiment_files as files
+from tests.support.experiment_files import SMALL, experiment_text, parsed, places_refused, written
 from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
-from tests.unit.experiment.files import CONTEXT, SMALL, read_text
+from tests.unit.experiment.test_plan import Levels
 
 SYSBENCH = workloads.load("sysbench")  # parsed once
 
@@ -36,27 +37,17 @@ FIXED = st.dictionaries(
     st.lists(st.integers(1, 9), min_size=1, max_size=3, unique=True),
 )
 
-FILE = """\
-name = "sliced"
-workload = "sysbench"
-design = "slices"
-seed = 1
-
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-clients = [1, 4]
-
-[compare]
-base = "mysql-5.6.24"
-
-[parameters]
-table_size = 1_000
-"""
+FILE = experiment_text(
+    "sysbench",
+    design="slices",
+    seed=1,
+    factors={"test": ["point-query"], "clients": [1, 4]},
+    parameters={"table_size": 1000},
+)
 
 
 def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes: Any) -> Experiment:
-    factors: dict[str, list[Level]] = {
+    factors: Levels = {
         "server": [f"server-{number}" for number in range(servers)],
         "test": ["point-query"],
         **(fixed or {}),
@@ -67,7 +58,7 @@ def experiment(servers: int = 2, fixed: dict[str, Any] | None = None, **changes:
 
 @given(st.integers(2, 8), FIXED, SEEDS, st.integers(1, 9))
 def test_a_round_has_each_server_of_a_group_once(
-    servers: int, fixed: dict[str, list[Level]], seed: int, blocks: int
+    servers: int, fixed: Levels, seed: int, blocks: int
 ) -> None:
     plan = expand(experiment(servers, fixed, blocks=blocks), seed=seed)
     counts = Counter((trial.block, trial.treatment.id) for trial in plan.trials)
@@ -126,8 +117,8 @@ def test_aa_trials_leave_the_slots_of_profiled_trials_unchanged() -> None:
     assert slots[0] == slots[1]
 
 
-def test_profiled_loads_are_alone(tmp_path: Path) -> None:
-    made = read_text(tmp_path, SMALL)
+def test_profiled_loads_are_alone() -> None:
+    made = parsed(SMALL)
     plan = expand(replace(made, profile_blocks=1), seed=1)
     slots = {(trial.purpose, trial.slot is None) for trial in plan.trials}
     assert slots == {("measure", False), ("profile", True)}
@@ -135,7 +126,7 @@ def test_profiled_loads_are_alone(tmp_path: Path) -> None:
 
 @given(st.integers(2, 8), FIXED, SEEDS)
 def test_a_round_with_an_aa_trial_has_one_more_server(
-    servers: int, fixed: dict[str, list[Level]], seed: int
+    servers: int, fixed: Levels, seed: int
 ) -> None:
     made = experiment(servers, fixed, blocks=12)
     without = expand(made, seed=seed)
@@ -167,9 +158,9 @@ def test_trials_of_a_group_are_neighbours_in_all_designs(seed: int, servers: int
 BY_DEFAULT = FILE.replace('design = "slices"\n', "") + 'cache_mode = "cached"\n'
 
 
-def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -> None:
+def test_slices_are_the_default_of_groups_where_they_are_valid() -> None:
     mixed = BY_DEFAULT.replace('"point-query"', '"point-query", "update-index"')
-    made = read_text(tmp_path, mixed)
+    made = parsed(mixed)
     assert (made.slices, made.requires_slices) == (True, False)
     assert made.treatments_at_once == 2
     plan = with_aa_trials(expand(replace(made, blocks=12), seed=1))
@@ -191,29 +182,27 @@ def test_slices_are_the_default_of_groups_where_they_are_valid(tmp_path: Path) -
         ('"point-query"]\nclients = [1, 4]', '"insert"]\ncompression = ["row"]'),
     ],
 )
-def test_all_else_is_measured_as_without_slices(tmp_path: Path, old: str, new: str) -> None:
-    made = read_text(tmp_path, BY_DEFAULT.replace(old, new))
+def test_all_else_is_measured_as_without_slices(old: str, new: str) -> None:
+    made = parsed(BY_DEFAULT.replace(old, new))
     assert not made.slices
     assert "throughput_with_stalls" not in made.checked_workload.metrics
-    assert not read_text(tmp_path, BY_DEFAULT, overrides=Overrides(interleaved=True)).slices
+    assert not parsed(BY_DEFAULT, overrides=Overrides(interleaved=True)).slices
 
 
 @pytest.mark.parametrize(
     ("test", "engine"),
     [("insert", "innodb"), ("point-query", "RocksDB"), ("point-query", "MyISAM")],
 )
-def test_other_engines_have_slices_of_reads(test: str, engine: str, tmp_path: Path) -> None:
+def test_other_engines_have_slices_of_reads(test: str, engine: str) -> None:
     factors = f'"{test}"]\nengine = ["{engine}"]'
     text = BY_DEFAULT.replace('"point-query"]\nclients = [1, 4]', factors)
-    assert read_text(tmp_path, text).slices
+    assert parsed(text).slices
 
 
-def test_servers_that_millrace_does_not_start_have_no_slices(tmp_path: Path) -> None:
-    file = tmp_path / "attached.toml"
-    file.write_text(BY_DEFAULT, encoding="utf-8")
-    context = replace(CONTEXT, attached=("mysql-5.7.22",))
-    assert read(file, scale=None, context=CONTEXT).slices
-    assert not read(file, scale=None, context=context).slices
+def test_servers_that_millrace_does_not_start_have_no_slices() -> None:
+    attached = replace(files.CONTEXT, attached=("mysql-5.7.22",))
+    assert parsed(BY_DEFAULT).slices
+    assert not parsed(BY_DEFAULT, context=attached).slices
 
 
 def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
@@ -221,18 +210,18 @@ def test_a_round_takes_the_time_of_one_of_its_trials() -> None:
     assert sum(map(plan.share_of_time, plan.trials)) == pytest.approx(4 + 1)
 
 
-def test_slices_follow_the_file_or_the_option(tmp_path: Path) -> None:
-    assert read_text(tmp_path, FILE).slices
-    assert not read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).slices
-    assert not read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).slices
+def test_slices_follow_the_file_or_the_option() -> None:
+    assert parsed(FILE).slices
+    assert not parsed(FILE, overrides=Overrides(interleaved=True)).slices
+    assert not parsed(SMALL, overrides=Overrides(interleaved=True)).slices
     with pytest.raises(UserError, match="slices and interleaved are two designs"):
-        read_text(tmp_path, FILE, overrides=Overrides(slices=True, interleaved=True))
+        parsed(FILE, overrides=Overrides(slices=True, interleaved=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
-        read_text(tmp_path, FILE.replace('"slices"', '"slice"'))
+        parsed(FILE.replace('"slices"', '"slice"'))
 
 
-def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: Path) -> None:
-    metrics = read_text(tmp_path, FILE).checked_workload.metrics
+def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside() -> None:
+    metrics = parsed(FILE).checked_workload.metrics
     assert metrics["throughput"].denominator == ["measure_trimmed_s"]
     assert metrics["throughput"].primary
     assert metrics["throughput_with_stalls"].denominator == ["measure_duration_s"]
@@ -240,10 +229,10 @@ def test_throughput_is_that_of_slices_and_the_plain_one_stands_beside(tmp_path: 
     assert "client_cpu" not in metrics
 
 
-def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
-    in_slices = read_text(tmp_path, FILE)
+def test_campaigns_about_a_run_measure_interleaved() -> None:
+    in_slices = parsed(FILE)
     turns = replace(in_slices, workload=interleaved(in_slices.workload)).checked_workload
-    before = read_text(tmp_path, FILE, overrides=Overrides(interleaved=True)).checked_workload
+    before = parsed(FILE, overrides=Overrides(interleaved=True)).checked_workload
     assert turns.metrics == {
         name: metric for name, metric in before.metrics.items() if name != "client_cpu"
     }
@@ -263,18 +252,16 @@ def test_campaigns_about_a_run_measure_interleaved(tmp_path: Path) -> None:
         ("table_size", "time_s = 1001\ntable_size", "parameters.time_s"),
     ],
 )
-def test_what_slices_cannot_measure_is_refused(
-    tmp_path: Path, old: str, new: str, place: str
-) -> None:
-    made = read_text(tmp_path, FILE.replace(old, new))
+def test_what_slices_cannot_measure_is_refused(old: str, new: str, place: str) -> None:
+    made = parsed(FILE.replace(old, new))
+    assert places_refused(made) == [place]
     with pytest.raises(ValidationError) as refused:
         expand(made, seed=1)
-    assert [mistake.where for mistake in refused.value.diagnostics] == [place]
     assert "without --slices" in (refused.value.hint or "")
 
 
-def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None:
-    made = read_text(tmp_path, SMALL)
+def test_loads_of_tables_that_fit_have_slices_by_default() -> None:
+    made = parsed(SMALL)
     assert (made.slices, made.requires_slices) == (True, False)
     assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
     metrics = made.checked_workload.metrics
@@ -284,7 +271,7 @@ def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None
     assert without_stalls.denominator == ["load_trimmed_s", "finish_duration_s"]
     assert (metrics["throughput"].primary, without_stalls.primary) == (True, False)
     assert made.checked_workload.measured.timed == ("load", "finish")
-    before = read_text(tmp_path, SMALL, overrides=Overrides(interleaved=True)).workload
+    before = parsed(SMALL, overrides=Overrides(interleaved=True)).workload
     assert interleaved(made.workload) == before
 
 
@@ -298,21 +285,18 @@ def test_loads_of_tables_that_fit_have_slices_by_default(tmp_path: Path) -> None
         ('"load-data"', '"insert-methods"', "workload"),
     ],
 )
-def test_loads_that_do_not_take_turns_are_interleaved(
-    tmp_path: Path, old: str, new: str, place: str
-) -> None:
+def test_loads_that_do_not_take_turns_are_interleaved(old: str, new: str, place: str) -> None:
     text = SMALL.replace(old, new)
     if place == "compare.factor":
         text = text.replace("\n[compare]", 'load_mode = ["local", "server_file"]\n[compare]')
     if place == "workload":
         text = text.replace("rows = 1000\n", "")
-    made = read_text(tmp_path, text)
+    made = parsed(text)
     if made.slices:  # in some groups
         slots = [trial.slot for trial in expand(made, seed=1).trials]
         assert None in slots
-    with pytest.raises(ValidationError) as refused:
-        expand(read_text(tmp_path, text, overrides=Overrides(slices=True)), seed=1)
-    assert place in [mistake.where for mistake in refused.value.diagnostics]
+    asked = parsed(text, overrides=Overrides(slices=True))
+    assert place in places_refused(asked)
 
 
 @pytest.mark.parametrize(
@@ -325,20 +309,18 @@ def test_loads_that_do_not_take_turns_are_interleaved(
         ),
     ],
 )
-def test_loads_into_a_small_buffer_pool_are_interleaved(
-    tmp_path: Path, factor: str, more: str
-) -> None:
+def test_loads_into_a_small_buffer_pool_are_interleaved(factor: str, more: str) -> None:
     text = SMALL.replace("rows = 1000", "rows = 200_000").replace(
         "\n[compare]", f"{factor}\n[compare]"
     )
-    made = read_text(tmp_path, f"{text}{more}")
+    made = parsed(f"{text}{more}")
     assert not made.slices
     with pytest.raises(ValidationError) as refused:
-        expand(read_text(tmp_path, f"{text}{more}", overrides=Overrides(slices=True)), seed=1)
+        expand(parsed(f"{text}{more}", overrides=Overrides(slices=True)), seed=1)
     (mistake,) = refused.value.diagnostics
     assert mistake.where == "parameters.rows"
     assert "half of the smallest buffer pool" in mistake.message
-    assert read_text(tmp_path, f"{text}{more}".replace("16M", "64M")).slices
+    assert parsed(f"{text}{more}".replace("16M", "64M")).slices
 
 
 @pytest.mark.parametrize("test", ["oltp_read_only", "update-nonindex", "insert"])
@@ -357,26 +339,20 @@ def test_clients_read_or_one_of_them_writes_rows_without_changing_indexes(test: 
     ],
 )
 def test_writes_that_disturb_the_others_are_refused(test: str, clients: int, place: str) -> None:
-    made = experiment(fixed={"test": [test], "clients": [clients]})
-    with pytest.raises(ValidationError) as refused:
-        expand(made, seed=1)
-    assert [mistake.where for mistake in refused.value.diagnostics] == [place]
+    assert places_refused(experiment(fixed={"test": [test], "clients": [clients]})) == [place]
 
 
-@pytest.mark.parametrize(("level", "is_refused"), [("cpu=50%", False), ("cpu=50.1%", True)])
-def test_a_side_rests_for_no_longer_than_it_works(level: str, is_refused: bool) -> None:
-    made = experiment(fixed={"slowdown": ["none", level]})
-    if not is_refused:
-        assert {trial.slot for trial in expand(made, seed=1).trials} == {0, 1}
-        return
-    with pytest.raises(ValidationError, match="at most 50 %") as refused:
-        expand(made, seed=1)
-    assert [mistake.where for mistake in refused.value.diagnostics] == ["factors.slowdown"]
+def test_a_side_rests_for_no_longer_than_it_works() -> None:
+    half = experiment(fixed={"slowdown": ["none", "cpu=50%"]})
+    assert {trial.slot for trial in expand(half, seed=1).trials} == {0, 1}
+    more = experiment(fixed={"slowdown": ["none", "cpu=50.1%"]})
+    assert places_refused(more) == ["factors.slowdown"]
+    with pytest.raises(ValidationError, match="at most 50 %"):
+        expand(more, seed=1)
 
 
 def test_plan_command_shows_slices(tmp_path: Path) -> None:
-    file = tmp_path / "sliced.toml"
-    file.write_text(FILE.replace('design = "slices"\n', ""), encoding="utf-8")
+    file = written(tmp_path, FILE.replace('design = "slices"\n', ""))
     shown = millrace("plan", file, "--blocks", "2", "--slices", "--json")
     assert shown.returncode == 0, shown.stderr
     document = json.loads(shown.stdout)
@@ -387,8 +363,7 @@ def test_plan_command_shows_slices(tmp_path: Path) -> None:
 
 
 def test_a_calibration_in_slices_slows_no_load_down(tmp_path: Path) -> None:
-    file = tmp_path / "sliced.toml"
-    file.write_text(f'design = "slices"\n{SMALL}', encoding="utf-8")
+    file = written(tmp_path, f'design = "slices"\n{SMALL}')
     refused = millrace("calibrate", file, "--slowdown", "cpu")
     assert refused.returncode == 2
     assert "--slowdown none" in refused.stderr
@@ -404,3 +379,32 @@ def test_all_servers_of_a_group_share_the_disk() -> None:
     alone = estimate(interleaved, needs=needs, host_free_bytes=0)
     assert at_once.peak_disk_bytes == 3 * alone.peak_disk_bytes
     assert at_once.time_s < alone.time_s  # all settle at the same time
+
+
+@pytest.mark.parametrize(
+    ("text", "possible"),
+    [
+        (files.DRIVEN, True),
+        # Of one of the tests.
+        (files.DRIVEN.replace('"point-query"', '"point-query", "update-index"'), True),
+        (files.DRIVEN.replace('"point-query"', '"update-index"'), False),
+        (files.DRIVEN.replace("[compare]", "rate = [100]\n[compare]"), False),
+        (files.DRIVEN + 'cache_mode = "cached"\n', False),  # they are in slices
+        (files.DRIVEN + 'cache_mode = "io_bound"\n', False),
+        (f'design = "slices"\n{files.DRIVEN}', False),
+        (f'design = "interleaved"\n{files.DRIVEN}', False),
+        (SMALL, False),
+    ],
+)
+def test_note_names_groups_that_cached_tables_would_allow_in_slices(
+    text: str, *, possible: bool
+) -> None:
+    assert (slices_possible(parsed(text)) is not None) is possible
+
+
+def test_plan_explains_missing_slices_unless_interleaved(tmp_path: Path) -> None:
+    file = written(tmp_path, files.DRIVEN)
+    store = ("--store", str(tmp_path / "results.sqlite"))
+    said = "note: trials are interleaved. If the tables fit"
+    assert said in millrace("plan", str(file), *store).stderr
+    assert said not in millrace("plan", str(file), "--interleaved", *store).stderr

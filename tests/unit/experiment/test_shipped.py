@@ -18,12 +18,11 @@ from millrace.experiment.estimate import FILLING_BYTES_PER_S, unmeasured_s
 from millrace.experiment.model import Experiment, Treatment
 from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import read
-from millrace.experiment.validation import ValidationContext
 from millrace.quantities import parse_size
-from millrace.servers import catalogue, configurations
+from millrace.servers import catalogue
 from millrace.studies.lookup import study_names
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.experiment.files import SHIPPED
+from tests.support.experiment_files import SHIPPED, context
 
 DEFAULT_POOL_BYTES = 128 << 20  # every server since MySQL 5.5
 FILES = sorted(SHIPPED.parent.glob("*.toml"))
@@ -35,16 +34,8 @@ CASES = [
 
 
 def shipped(path: Path, scale: str) -> Experiment:
-    context = ValidationContext(
-        servers=tuple(catalogue.entries()),
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        definition_of_option_file=configurations.definition_of_option_file,
-        check_option=configurations.check_varied_option,
-        studies=study_names(),
-        collectors=CHOOSABLE,
-    )
-    return read(path, scale=scale, context=context)
+    known = context(catalogue.entries(), studies=study_names(), collectors=CHOOSABLE)
+    return read(path, scale=scale, context=known)
 
 
 def family_of(treatment: Treatment) -> Family:

@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.experiment.slowdown import (
-    OptionGiven,
-    SlowFsync,
-    Stopped,
-    slowdown_named,
-    slowdown_of,
-)
+from millrace.experiment import slowdown
+from millrace.experiment.slowdown import Stopped, slowdown_named, slowdown_of
 
 
 @given(st.floats(0, 0.99))
@@ -24,12 +19,12 @@ def test_a_share_is_read_as_it_was_written_to_a_thousandth_of_a_per_cent(share: 
 
 @given(st.integers(0, 10**7))
 def test_a_delay_is_read_as_it_was_written(delay_us: int) -> None:
-    assert slowdown_named(SlowFsync(delay_us).level) == SlowFsync(delay_us)
+    assert slowdown_named(slowdown.SlowFsync(delay_us).level) == slowdown.SlowFsync(delay_us)
 
 
 def test_anything_else_is_an_option() -> None:
-    assert slowdown_named("sync_binlog=1") == OptionGiven("sync_binlog", "1")
-    assert slowdown_named("init_connect=SET a=1") == OptionGiven("init_connect", "SET a=1")
+    assert slowdown_named("sync_binlog=1") == slowdown.OptionGiven("sync_binlog", "1")
+    assert slowdown_named("init_connect=SET a=1") == slowdown.OptionGiven("init_connect", "SET a=1")
 
 
 @pytest.mark.parametrize("level", ["cpu", "cpu=100%", "cpu=3", "fsync=1ms", "slower", "=1"])

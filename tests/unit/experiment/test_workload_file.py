@@ -6,7 +6,7 @@ import pytest
 
 from millrace.errors import UserError, ValidationError
 from millrace.experiment.plan import digest
-from tests.unit.experiment.files import mistakes_of, read_text
+from tests.support.experiment_files import experiment_text, mistakes_of, read_text
 
 WORKLOAD = """\
 name = "mine"
@@ -41,23 +41,12 @@ name = "measure"
 kind = "drive"
 """
 
-EXPERIMENT = """\
-name = "own"
-workload = "{workload}"
-
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-
-[compare]
-base = "mysql-5.6.24"
-"""
-
 
 @pytest.mark.parametrize("named", ["./mine.toml", "mine.toml", "sub/../mine.toml"])
 def test_workload_is_found_relative_to_the_experiment(tmp_path: Path, named: str) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "mine.toml").write_text(WORKLOAD)
-    experiment = read_text(tmp_path, EXPERIMENT.format(workload=named))
+    experiment = read_text(tmp_path, experiment_text(named))
     assert experiment.workload["statements"]["look"]["sql"] == "SELECT id FROM t WHERE id = 1"
     assert experiment.checked_workload.test_values() == set()
     assert "throughput" in experiment.checked_workload.metrics
@@ -65,27 +54,27 @@ def test_workload_is_found_relative_to_the_experiment(tmp_path: Path, named: str
 
 def test_workload_is_found_by_an_absolute_path(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(WORKLOAD)
-    experiment = read_text(tmp_path, EXPERIMENT.format(workload=tmp_path / "mine.toml"))
+    experiment = read_text(tmp_path, experiment_text(str(tmp_path / "mine.toml")))
     assert experiment.checked_workload.name == "mine"
 
 
 def test_digest_changes_when_the_workload_file_changes(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(WORKLOAD)
-    before = digest(read_text(tmp_path, EXPERIMENT.format(workload="mine.toml")))
+    before = digest(read_text(tmp_path, experiment_text("mine.toml")))
     (tmp_path / "mine.toml").write_text(WORKLOAD.replace("WHERE id = 1", "WHERE id = 2"))
-    assert digest(read_text(tmp_path, EXPERIMENT.format(workload="mine.toml"))) != before
+    assert digest(read_text(tmp_path, experiment_text("mine.toml"))) != before
 
 
 def test_missing_workload_file_is_reported_with_where_paths_start(tmp_path: Path) -> None:
     with pytest.raises(UserError) as missing:
-        read_text(tmp_path, EXPERIMENT.format(workload="./none.toml"))
+        read_text(tmp_path, experiment_text("./none.toml"))
     assert str(tmp_path / "none.toml") in missing.value.message
     assert missing.value.hint is not None
     assert "relative to the experiment file" in missing.value.hint
 
 
-def test_name_of_no_workload_hints_at_files(tmp_path: Path) -> None:
-    [found] = mistakes_of(tmp_path, EXPERIMENT.format(workload="mine"))
+def test_name_of_no_workload_hints_at_files() -> None:
+    [found] = mistakes_of(experiment_text("mine"))
     assert found.expected is not None
     assert found.expected.endswith("a file of your own is a path, such as ./mine.toml")
 
@@ -107,6 +96,6 @@ def test_mistake_in_a_workload_file_is_reported_with_its_line(
     assert written in WORKLOAD
     (tmp_path / "mine.toml").write_text(WORKLOAD.replace(written, wrong))
     with pytest.raises(ValidationError) as refused:
-        read_text(tmp_path, EXPERIMENT.format(workload="mine.toml"))
+        read_text(tmp_path, experiment_text("mine.toml"))
     assert refused.value.source == str(tmp_path / "mine.toml")
     assert (place, line) in [(each.where, each.line) for each in refused.value.diagnostics]

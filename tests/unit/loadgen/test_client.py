@@ -12,21 +12,14 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from millrace import __version__, databases
 from millrace.errors import HostError, TrialFailed, UserError
 from millrace.loadgen import client, program
-from millrace.loadgen.events import (
-    DriveResult,
-    Event,
-    PhaseResult,
-    Slice,
-    TablesResult,
-    read_event,
-)
+from millrace.loadgen import events as load_events
+from millrace.loadgen.events import DriveResult, Event, LoadResult, PhaseResult, Slice, read_event
 from millrace.loadgen.spec import Connection, LoadSpec, Statement
 from tests.support import made_events
 
@@ -94,12 +87,16 @@ def failure_of(acting: Acting, *lines: str, spec: LoadSpec = SPEC) -> client.Loa
     return caught.value
 
 
+def success_of(acting: Acting, *lines: str) -> tuple[LoadResult, list[Event]]:
+    """Return the result and the events of a run whose load generator prints ``lines``."""
+    acting("\n".join(("cat >/dev/null; cat <<'END'", *lines, "END")))
+    events: list[Event] = []
+    return client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S), events
+
+
 def test_a_good_run_becomes_a_result(acting: Acting) -> None:
     interval = '{"type":"interval","phase":"s","t_s":1.0,"rows":5,"bytes":9}'
-    lines = "\n".join((START, interval, PHASE, SUMMARY))
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[Event] = []
-    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    result, events = success_of(acting, START, interval, PHASE, SUMMARY)
     assert [event.type for event in events] == ["start", "interval", "phase", "summary"]
     assert result.server_version == "5.6.24"
     [phase] = result.phases
@@ -121,14 +118,12 @@ def test_tables_and_clients_become_results(acting: Acting) -> None:
     mark = '{"type":"mark","phase":"measure","mark":"measure_started","t_s":0.6}'
     interval = json.dumps(made_events.interval().model_dump())
     other = driven().replace('"name":"measure","primary":true', '"name":"before","primary":false')
-    lines = "\n".join((START, LOADED, other, mark, interval, driven(), SUMMARY))
-    acting(f"cat >/dev/null; cat <<'END'\n{lines}\nEND")
-    events: list[Event] = []
-    result = client.run(SPEC, on_event=events.append, limit_s=FAR_AWAY_S)
+    lines = (START, LOADED, other, mark, interval, driven(), SUMMARY)
+    result, events = success_of(acting, *lines)
     assert [event.type for event in events][3:5] == ["mark", "interval"]
     loaded, before, measured = result.phases
-    assert isinstance(loaded, TablesResult)
-    assert [(table.name, table.checksum) for table in loaded.tables] == [("t1", "77")]
+    assert isinstance(loaded, load_events.TablesResult)
+    assert [(table.rows, table.bytes) for table in loaded.tables] == [(2, 9)]
     assert (loaded.method, loaded.method_reason) == ("multi_row", "LOCAL is off")
     assert isinstance(measured, DriveResult)
     assert isinstance(before, DriveResult)
@@ -198,15 +193,11 @@ def test_a_failure_to_log_in_has_no_result(acting: Acting) -> None:
     assert failure.result is None
 
 
-def test_a_failed_phase_keeps_the_words_of_the_server(acting: Acting) -> None:
+def test_a_failed_phase_keeps_its_side_and_the_words_of_the_server(acting: Acting) -> None:
     failure = failure_of(acting, START, error("Disk full", 1021), SUMMARY)
     assert failure.message == "load: Disk full (error 1021, SQLSTATE HY000)"
-    assert (failure.hint, failure.step) == (None, "load")
-
-
-@pytest.mark.parametrize(("field", "side"), [({"side": 1}, 1), ({}, None)])
-def test_a_failure_has_its_side(acting: Acting, field: dict[str, Any], side: int | None) -> None:
-    assert failure_of(acting, START, error("no such table", 1146, **field)).side == side
+    assert (failure.hint, failure.step, failure.side) == (None, "load", None)
+    assert failure_of(acting, START, error("no such table", 1146, side=1)).side == 1
 
 
 @pytest.mark.parametrize("code", [1148, 3948, 4166])
@@ -237,23 +228,25 @@ def test_failed_statement_is_part_of_the_reason(acting: Acting) -> None:
     assert failure.message == f"load: {reason}"
 
 
-def test_refused_specification_of_a_program_without_a_version(acting: Acting) -> None:
-    acting("echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2")
-    with pytest.raises(HostError, match="refused its specification: -: version: 2") as caught:
+REFUSED = "echo 'millrace-load: -: version: 2 is not known, expected 3' >&2; exit 2"
+CUT_OFF = f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$"
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "hints"),
+    [
+        pytest.param(REFUSED, "refused its specification: -: version: 2", True, id="is older"),
+        pytest.param(CUT_OFF, "killed by SIGKILL", False, id="is killed"),
+        pytest.param(f"cat >/dev/null; echo '{START}'", "without a word", False, id="ends early"),
+    ],
+)
+def test_program_that_fails_is_an_error_of_the_host(
+    acting: Acting, script: str, said: str, hints: bool
+) -> None:
+    acting(script)
+    with pytest.raises(HostError, match=said) as caught:
         client.run(SPEC, limit_s=FAR_AWAY_S)
-    assert "make setup" in (caught.value.hint or "")
-
-
-def test_a_killed_program_is_named(acting: Acting) -> None:
-    acting(f"cat >/dev/null; echo '{START}'; printf '{{\"type\":\"int'; kill -9 $$")
-    with pytest.raises(HostError, match="killed by SIGKILL"):
-        client.run(SPEC, limit_s=FAR_AWAY_S)
-
-
-def test_a_program_that_ends_too_early_is_no_success(acting: Acting) -> None:
-    acting(f"cat >/dev/null; echo '{START}'")
-    with pytest.raises(HostError, match="without a word"):
-        client.run(SPEC, limit_s=FAR_AWAY_S)
+    assert ("make setup" in (caught.value.hint or "")) is hints
 
 
 def test_a_program_that_hangs_is_ended(acting: Acting, tmp_path: Path) -> None:
@@ -312,13 +305,10 @@ def test_the_program_dies_with_its_parent(tmp_path: Path) -> None:
 
 def asleep(pid: int) -> None:
     """Wait until the program has started and waits for its specification."""
-    while "millrace-load" not in command_of(pid) or state_of(pid) != "S":
+    command = Path(f"/proc/{pid}/cmdline")
+    while "millrace-load" not in command.read_text() or state_of(pid) != "S":
         assert is_alive(pid)
         os.sched_yield()
-
-
-def command_of(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def state_of(pid: int) -> str:

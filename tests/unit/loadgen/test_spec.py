@@ -8,24 +8,8 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.loadgen import client
-from millrace.loadgen.spec import (
-    Closed,
-    Connection,
-    ConnectionTls,
-    Drive,
-    GeneratedSource,
-    LoadData,
-    LoadSpec,
-    LoadTables,
-    Open,
-    Phase,
-    ServerFile,
-    Slices,
-    Statement,
-    Tables,
-    VerifyTables,
-    WarmTables,
-)
+from millrace.loadgen import spec as forms
+from millrace.loadgen.spec import Connection, Drive, GeneratedSource, LoadData, LoadSpec, Statement
 from tests.support.small_workload import driving
 
 
@@ -35,7 +19,7 @@ def every_kind(connection: Connection) -> LoadSpec:
         session=("SET time_zone = '+00:00'",),
         phases=(
             LoadData("load", "nodes", ("id", "lat"), GeneratedSource("nodes", 10, 1), 600.0),
-            LoadData("file", "nodes", (), ServerFile(Path("/tmp/nodes.tsv")), 600.0),
+            LoadData("file", "nodes", (), forms.ServerFile(Path("/tmp/nodes.tsv")), 600.0),
             Statement("finish", ("COMMIT", "FLUSH TABLES"), 0.5),
         ),
     )
@@ -70,20 +54,22 @@ def test_the_form_as_json() -> None:
 
 def with_tables(connection: Connection) -> LoadSpec:
     definition = driving()
-    phases: tuple[Phase, ...] = (
-        LoadTables("load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5),
-        VerifyTables("verify", 60.0),
-        WarmTables("warm", 60.0),
-        Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=Closed()),
+    phases: tuple[forms.SpecPhase, ...] = (
+        forms.LoadTables(
+            "load", 60.0, method="multi_row", threads=2, lock_tables=True, linger_s=0.5,
+        ),
+        forms.VerifyTables("verify", 60.0),
+        forms.WarmTables("warm", 60.0),
+        Drive("closed", "point", 8, 60.0, time_s=0.5, warmup_s=0.25, pacing=forms.Closed()),
         Drive(
             "open", "pair", 2, 60.0, transactions=100, protocol="text", threads=1, cpus=(0, 1),
-            pacing=Open(50.5, "constant", 0.5), retry=("1213",), busy_poll=True,
+            pacing=forms.Open(50.5, "constant", 0.5), retry=("1213",), busy_poll=True,
             warmup_s=20, until_steady=True, linger_s=0.25, primary=True,
             statement_activity=Path("/run/activity"),
         ),
     )  # fmt: skip
     names = ("tables", "generators", "statements", "tests")
-    tables = Tables(
+    tables = forms.Tables(
         {name: definition[name] for name in names},
         defaults={"tables": 1, "table_size": 10, "range_size": 100, "engine": "InnoDB"},
         values={"table_size": 20},
@@ -93,7 +79,9 @@ def with_tables(connection: Connection) -> LoadSpec:
 
 
 def test_the_form_of_tables_and_clients() -> None:
-    connection = Connection(user="u", password="p", host="h", port=1, tls=ConnectionTls("required"))
+    connection = Connection(
+        user="u", password="p", host="h", port=1, tls=forms.ConnectionTls("required")
+    )
     written = json.loads(with_tables(connection).to_json())
     assert written["connection"]["tls"] == {"mode": "required", "ca": None}
     assert written["seed"] == 7
@@ -123,7 +111,7 @@ def in_slices(connection: Connection, *against: Connection) -> LoadSpec:
     spec = with_tables(connection)
     slowdowns = (0.0, *(0.01 for _ in against))
     drive = Drive(
-        "measure", "point", 1, 60.0, time_s=0.5, slices=Slices(0.005, 0.2, 150, slowdowns)
+        "measure", "point", 1, 60.0, time_s=0.5, slices=forms.Slices(0.005, 0.2, 150, slowdowns)
     )
     return replace(spec, phases=(drive,), against=against)
 
@@ -163,7 +151,7 @@ def test_several_servers_load_in_slices() -> None:
     assert loading["slices"] == {"rows": 4}
     assert loading["source"] == {"generate": {"set": "nodes", "rows": 9, "seed": 1}}
     assert "slices" not in counting
-    for phases in ((load,), (WarmTables("warm", 60.0),)):
+    for phases in ((load,), (forms.WarmTables("warm", 60.0),)):
         with pytest.raises(ValueError, match="several servers need phases in slices"):
             replace(spec, phases=phases)
 

@@ -16,7 +16,6 @@ from millrace.model.measurements import (
     is_size,
     table_of_files,
 )
-from millrace.workloads import builtin
 from tests.unit.model.listed_measurements import measurement
 
 UNITS = {"s": "_s", "bytes": "_bytes"}
@@ -31,9 +30,9 @@ def test_each_name_is_there_once_and_ends_with_its_unit() -> None:
         assert each.meaning.endswith(".")
 
 
-@pytest.mark.parametrize("name", builtin.names())
+@pytest.mark.parametrize("name", workloads.names())
 def test_workloads_measure_what_is_in_the_list(name: str) -> None:
-    for metric in workloads.parse_workload(builtin.load(name)).metrics.values():
+    for metric in workloads.parse_workload(workloads.load(name)).metrics.values():
         for used in (*metric.numerator, *metric.denominator):
             assert measurement(used) is not None, used
 

@@ -14,7 +14,7 @@ from millrace import workloads
 from millrace.app.experiments import validation_context
 from millrace.campaign import scheduler
 from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.campaign.policies.fixed import Fixed
+from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import new_run_record
 from millrace.campaign.scheduler import Rules
@@ -37,8 +37,8 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
 from tests.fake_family.family import Script
 from tests.support.installed import installed
+from tests.support.measured import HOST, VERSIONS, experiment_file
 from tests.support.small_workload import driving
-from tests.unit.campaign.measured import HOST, VERSIONS, experiment_file
 from tests.unit.fake_servers import fakes
 
 _SHORT_WRITE = """\
@@ -207,7 +207,7 @@ def test_a_full_disk_that_a_trial_brought_about_is_no_fault_of_the_host() -> Non
 
 
 def plan_of(directory: Path) -> Plan:
-    file = experiment_file(directory, engines='["InnoDB"]')
+    file = experiment_file(directory, engines=["InnoDB"])
     return expand(read(file, scale=None, context=validation_context()), seed=1)
 
 

@@ -23,7 +23,7 @@ from millrace.loadgen.events import (
     TablesResult,
 )
 from millrace.trial import measurements
-from millrace.workloads.sure_rows import Rows
+from millrace.workloads.statement_effects import Rows
 from tests.unit.model.listed_measurements import measurement
 
 LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
@@ -271,12 +271,7 @@ def test_every_latency_is_kept() -> None:
 
 
 def test_loaded_tables_are_rows_and_bytes() -> None:
-    tables = tuple(
-        LoadedTable(
-            name=f"t{n}", rows=500, bytes=9_000, checksum="1", load_s=0.5, after_load_s=0.25
-        )
-        for n in (1, 2)
-    )
+    tables = (LoadedTable(rows=500, bytes=9_000),) * 2
     loaded = TablesResult(
         name="load", kind="load_tables", duration_s=3.0, tables=tables, method="local"
     )

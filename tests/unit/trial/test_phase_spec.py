@@ -126,7 +126,7 @@ def test_the_phases_of_a_workload_with_clients_are_made_warmed_and_measured_apar
     making = phase_spec.load_spec(given.making_phases, given, DIALECT, SOMEWHERE)
     assert [type(phase) for phase in making.phases] == [spec.LoadTables, spec.VerifyTables]
     assert making.tables is not None
-    tests = making.tables.definition["tests"]
+    tests = making.tables.workload["tests"]
     assert isinstance(tests, dict)
     assert tests.keys() == {"point", "pair", "repeat", "one"}
     assert making.tables.seed == 1

@@ -14,13 +14,17 @@ from tests.support.small_workload import driving
 SECONDS = {"title": "x", "unit": "s", "direction": "lower", "primary": True}
 
 
+def shipped(name: str) -> workloads.Workload:
+    return workloads.parse_workload(workloads.load(name))
+
+
 def definition(**changes: Any) -> dict[str, Any]:
     return {**workloads.load("load-data"), **changes}
 
 
 @pytest.mark.parametrize("name", workloads.names())
 def test_every_shipped_workload_is_right_and_named_like_its_file(name: str) -> None:
-    assert workloads.parse_workload(workloads.load(name)).name == name
+    assert shipped(name).name == name
 
 
 def test_an_unknown_workload_is_named_with_the_nearest() -> None:
@@ -29,7 +33,7 @@ def test_an_unknown_workload_is_named_with_the_nearest() -> None:
 
 
 def test_statements_are_chosen_by_level_and_filled_in() -> None:
-    workload = workloads.parse_workload(workloads.load("load-data"))
+    workload = shipped("load-data")
     create, finish = workload.phases[0], workload.phases[2]
     assert create.statements({"engine": "MyISAM", "table_options": "X=1"}, {})[0].endswith(
         "ENGINE=MyISAM X=1"
@@ -38,6 +42,7 @@ def test_statements_are_chosen_by_level_and_filled_in() -> None:
     assert finish.statements({"engine": "MyISAM"}, {}) == ("FLUSH TABLES",)
     assert finish.statements({"engine": "RocksDB"}, {}) == ("COMMIT", "FLUSH TABLES")
     assert finish.statements({"engine": "myisam"}, {}) == ("FLUSH TABLES",)
+    assert workload.phases[1].statements({}, {}) == ()  # it has no sql
 
 
 def test_no_value_adds_a_statement() -> None:
@@ -56,7 +61,7 @@ DROP: dict[str, Any] = {
 
 
 def test_a_statement_that_names_a_table_is_sent_for_each() -> None:
-    tables = {"dropped": workloads.parse_workload(workloads.load("drop-table")).tables["dropped"]}
+    tables = {"dropped": shipped("drop-table").tables["dropped"]}
     sent = workloads.Phase(name="a", kind="sql", **DROP)
     assert sent.statements({"drop": "tables", "x": 7, "dropped_tables": 2}, tables) == (
         "SET x = 7",
@@ -85,11 +90,6 @@ def test_maintenance_that_nothing_can_run_is_refused(changes: dict[str, Any], me
     phases = [*drop_table["phases"][:-1], {"name": "measure", "kind": "drive", **changes}]
     with pytest.raises(ValidationError, match=message):
         workloads.parse_workload({**drop_table, "phases": phases})
-
-
-def test_phases_without_sql_have_no_statements() -> None:
-    workload = workloads.parse_workload(workloads.load("load-data"))
-    assert workload.phases[1].statements({}, {}) == ()
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -206,32 +206,19 @@ def test_tables_that_a_server_may_make_are_accepted(changes: dict[str, Any]) -> 
     assert workloads.parse_workload(driving(**changes)).drives
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "wanted"),
-    [
-        ("integer", 0, "an integer from 1 to 9"),
-        ("integer", 10, "an integer from 1 to 9"),
-        ("integer", True, "an integer from 1 to 9"),
-        ("integer", 2.0, "an integer from 1 to 9"),
-        ("number", "2", "a number from 1 to 9"),
-        ("integer", 9, None),
-        ("number", 1.5, None),
-    ],
-)
-def test_invalid_parameter_is_refused_with_its_type(
-    kind: Any, value: object, wanted: str | None
-) -> None:
-    parameter = workloads.Parameter(kind=kind, minimum=1, maximum=9)
-    assert parameter.diagnose(value) == wanted
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_number_is_finite(value: float) -> None:
-    assert workloads.Parameter(kind="number").diagnose(value) == "a number"
+def test_invalid_parameter_is_refused_with_its_type() -> None:
+    integer = workloads.Parameter(kind="integer", minimum=1, maximum=9)
+    for wrong in (0, 10, True, 2.0):
+        assert integer.diagnose(wrong) == "an integer from 1 to 9"
+    number = workloads.Parameter(kind="number", minimum=1, maximum=9)
+    assert number.diagnose("2") == "a number from 1 to 9"
+    assert (integer.diagnose(9), number.diagnose(1.5)) == (None, None)
+    for endless in (float("nan"), float("inf")):
+        assert workloads.Parameter(kind="number").diagnose(endless) == "a number"
 
 
 def test_data_and_table_sizes() -> None:
-    workload = workloads.parse_workload(workloads.load("load-data"))
+    workload = shipped("load-data")
     assert workload.data_bytes({"rows": 1000}) == 79_000
     assert workload.data is not None
     assert workload.data.table_bytes(1000, "InnoDB") == 125_000
@@ -241,7 +228,7 @@ def test_data_and_table_sizes() -> None:
 
 @pytest.mark.parametrize("population", ["2011", "newer"])
 def test_the_rows_of_parents_are_estimated(population: str) -> None:
-    linkbench = workloads.parse_workload(workloads.load("linkbench"))
+    linkbench = shipped("linkbench")
     volume = linkbench.volume({"nodes": 1_000_000, "population": population})
     assert volume.tables == 3
     assert volume.rows == 1_000_000 + 4_400_000 + 800_000
@@ -330,10 +317,6 @@ def test_a_workload_keeps_what_it_defines_itself() -> None:
     assert workloads.parse_workload(definition).parameters["time_s"].default == 60
 
 
-def changed(**changes: Any) -> dict[str, Any]:
-    return {**driving(), **changes}
-
-
 PERCENTILE = driving()["metrics"]["p99"]
 CHECK = {"name": "sums", "title": "sums are equal", "sql": "SELECT 1 FROM sbtest1"}
 
@@ -392,7 +375,7 @@ def test_a_definition_of_clients_that_contradicts_itself_is_refused(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValidationError) as refused:
-        workloads.parse_workload(changed(**changes))
+        workloads.parse_workload({**driving(), **changes})
     assert message in str(refused.value)
 
 

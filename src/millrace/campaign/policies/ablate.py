@@ -25,13 +25,8 @@ from millrace.experiment.levels import CONFIGURATION, OPTION
 from millrace.experiment.model import Compare, Factor, Plan, short_name
 from millrace.experiment.plan import expand, without_slices
 from millrace.levels import Level
-from millrace.model.run_spec import (
-    Ablates,
-    Aligned,
-    CampaignPart,
-    ConfigurationDefinition,
-    FactorSpec,
-)
+from millrace.model import run_spec
+from millrace.model.run_spec import Ablates, ConfigurationDefinition
 from millrace.store.records import StoredRun, TreatmentRecord
 from millrace.store.store import Store
 
@@ -128,10 +123,10 @@ def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
         return "not there in A"
     if not a:
         return "empty in A"
-    given = {
-        option: None if value is True else str(value) for option, value in _option(name, a).items()
+    reasons = {
+        refuses(option, None if value is True else str(value))
+        for option, value in _option(name, a).items()
     }
-    reasons = {refuses(option, value) for option, value in given.items()}
     if "option" in reasons:
         return "the server of B has no such option"
     return f"the server of B does not take {a}" if "value" in reasons else ""
@@ -176,7 +171,7 @@ def ablation_plan(
         compare=Compare(spec.compare.factor, base.levels[spec.compare.factor]),
         blocks=blocks,
         margin=run.margin,
-        campaign=CampaignPart(),
+        campaign=run_spec.CampaignPart(),
         slices=run.design.slices,
         combinations=tuple(every),
     )
@@ -188,7 +183,9 @@ def ablation_plan(
         run=run.id,
         base=ids[_key(base.levels)],
         candidate=ids[_key(candidate.levels)],
-        aligned=tuple(Aligned(name=name, treatment=ids[_key(of)]) for name, of in levels.items()),
+        aligned=tuple(
+            run_spec.Aligned(name=name, treatment=ids[_key(of)]) for name, of in levels.items()
+        ),
         left_out=wanted.left_out,
     )
     return AblationPlan(plan, ablates)
@@ -233,7 +230,7 @@ def _option(name: str, value: str) -> dict[str, str | int | bool]:
     return {name: int(switched)}
 
 
-def _factor(factor: FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
+def _factor(factor: run_spec.FactorSpec, every: Sequence[Mapping[str, Level]]) -> Factor:
     name = factor.name
     levels = tuple(dict.fromkeys(of[name] for of in every))
     aliases = {level: of for level, of in factor.aliases.items() if level in levels}

@@ -5,13 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from millrace import workloads
-from millrace.analysis.compare.bisection import (
-    INSTALL,
-    Bisection,
-    OpenTrial,
-    bisection,
-    is_reversed,
-)
+from millrace.analysis.compare import bisection
+from millrace.analysis.compare.bisection import Bisection, OpenTrial
 from millrace.campaign.blocks import n_blocks
 from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError, did_you_mean
@@ -35,11 +30,9 @@ def servers_between(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...
         raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
     twice = sorted({name for name in among if list(among).count(name) > 1})
     if twice:
-        raise UserError(
-            f"--among has {', '.join(twice)} more than once", hint="list each server once"
-        )
-    listed = list(among)
-    listed = [*([] if good in listed else [good]), *listed, *([] if bad in listed else [bad])]
+        said = f"--among has {', '.join(twice)} more than once"
+        raise UserError(said, hint="list each server once")
+    listed = [*({good} - {*among}), *among, *({bad} - {*among})]
     first, last = listed.index(good), listed.index(bad)
     if first > last:
         listed.reverse()
@@ -59,12 +52,13 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
 
 def experiment_text(workload: str, servers: Sequence[str]) -> str:
     """Return an experiment file for a built-in workload or a test of one; UserError for neither."""
-    of_test = None if workload in workloads.names() else workloads.of_test(workload)
-    if of_test is None and workload not in workloads.names():
+    known = workloads.names()
+    of_test = None if workload in known else workloads.of_test(workload)
+    if of_test is None and workload not in known:
         raise UserError(
             f"--workload {workload}: no workload, test or experiment file has this name"
-            + did_you_mean(workload, workloads.names()),
-            hint=f"use one of {', '.join(workloads.names())}, a test of theirs, or a file",
+            + did_you_mean(workload, known),
+            hint=f"use one of {', '.join(known)}, a test of theirs, or a file",
         )
     lines = [
         f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
@@ -103,9 +97,8 @@ def bisection_experiment(
         )
     fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
     fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
-    several = [
-        f"{name} ({len(each.levels)})" for name, each in fixed.items() if len(each.levels) > 1
-    ]
+    counts = {name: len(each.levels) for name, each in fixed.items()}
+    several = [f"{name} ({count})" for name, count in counts.items() if count > 1]
     if several:
         raise UserError(
             f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
@@ -157,7 +150,7 @@ class Bisect:
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open trial, else the next one; see ``campaign.scheduler.Policy``."""
-        found = None if stored is None else bisection(stored)
+        found = None if stored is None else bisection.bisection(stored)
         events: tuple[Emitted, ...] = ()
         if found is not None and self._measured is not None:
             events = (BisectionReviewed(found, self._measured),)
@@ -168,7 +161,9 @@ class Bisect:
             )
             return End("lost", events, lost)
         following = _following(found, n_blocks(stored))
-        if following is None or (found is not None and (found.unsteady or is_reversed(found))):
+        if following is None or (
+            found is not None and (found.unsteady or bisection.is_reversed(found))
+        ):
             return End("done", events)
         self._measured = str(self._experiment.factors[0].levels[following.member])
         plan = member_plan(self._experiment, self._measured, seed=self._seed, block=following.block)
@@ -177,7 +172,7 @@ class Bisect:
             max(following.block + 1, n_blocks(stored)),
             resumes=found is not None and found.open is not None,
             retry_failed=True,
-            preparation_step=INSTALL,
+            preparation_step=bisection.INSTALL,
             events=events,
         )
 

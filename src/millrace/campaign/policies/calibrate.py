@@ -16,11 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from millrace.analysis.compare.calibration import (
-    Calibration,
-    GroupCalibration,
-    calibration,
-)
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, calibration
 from millrace.campaign.blocks import n_blocks, open_block_number
 from millrace.campaign.scheduler import Batch, End
 from millrace.errors import TrialFailed, UserError
@@ -74,9 +70,7 @@ def calibration_experiment(experiment: Experiment) -> Experiment:
         blocks=experiment.blocks,
         margin=experiment.margin,
     )
-    fixed = tuple(
-        _held_at(each, base) if each.name == factor else each for each in experiment.factors
-    )
+    fixed = [_held_at(each, base) if each.name == factor else each for each in experiment.factors]
     return replace(
         experiment,
         name=short_name(experiment.name, SUFFIX),
@@ -199,15 +193,11 @@ def _refuse_failing(found: Calibration) -> None:
     for group in found.groups:
         name = group.label or "the base"
         finished = group.noise.n_blocks if group.noise is not None else len(group.under_way)
-        injected = (
-            (
-                f"{name} with {each.level}",
-                each.failed,
-                each.estimate.n_pairs if each.estimate else 0,
-            )
-            for each in group.injected
-        )
-        for what, failed, done in ((name, group.failed, finished), *injected):
+        counts = [(name, group.failed, finished)]
+        for each in group.injected:
+            n_pairs = each.estimate.n_pairs if each.estimate else 0
+            counts.append((f"{name} with {each.level}", each.failed, n_pairs))
+        for what, failed, done in counts:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{counted(failed, 'trial')} of {what} failed",
@@ -268,11 +258,8 @@ class Calibrate:
             return End("done", events)
         assert number is not None
         self._level = content.level
+        position = 0 if stored is None else len(stored.trials)
         plan = block_plan(
-            self._experiment,
-            content,
-            seed=self._seed,
-            block=number,
-            position=0 if stored is None else len(stored.trials),
+            self._experiment, content, seed=self._seed, block=number, position=position
         )
         return Batch(plan, max(number + 1, n_blocks(stored)), resumes=resumes, events=events)

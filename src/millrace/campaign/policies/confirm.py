@@ -48,9 +48,9 @@ def unobtainable(series: SeriesRecord) -> WhyNot:
             server = install.find(name)
         except UserError:
             return ""  # in the catalogue; it will be installed
-        if not isinstance(server, InstalledServer) or point.build is None:
+        if not isinstance(server, InstalledServer):
             return ""
-        same = server.provenance.program_sha256 == point.build
+        same = point.build in (None, server.provenance.program_sha256)
         return "" if same else f"{name} is another build now"
 
     return of_server
@@ -143,9 +143,8 @@ def builds_of(
         if other.id != change.id and other.state != "withdrawn" and other.label in places
     ]
     first = max((each.latest for each in ranges if each.latest <= here.earliest), default=0)
-    last = min(
-        (each.earliest for each in ranges if each.earliest >= here.latest), default=len(points)
-    )
+    later = (each.earliest for each in ranges if each.earliest >= here.latest)
+    last = min(later, default=len(points))
     olds = points[first : here.earliest][::-1]
     news = points[here.latest : max(last, here.latest + 1)]
     before = _nearest("before", olds, change, why_not)
@@ -304,14 +303,9 @@ def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> l
         if not {ends.before, ends.after} <= places.keys():
             continue
         before, after = places[ends.before], places[ends.after]
-        ranges = [
-            (range_of(each, places), each)
-            for each in changes
-            if each.state != "withdrawn" and each.label in places
-        ]
-        touching = [
-            (lies, each) for lies, each in ranges if lies.latest > before and lies.earliest <= after
-        ]
+        there = [each for each in changes if each.state != "withdrawn" and each.label in places]
+        ranges = [(range_of(each, places), each) for each in there]
+        touching = [of for of in ranges if of[0].latest > before and of[0].earliest <= after]
         if len(touching) == 1 and touching[0][1].state == "candidate":
             lies, candidate = touching[0]
             if before < lies.earliest and lies.latest <= after:

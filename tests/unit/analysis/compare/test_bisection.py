@@ -30,8 +30,8 @@ from millrace.store.records import (
 )
 from tests.support.builders import OWNER, study
 from tests.support.known import known
+from tests.support.measured import result_of
 from tests.support.seconds import events
-from tests.unit.campaign.measured import result_of
 
 NAMES = ("v1", "v2", "v3", "v4", "v5")
 

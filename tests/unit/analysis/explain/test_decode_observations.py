@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from millrace import workloads
 from millrace.analysis.explain.decode_observations import (
     OTHER_SESSIONS,
     loaders,
@@ -24,7 +25,7 @@ from millrace.experiment.model import Experiment
 from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.model.sampled_threads import SampledThread, SchedEvents
-from millrace.workloads import builtin
+from tests.support.experiment_files import SMALL, read_text
 from tests.support.observed_trials import (
     DRIVEN,
     LOADED,
@@ -37,7 +38,6 @@ from tests.support.observed_trials import (
     loading,
     seen,
 )
-from tests.unit.experiment.files import SMALL, read_text
 
 TRUTH = Truth(waits={"lock": 10.0})
 
@@ -210,16 +210,16 @@ def test_a_table_is_loaded_by_one_connection(
     tables: list[dict[str, Any]], chosen: dict[str, Any], expected: int | None
 ) -> None:
     defined = {str(number): table for number, table in enumerate(tables)}
-    workload = {**builtin.load("sysbench"), "tables": defined}
+    workload = {**workloads.load("sysbench"), "tables": defined}
     assert loaders(WorkloadDefinition.model_validate(workload), chosen) == expected
 
 
-@pytest.mark.parametrize("name", builtin.names())
+@pytest.mark.parametrize("name", workloads.names())
 @pytest.mark.parametrize("tables", [1, 4])
 def test_an_experiment_accepts_the_advice_on_loaders_and_it_helps(
     name: str, tables: int, tmp_path: Path
 ) -> None:
-    count = f"tables = {tables}" if "tables" in builtin.load(name)["parameters"] else ""
+    count = f"tables = {tables}" if "tables" in workloads.load(name)["parameters"] else ""
     asked = experiment_on(tmp_path, name, count)
     advice = advice_on_loaders(asked)
     if advice is None:
@@ -237,7 +237,7 @@ def test_some_experiment_gets_the_advice_on_loaders(tmp_path: Path) -> None:
 
 
 def experiment_on(directory: Path, workload: str, parameters: str) -> Experiment:
-    known = builtin.load(workload)["parameters"]
+    known = workloads.load(workload)["parameters"]
     required = [f"{name} = 1000" for name, each in known.items() if each.get("default") is None]
     text = SMALL.replace('"load-data"', f'"{workload}"')
     return read_text(directory, text.replace("rows = 1000", "\n".join([*required, parameters])))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from millrace.analysis.explain.ablation import ALL
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.campaign.policies.ablate import Alignment, Alignments, ablation_plan, alignments
-from millrace.campaign.run_records import experiment_spec
+from millrace.campaign.run_records import new_run_record
 from millrace.errors import UserError
 from millrace.experiment.groups import measured_together
 from millrace.experiment.plan import expand
+from millrace.levels import Level
 from millrace.model.host_facts import HostFacts
-from millrace.store.records import HostRecord, RunRecord, StoredRun, TreatmentRecord
-from tests.unit.experiment.files import SMALL, read_text
+from millrace.store.records import HostRecord, StoredRun, TreatmentRecord
+from tests.support.experiment_files import SMALL, experiment_text, parsed
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
@@ -37,29 +39,20 @@ def suspect(
     )
 
 
-def stored(directory: Path, text: str = SMALL) -> StoredRun:
-    experiment = read_text(directory, text)
-    plan = expand(experiment, seed=1)
-    run = RunRecord(
-        id="small-1",
-        digest=plan.digest,
-        name=experiment.name,
-        title=experiment.title,
-        scale=experiment.scale,
-        created_utc="2026-05-01T12:00:00Z",
-        seed=1,
-        blocks=experiment.blocks,
-        margin=experiment.margin,
-        host=HostRecord("host", HostFacts()),
-        versions={},
-        spec=experiment_spec(experiment),
-        experiment_text=experiment.text,
-    )
+def stored(text: str = SMALL) -> StoredRun:
+    plan = expand(parsed(text), seed=1)
+    made = new_run_record(plan, HostRecord("host", HostFacts()), {}, "millrace run")
+    run = replace(made, id="small-1")
     treatments = tuple(
         TreatmentRecord(each.id, position, each.levels, each.resolved)
         for position, each in enumerate(plan.treatments)
     )
     return StoredRun(run, treatments, (), ())
+
+
+def treatment(run: StoredRun, levels: Mapping[str, Level]) -> TreatmentRecord:
+    """Return the first treatment of a run that has these levels."""
+    return next(each for each in run.treatments if levels.items() <= each.levels.items())
 
 
 def takes_all(_name: str, _value: str | None) -> None:
@@ -104,12 +97,7 @@ def test_what_the_other_server_does_not_take_is_left_out() -> None:
         refuses,
         (),
     )
-    assert asked == [
-        ("engine", "InnoDB"),
-        ("threads", "4"),
-        ("size", "1"),
-        ("skip_log_bin", None),
-    ]
+    assert asked == [("engine", "InnoDB"), ("threads", "4"), ("size", "1"), ("skip_log_bin", None)]
     assert found.left_out == (
         "engine: the server of B does not take InnoDB",
         "threads: the server of B has no such option",
@@ -158,8 +146,8 @@ def test_without_a_suspected_setting_there_is_nothing_to_align(
         alignments(suspects, takes_all, ())
 
 
-def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
-    run = stored(tmp_path)
+def test_b_is_measured_with_the_settings_of_a() -> None:
+    run = stored()
     base, candidate = run.treatments
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     plan = made.plan
@@ -183,7 +171,7 @@ def test_b_is_measured_with_the_settings_of_a(tmp_path: Path) -> None:
     ("given", "needed"), [((), {"server_id": "1"}), (("server_id", "port"), {})]
 )
 def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
-    given: tuple[str, ...], needed: dict[str, str], tmp_path: Path
+    given: tuple[str, ...], needed: dict[str, str]
 ) -> None:
     suspects = (
         suspect("binary log", log_bin=("ON", "OFF")),
@@ -191,7 +179,7 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     )
     found = alignments(suspects, takes_all, given)
     assert [each.needed for each in found.alignments] == [needed, {}, needed]
-    run = stored(tmp_path)
+    run = stored()
     base, candidate = run.treatments
     made = ablation_plan(run, base=base, candidate=candidate, wanted=found, blocks=2, seed=9)
     of = {each.id: str(each.levels["configuration"]) for each in made.plan.treatments}
@@ -204,13 +192,11 @@ def test_an_aligned_binary_log_has_the_server_id_that_it_needs(
     assert options[ALL] == {**options["checksums"], **options["binary log"]}
 
 
-def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_path: Path) -> None:
+def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration() -> None:
     text = SMALL.replace("[compare]", "options.log_bin = [false, true]\n[compare]")
-    run = stored(tmp_path, text)
-    levels = {"server": "mysql-5.6.24", "options.log_bin": True}
-    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
-    levels = {"server": "mysql-5.7.22", "options.log_bin": False}
-    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    run = stored(text)
+    base = treatment(run, {"server": "mysql-5.6.24", "options.log_bin": True})
+    candidate = treatment(run, {"server": "mysql-5.7.22", "options.log_bin": False})
     wanted = alignments((suspect("binary log", log_bin=("ON", "OFF")),), takes_all, ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id in made.spec.treatments.values())
@@ -221,15 +207,18 @@ def test_a_setting_that_is_a_factor_has_what_it_needs_by_a_configuration(tmp_pat
     assert configuration["optional"] == {"server_id": "1"}
 
 
-def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> None:
+def test_a_setting_that_is_a_factor_is_aligned_by_its_level() -> None:
     text = SMALL.replace(
         "[compare]", 'options.sync_binlog = [0, 1]\nengine = ["InnoDB", "MyISAM"]\n[compare]'
     )
-    run = stored(tmp_path, text)
-    levels = {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"}
-    base = next(t for t in run.treatments if levels.items() <= t.levels.items())
-    levels = {"server": "mysql-5.7.22", "options.sync_binlog": 1, "engine": "InnoDB"}
-    candidate = next(t for t in run.treatments if levels.items() <= t.levels.items())
+    run = stored(text)
+    base = treatment(run, {"server": "mysql-5.6.24", "options.sync_binlog": 0, "engine": "InnoDB"})
+    others: dict[str, Level] = {
+        "server": "mysql-5.7.22",
+        "options.sync_binlog": 1,
+        "engine": "InnoDB",
+    }
+    candidate = treatment(run, others)
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
     (aligned,) = (t for t in made.plan.treatments if t.id == made.spec.treatments["sync"])
@@ -237,41 +226,30 @@ def test_a_setting_that_is_a_factor_is_aligned_by_its_level(tmp_path: Path) -> N
     assert len(made.plan.treatments) == 3
 
 
-def test_what_is_all_that_differs_needs_no_test(tmp_path: Path) -> None:
+def test_what_is_all_that_differs_needs_no_test() -> None:
     text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', 'server = ["mysql-5.6.24"]')
     text = text.replace("[compare]", "options.sync_binlog = [0, 1]\n[compare]")
     text = text.replace('base = "mysql-5.6.24"', 'factor = "options.sync_binlog"\nbase = 0')
-    run = stored(tmp_path, text)
+    run = stored(text)
     base, candidate = run.treatments
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
     with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
         ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
 
 
-READS = """
-name = "small"
-workload = "sysbench"
-blocks = 3
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["point-query"]
-protocol = ["prepared", "text"]
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-table_size = 1000
-cache_mode = "cached"
-"""
+READS = experiment_text(
+    "sysbench",
+    blocks=3,
+    factors={"test": ["point-query"], "protocol": ["prepared", "text"]},
+    parameters={"table_size": 1000, "cache_mode": "cached"},
+)
 
 
-def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) -> None:
-    run = stored(tmp_path, READS)
+def test_where_the_run_was_in_slices_all_treatments_are_a_round() -> None:
+    run = stored(READS)
     base, candidate = (
-        next(each for each in run.treatments if each.levels == {**each.levels, **levels})
-        for levels in (
-            {"server": server, "protocol": "prepared"}
-            for server in ("mysql-5.6.24", "mysql-5.7.22")
-        )
+        treatment(run, {"server": server, "protocol": "prepared"})
+        for server in ("mysql-5.6.24", "mysql-5.7.22")
     )
     made = ablation_plan(run, base=base, candidate=candidate, wanted=WANTED, blocks=4, seed=9)
     assert made.plan.experiment.treatments_at_once == 4
@@ -285,18 +263,10 @@ def test_where_the_run_was_in_slices_all_treatments_are_a_round(tmp_path: Path) 
     assert {each.id for each in made.plan.treatments} >= {base.id, candidate.id}
 
 
-def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials(tmp_path: Path) -> None:
-    run = stored(tmp_path, READS)
-    base = next(
-        each
-        for each in run.treatments
-        if each.levels["server"] == "mysql-5.6.24" and each.levels["protocol"] == "text"
-    )
-    candidate = next(
-        each
-        for each in run.treatments
-        if each.levels["server"] == "mysql-5.7.22" and each.levels["protocol"] == "prepared"
-    )
+def test_a_setting_of_the_clients_is_aligned_in_interleaved_trials() -> None:
+    run = stored(READS)
+    base = treatment(run, {"server": "mysql-5.6.24", "protocol": "text"})
+    candidate = treatment(run, {"server": "mysql-5.7.22", "protocol": "prepared"})
     wanted = Alignments((Alignment("protocol", {"protocol": "text"}),), ())
     made = ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=2, seed=9)
     assert {each.slot for each in made.plan.trials} == {None}

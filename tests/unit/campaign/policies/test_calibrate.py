@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from millrace.analysis.compare.calibration import (
-    Calibration,
-    GroupCalibration,
-    InjectedSlowdown,
-)
+from millrace.analysis.compare.calibration import Calibration, GroupCalibration, InjectedSlowdown
 from millrace.campaign.policies.calibrate import (
     CalibrationBlock,
     block_plan,
@@ -25,15 +20,15 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.slowdown import AGAIN, NONE, Stopped, slowdown_named
 from tests.support.builders import study
-from tests.unit.experiment.files import SMALL, read_text
+from tests.support.experiment_files import SMALL, parsed
 
 FACTORS = 'server = ["mysql-5.6.24", "mysql-5.7.22"]\nengine = ["InnoDB", "MyISAM"]'
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Experiment:
+def experiment() -> Experiment:
     text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', FACTORS)
-    return read_text(tmp_path, text)
+    return parsed(text)
 
 
 def test_the_base_is_measured_beside_itself_in_each_group(experiment: Experiment) -> None:
@@ -50,11 +45,11 @@ def test_the_base_is_measured_beside_itself_in_each_group(experiment: Experiment
     assert asked.digest == expand(experiment, seed=1).digest != plan.digest
 
 
-def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for(tmp_path: Path) -> None:
+def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for() -> None:
     aliased = 'server = { levels = ["old", "mysql-5.7.22"], aliases = { old = "mysql-5.6.24" } }'
     text = SMALL.replace('server = ["mysql-5.6.24", "mysql-5.7.22"]', aliased)
     text = text.replace('base = "mysql-5.6.24"', 'base = "old"')
-    plan = expand(calibration_experiment(read_text(tmp_path, text)), seed=1)
+    plan = expand(calibration_experiment(parsed(text)), seed=1)
     assert {each.resolved["server"] for each in plan.treatments} == {"mysql-5.6.24"}
 
 
@@ -111,16 +106,11 @@ def found(experiment: Experiment, *, verdicts: tuple[int, int], **of_second: obj
 
 def test_groups_have_the_same_number_of_verdicts_and_then_drop_out(experiment: Experiment) -> None:
     groups = groups_of(calibration_experiment(experiment))
-    both = CalibrationBlock(AGAIN, groups)
+    both, second = CalibrationBlock(AGAIN, groups), CalibrationBlock(AGAIN, groups[1:])
     assert next_block(None, groups, verdicts=5, injected_kind=None) == both
-    so_far = found(experiment, verdicts=(2, 2))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == both
-    so_far = found(experiment, verdicts=(3, 2))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) == CalibrationBlock(
-        AGAIN, groups[1:]
-    )
-    so_far = found(experiment, verdicts=(3, 3))
-    assert next_block(so_far, groups, verdicts=5, injected_kind=None) is None
+    for counts, following in (((2, 2), both), ((3, 2), second), ((3, 3), None)):
+        so_far = found(experiment, verdicts=counts)
+        assert next_block(so_far, groups, verdicts=5, injected_kind=None) == following
 
 
 def test_slowdown_is_sized_by_the_detectable_change_and_kept_on_resume(

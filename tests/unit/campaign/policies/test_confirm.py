@@ -11,29 +11,12 @@ import pytest
 
 from millrace.analysis.history.confirmation import Ends
 from millrace.campaign.policies import confirm
-from millrace.campaign.policies.confirm import (
-    FEWEST_TO_CONFIRM,
-    MOST_TO_CONFIRM,
-    Builds,
-    blocks_of,
-    builds_of,
-    confirming_experiment,
-    outcomes,
-    planned,
-    runs_of,
-    unobtainable,
-)
 from millrace.errors import UserError
 from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.model.run_spec import CampaignPart, FactorSpec
-from millrace.store.history_records import (
-    ChangeRecord,
-    History,
-    HistoryPart,
-    PointRecord,
-    SeriesRecord,
-)
+from millrace.store import history_records
+from millrace.store.history_records import ChangeRecord, History, PointRecord, SeriesRecord
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import keep
@@ -60,12 +43,9 @@ def lacking(*labels: str) -> Callable[[PointRecord], str]:
 
 
 def chosen(
-    found: ChangeRecord,
-    *others: ChangeRecord,
-    lost: tuple[str, ...] = (),
-    made: History = FLAT,
+    found: ChangeRecord, *others: ChangeRecord, lost: tuple[str, ...] = (), made: History = FLAT
 ) -> tuple[str, str]:
-    builds = builds_of(made, found, [found, *others], lacking(*lost))
+    builds = confirm.builds_of(made, found, [found, *others], lacking(*lost))
     return builds.ends.before, builds.ends.after
 
 
@@ -109,13 +89,13 @@ def test_a_change_without_its_points_is_refused() -> None:
 
 def test_builds_of_other_factors_are_always_there() -> None:
     option = replace(SERIES, factor="options.innodb_doublewrite")
-    assert unobtainable(option)(point(1, 1.0)) == ""
+    assert confirm.unobtainable(option)(point(1, 1.0)) == ""
 
 
 def test_a_server_that_is_another_build_or_gone_is_not_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    why = unobtainable(SERIES)
+    why = confirm.unobtainable(SERIES)
     assert (
         why(point(1, 1.0, level="no-such-server"))
         == "server no-such-server is not available any more"
@@ -136,25 +116,25 @@ def test_a_server_that_is_another_build_or_gone_is_not_measured(
 @pytest.mark.parametrize(
     ("ratio", "log_sd", "least", "most"),
     [
-        (0.5, 0.01, FEWEST_TO_CONFIRM, FEWEST_TO_CONFIRM),
+        (0.5, 0.01, confirm.FEWEST_TO_CONFIRM, confirm.FEWEST_TO_CONFIRM),
         (0.95, 0.03, 8, 30),
-        (0.999, 0.05, 40, MOST_TO_CONFIRM),
+        (0.999, 0.05, 40, confirm.MOST_TO_CONFIRM),
     ],
 )
 def test_small_changes_in_noise_want_more_blocks(
     ratio: float, log_sd: float, least: int, most: int
 ) -> None:
-    builds = Builds(point(1, 1.0, log_sd=log_sd), point(2, ratio, log_sd=log_sd / 2))
-    assert least <= blocks_of(change(2, ratio), builds) <= most
-    unknown = Builds(point(1, 1.0, log_sd=None), point(2, ratio, log_sd=None))
-    assert blocks_of(change(2, ratio), unknown) == FEWEST_TO_CONFIRM
+    builds = confirm.Builds(point(1, 1.0, log_sd=log_sd), point(2, ratio, log_sd=log_sd / 2))
+    assert least <= confirm.blocks_of(change(2, ratio), builds) <= most
+    unknown = confirm.Builds(point(1, 1.0, log_sd=None), point(2, ratio, log_sd=None))
+    assert confirm.blocks_of(change(2, ratio), unknown) == confirm.FEWEST_TO_CONFIRM
 
 
 def test_configurations_that_are_compared_have_to_be_defined() -> None:
     compared = replace(SPEED, factor="configuration")
-    builds = Builds(point(1, 1.0, level="default"), point(2, 1.0, level="tuned"))
+    builds = confirm.Builds(point(1, 1.0, level="default"), point(2, 1.0, level="tuned"))
     with pytest.raises(UserError, match="default and tuned are not both defined"):
-        confirming_experiment([run_of("r1")], compared, change(2, 0.9), builds, 5)
+        confirm.confirming_experiment([run_of("r1")], compared, change(2, 0.9), builds, 5)
 
 
 def test_levels_that_no_run_here_has_are_not_measured() -> None:
@@ -166,35 +146,35 @@ def test_levels_that_no_run_here_has_are_not_measured() -> None:
     held = {**HELD, "server": "mysql-5.7.22"}
     compared = replace(SPEED, factor=option.name, fixed_factors=held)
 
-    def planned(level: str, series: SeriesRecord = compared) -> Experiment:
-        builds = Builds(point(1, 1.0, level="ON"), point(2, 1.0, level=level))
-        return confirming_experiment([run], series, change(2, 0.9), builds, 5)
+    def experiment_of(level: str, series: SeriesRecord = compared) -> Experiment:
+        builds = confirm.Builds(point(1, 1.0, level="ON"), point(2, 1.0, level=level))
+        return confirm.confirming_experiment([run], series, change(2, 0.9), builds, 5)
 
-    assert planned("OFF").blocks == 5
+    assert experiment_of("OFF").blocks == 5
     with pytest.raises(UserError, match=r"/evil is not a level of options\.innodb_doublewrite"):
-        planned("/evil")
+        experiment_of("/evil")
     for name, odd in (("engine", "MEMORY DATA DIRECTORY='/'"), ("server", "mysql-9.7.4")):
         with pytest.raises(UserError, match=f"is not a level of {name} in the runs that are left"):
-            planned("OFF", replace(compared, fixed_factors={**held, name: odd}))
+            experiment_of("OFF", replace(compared, fixed_factors={**held, name: odd}))
     less = {name: level for name, level in held.items() if name != "engine"}
     with pytest.raises(UserError, match="it is not a level of engine"):
-        planned("OFF", replace(compared, fixed_factors=less))
+        experiment_of("OFF", replace(compared, fixed_factors=less))
 
 
-def ends_of(*runs: StoredRun) -> Builds:
+def ends_of(*runs: StoredRun) -> confirm.Builds:
     before, after = (
         point(number, 1.0, level=level, run_id=run.run.id)
         for number, (run, level) in enumerate(
             zip(runs, ("mysql-5.7.22", "mysql-8.0.12"), strict=True)
         )
     )
-    return Builds(before, after)
+    return confirm.Builds(before, after)
 
 
 def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
     runs = [run_of("r1"), run_of("r2", candidates=("mysql-8.0.12",))]
     found = change(1, 0.9)
-    experiment = confirming_experiment(runs, SPEED, found, ends_of(*runs), 7)
+    experiment = confirm.confirming_experiment(runs, SPEED, found, ends_of(*runs), 7)
     plan = expand(experiment, seed=1)
     assert [each.levels["server"] for each in plan.treatments] == ["mysql-5.7.22", "mysql-8.0.12"]
     for treatment in plan.treatments:
@@ -204,7 +184,7 @@ def test_the_experiment_is_that_of_the_run_with_both_builds() -> None:
     assert len(plan.trials) == 2 * 7
     assert experiment.workload == runs[0].run.spec.workload.to_json()
     assert experiment.campaign == CampaignPart(confirms=found.id)
-    more = confirming_experiment(runs, SPEED, found, ends_of(*runs), 9)
+    more = confirm.confirming_experiment(runs, SPEED, found, ends_of(*runs), 9)
     assert plan.digest == expand(more, seed=2).digest
 
 
@@ -221,7 +201,9 @@ def store(tmp_path: Path) -> Path:
             number = int(own.label[1:])
             own = replace(own, level=levels.get(number, own.level), build=None)
             time = replace(SPEED, id="7117e", metric="time", direction="lower")
-            both = HistoryPart((SPEED, time), each.states, ((series, own), (time.id, own)))
+            both = history_records.HistoryPart(
+                (SPEED, time), each.states, ((series, own), (time.id, own))
+            )
             opened.histories.record(both)
     return path
 
@@ -234,12 +216,14 @@ def time_change(index: int, **more: Any) -> ChangeRecord:
 def test_blocks_are_added_to_those_of_an_undecided_measurement(store: Path) -> None:
     with Store.open(store) as opened:
         found = change(40, 0.9, series=SPEED)
-        first = planned(opened, found, None)
-        assert first.experiment.blocks == FEWEST_TO_CONFIRM
-        assert planned(opened, found, 11).experiment.blocks == 11
+        first = confirm.planned(opened, found, None)
+        assert first.experiment.blocks == confirm.FEWEST_TO_CONFIRM
+        assert confirm.planned(opened, found, 11).experiment.blocks == 11
         again = outcomes_of(opened, run_of("c1", ratio=0.98, blocks=4), found)[0]
         assert again.state == "candidate"
-        assert planned(opened, again, None).experiment.blocks == 4 + FEWEST_TO_CONFIRM
+        assert (
+            confirm.planned(opened, again, None).experiment.blocks == 4 + confirm.FEWEST_TO_CONFIRM
+        )
 
 
 def test_a_change_of_instructions_is_confirmed_by_no_time(store: Path) -> None:
@@ -248,7 +232,7 @@ def test_a_change_of_instructions_is_confirmed_by_no_time(store: Path) -> None:
         (part,) = part_of(history([1.0], series=counts))
         opened.histories.record(part)
         with pytest.raises(UserError, match="one of counted instructions") as refused:
-            planned(opened, change(40, series=counts), None)
+            confirm.planned(opened, change(40, series=counts), None)
     assert "bisect --by instructions" in (refused.value.hint or "")
 
 
@@ -257,14 +241,14 @@ def test_without_any_of_the_runs_there_is_no_experiment(store: Path) -> None:
         # One is enough, also of another point in the same environment.
         opened.remove_runs(["run-39"], is_alive=dead)
         found = change(40, series=SPEED)
-        assert planned(opened, found, None).experiment.source == "run run-40"
+        assert confirm.planned(opened, found, None).experiment.source == "run run-40"
         (made,) = opened.histories.read([SPEED.id])
         elsewhere = made.points[60]
-        builds = Builds(replace(elsewhere, run_id="gone"), elsewhere)
-        assert [each.run.id for each in runs_of(opened, made, builds)] == ["run-40"]
+        builds = confirm.Builds(replace(elsewhere, run_id="gone"), elsewhere)
+        assert [each.run.id for each in confirm.runs_of(opened, made, builds)] == ["run-40"]
         opened.remove_runs(["run-40"], is_alive=dead)
         with pytest.raises(UserError, match="no run of this series is left"):
-            planned(opened, change(40, series=SPEED), None)
+            confirm.planned(opened, change(40, series=SPEED), None)
 
 
 def outcomes_of(
@@ -272,7 +256,7 @@ def outcomes_of(
 ) -> list[ChangeRecord]:
     store.histories.keep([found, *others])
     ends = Ends("v39", "v40")
-    every = outcomes(store.histories, found, measured, ends, NOW)
+    every = confirm.outcomes(store.histories, found, measured, ends, NOW)
     return [each.change for each in every]
 
 

@@ -1,7 +1,9 @@
-"""Measure block by block until each comparison is decided, then the profiled and counted trials.
+"""Measure the runs of an experiment: exactly the blocks of the plan, or as many as decide it.
 
-The analysis of the stored run alone selects the treatments of the next block, so that an
-interrupted run resumes as it would have continued, after its open block.
+A sequential run goes block by block until each comparison is decided; then come the profiled and
+counted trials. The analysis of the stored run alone selects the treatments of the next block, so
+that an interrupted run resumes as it would have continued, after its open block. A later session of
+a fixed run measures the trials that are left of it.
 """
 
 import math
@@ -11,17 +13,16 @@ from dataclasses import dataclass, replace
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import ComparisonStatus, Ending, RunStatus
 from millrace.analysis.compare.stopping import trial_times
-from millrace.campaign.blocks import ratios_of, visible_at_end
-from millrace.campaign.counting import mean_start_s
+from millrace.campaign.blocks import mean_start_s, ratios_of, visible_at_end
 from millrace.campaign.resume import RunSelection, only_begun
 from millrace.campaign.run_records import design_of, stored_trial_id, waiting_trials
 from millrace.campaign.scheduler import Batch, End
 from millrace.experiment.estimate import profiling_extra_s, trials_s
 from millrace.experiment.model import Plan, PlannedTrial
-from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed
+from millrace.model.events import Announcement, ClosedComparison, Emitted, RunAssessed, RunOpened
 from millrace.model.trials import is_in_measured_block
 from millrace.stats.sequential import FIRST_LOOK
-from millrace.store.records import StoredRun
+from millrace.store.records import RunRecord, StoredRun
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,11 @@ class Sequential:
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the open block, then new ones, then the final trials; see ``scheduler.Policy``."""
-        if self._is_opened:
-            now = progress(self._selection, stored, unknown_s=self._unknown_s)
+        was_opened, self._is_opened = self._is_opened, True
+        retries = self._retry_failed and not was_opened
+        now = progress(self._selection, stored, retry_failed=retries, unknown_s=self._unknown_s)
+        if was_opened:
             return self._following(now, (self._assessed(now),))
-        self._is_opened = True
-        now = progress(
-            self._selection, stored, retry_failed=self._retry_failed, unknown_s=self._unknown_s
-        )
         opened = SequentialOpened(self._selection, now)
         if now.is_over:
             return End(now.ending or "closed", (opened,))
@@ -115,11 +114,9 @@ class Sequential:
         return RunAssessed(
             blocks=blocks,
             closed=tuple(
-                ClosedComparison(
-                    label=each.label, state=each.state, verdict=each.comparison.verdict
-                )
-                for each in comparisons
-                if each.state != "open" and _key(each) not in closed_before
+                ClosedComparison(label=e.label, state=e.state, verdict=e.comparison.verdict)
+                for e in comparisons
+                if e.state != "open" and _key(e) not in closed_before
             ),
             open=len(still_open),
             about_s=now.about_s,
@@ -150,13 +147,8 @@ def progress(
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
     # The next block depends on the results so far, whatever the run was meant to be before.
-    analysis = compare_run(
-        stored,
-        margin=experiment.margin,
-        base=str(experiment.compare.base),
-        looks="any",
-        design=design,
-    )
+    base, margin = str(experiment.compare.base), experiment.margin
+    analysis = compare_run(stored, margin=margin, base=base, looks="any", design=design)
     status = analysis.status
     begun, final = _begun(plan, stored)
     waiting = tuple(trial for trial in begun if trial.id in without_result)
@@ -170,9 +162,8 @@ def progress(
     later_blocks = len({trial.block for trial in later})
     next_block = _placed((t for t in later if t.block == status.blocks), len(stored.trials))
     later_trials = max(math.ceil(fits * len(later)), len(next_block))
-    for_certain_s = trials_s(
-        (*waiting, *final), times, mean_start_s(stored), profiling_extra_s(plan)
-    )
+    certain, start_s = (*waiting, *final), mean_start_s(stored)
+    for_certain_s = trials_s(certain, times, start_s, profiling_extra_s(plan))
     return Progress(
         status=status,
         begun=begun,
@@ -242,3 +233,32 @@ def _placed(trials: Iterable[PlannedTrial], after: int) -> tuple[PlannedTrial, .
 
 def _key(status: ComparisonStatus) -> tuple[str, str]:
     return status.comparison.base_id, status.comparison.candidate_id
+
+
+class Fixed:
+    """The policy that measures all trials without a result; ``retry_failed``: failed ones too."""
+
+    def __init__(self, selection: RunSelection, *, retry_failed: bool = False) -> None:
+        self._selection = selection
+        self._retry_failed = retry_failed
+        self._is_started = False
+
+    def next_batch(self, stored: StoredRun | None) -> Batch | End:
+        """Return the whole plan once; see ``campaign.scheduler.Policy``."""
+        if self._is_started:
+            return End("done")
+        self._is_started = True
+        run, plan = self._selection.run, self._selection.plan
+        waiting = {trial.id for trial in plan.trials}
+        if stored is not None:
+            waiting = waiting_trials(stored, plan, retry_failed=self._retry_failed)
+        if stored is not None and not waiting:
+            return End("done", (_opened(run, len(stored.trials), 0),))
+        opened = _opened(run, len(plan.trials), len(waiting))
+        return Batch(plan, run.blocks, retry_failed=self._retry_failed, events=(opened,))
+
+
+def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
+    """Return the event that begins the run, or tells that nothing of it is waiting."""
+    confirms = run.spec.confirms
+    return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting, confirms=confirms)

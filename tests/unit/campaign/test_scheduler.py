@@ -1,4 +1,4 @@
-"""Test runs in slices: rounds that are interrupted, and with failures."""
+"""Test the execution of runs in slices: rounds that are interrupted, and with failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from millrace.model.events import TrialBegan, TrialEnded
 from millrace.store.records import ROUND_FAILED, StoredRun
-from tests.unit.campaign.laboratory import BASE, LIKE, SLOW, Laboratory, without_instants
+from tests.support.laboratory import BASE, LIKE, SLOW, Laboratory, without_instants
 
 
 @pytest.fixture

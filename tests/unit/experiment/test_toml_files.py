@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millrace.experiment.toml_positions import key_lines, line_of
+from millrace.experiment.toml_files import key_lines, line_of
 
 KEYS = st.text("abc-_1", min_size=1, max_size=3)
 SCALARS = st.sampled_from(

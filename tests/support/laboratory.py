@@ -14,48 +14,24 @@ import pytest
 from millrace.campaign import attempts, scheduler
 from millrace.campaign.attempts import Claimed
 from millrace.campaign.inputs import PreparedTreatment, RunInput
-from millrace.campaign.policies import sequential
-from millrace.campaign.policies.fixed import Fixed
-from millrace.campaign.policies.sequential import Sequential
+from millrace.campaign.policies import experiment
+from millrace.campaign.policies.experiment import Fixed, Sequential
 from millrace.campaign.resume import RunSelection, select_run
 from millrace.campaign.scheduler import rules_of
 from millrace.errors import Interrupted
 from millrace.experiment.model import Plan
 from millrace.experiment.plan import expand
-from millrace.experiment.read import Overrides, read
-from millrace.experiment.validation import ValidationContext
+from millrace.experiment.read import Overrides
 from millrace.model.events import Emitted, OnEvent
 from millrace.model.host_facts import HostFacts
-from millrace.servers import added, configurations, install
-from millrace.store.records import (
-    ROUND_FAILED,
-    AttemptResult,
-    HostRecord,
-    MeasurementRecord,
-    StepRecord,
-    StoredRun,
-)
+from millrace.servers import added, install
+from millrace.store import records
 from millrace.store.store import Store
-from tests.unit.experiment.files import read_text
+from tests.support.experiment_files import context, experiment_text, read_text
 
 BASE, SLOW, LIKE, BROKEN = "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.12", "mariadb-10.2.11"
-HOST = HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
+HOST = records.HostRecord("h1", HostFacts.model_validate({"kernel": {"release": "6.1"}}))
 TRIAL_S = 10.0
-
-FILE = """
-name = "lab"
-workload = "{workload}"
-design = "{design}"
-seed = {seed}
-profile_blocks = {profile_blocks}
-[factors]
-server = {servers}
-{test}
-[compare]
-base = "mysql-5.6.24"
-[parameters]
-{size} = 1000
-"""
 
 Fate = Callable[[str, int, int], bool]
 """Whether a trial of a server, in a block, at its so-manieth attempt, is to fail."""
@@ -85,7 +61,7 @@ class Laboratory:
         retry_failed: bool = False,
         fresh: bool = False,
         **asked: Any,
-    ) -> StoredRun:
+    ) -> records.StoredRun:
         """Execute the experiment, or resume it.
 
         It is interrupted in the trial after ``stop_after``."""
@@ -99,27 +75,27 @@ class Laboratory:
                 assert stop_after is not None
             return store.load_run(selection.run.id)
 
-    def progress(self, **asked: Any) -> sequential.Progress:
+    def progress(self, **asked: Any) -> experiment.Progress:
         return self.selected(**asked)[1]
 
-    def selected(self, **asked: Any) -> tuple[RunSelection, sequential.Progress]:
+    def selected(self, **asked: Any) -> tuple[RunSelection, experiment.Progress]:
         """Return what a command selects, and its progress."""
         with Store.open(self.directory / "results.sqlite") as store:
             selection = self._select(store, Overrides(**asked))
             stored = None
             if not selection.is_new:
                 stored = store.load_run(selection.run.id, observations_too=True)
-            return selection, sequential.progress(selection, stored)
+            return selection, experiment.progress(selection, stored)
 
     def _select(self, store: Store, overrides: Overrides, *, fresh: bool = False) -> RunSelection:
-        text = FILE.format(
-            servers=list(self.ratios),
-            seed=self.seed,
+        text = lab_text(
+            list(self.ratios),
+            self.seed,
             profile_blocks=self.profile_blocks,
             design="slices" if self.slices else "interleaved",
             workload="sysbench" if self.slices else "load-data",
-            size="table_size" if self.slices else "rows",
-            test='test = ["point-query"]' if self.slices else "",
+            factors={"test": ["point-query"]} if self.slices else {},
+            parameters={"table_size" if self.slices else "rows": 1000},
         )
         experiment = read_text(self.directory, text, overrides=overrides)
         return select_run(
@@ -143,7 +119,7 @@ class Laboratory:
     def _replace_servers(self, stop_after: int | None) -> None:
         counts: dict[str, int] = {}
 
-        def measure(claimed: Claimed) -> AttemptResult:
+        def measure(claimed: Claimed) -> records.AttemptResult:
             trial, name = claimed.trial, claimed.spec.name
             if stop_after is not None and len(self.measured) >= stop_after:
                 raise Interrupted("interrupted")
@@ -151,42 +127,44 @@ class Laboratory:
             self.measured.append(name)
             counts[name] = counts.get(name, 0) + 1
             if self.fails(server, trial.block, counts[name]):
-                return AttemptResult("failed", failed_step="start", reason="no such option")
+                return records.AttemptResult("failed", failed_step="start", reason="no such option")
             source = random.Random(f"{self.seed}:{trial.id}")
             load_s = 4.0 * self.ratios[server] * source.lognormvariate(0, self.spread)
-            return AttemptResult(
+            measured = {"rows": 1000.0, "finish_duration_s": 0.01, "transactions": 1000.0}
+            for phase in ("load_duration_s", "measure_duration_s", "measure_trimmed_s"):
+                measured[phase] = load_s
+            return records.AttemptResult(
                 "finished",
-                steps=(StepRecord(0, "load", 0.0, TRIAL_S, "finished"),),
-                measurements=(
-                    MeasurementRecord("rows", 1000.0),
-                    MeasurementRecord("load_duration_s", load_s),
-                    MeasurementRecord("finish_duration_s", 0.01),
-                    MeasurementRecord("transactions", 1000.0),
-                    MeasurementRecord("measure_duration_s", load_s),
-                    MeasurementRecord("measure_trimmed_s", load_s),
-                ),
+                steps=(records.StepRecord(0, "load", 0.0, TRIAL_S, "finished"),),
+                measurements=tuple(records.MeasurementRecord(*each) for each in measured.items()),
             )
 
         real = attempts.execute_claimed
 
-        def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
+        def execute_claimed(
+            claimed: Sequence[Claimed], emit: OnEvent
+        ) -> Sequence[records.AttemptResult]:
             if claimed[0].trial.slot is None:
                 return [measure(each) for each in claimed]
             if len(claimed) == 1:
                 return real(claimed, emit)
             results = [measure(each) for each in claimed]
             # As in a real round: who does not start fails alone, unless that leaves one alone.
-            finished = [
-                c for c, each in zip(claimed, results, strict=True) if each.outcome == "finished"
-            ]
+            pairs = zip(claimed, results, strict=True)
+            finished = [c for c, each in pairs if each.outcome == "finished"]
             if len(finished) > 1 and any(each.is_base for each in finished):
                 return results
-            left_out = AttemptResult(
-                "failed", failed_step=ROUND_FAILED, reason="the other one failed"
-            )
+            why = "the other one failed"
+            left_out = records.AttemptResult("failed", failed_step=records.ROUND_FAILED, reason=why)
             return [each if each.outcome == "failed" else left_out for each in results]
 
         self.patch.setattr(attempts, "execute_claimed", execute_claimed)
+
+
+def lab_text(servers: list[str], seed: int, **more: Any) -> str:
+    """Return the experiment of a laboratory; by default of loads."""
+    given = {"design": "interleaved", "parameters": {"rows": 1000}, **more}
+    return experiment_text(servers=servers, name="lab", seed=seed, **given)
 
 
 def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
@@ -198,17 +176,8 @@ def attach_a_server(directory: Path, patch: pytest.MonkeyPatch) -> None:
 
 def plan_of(directory: Path, text: str) -> Plan:
     """Return the plan of an experiment with servers of the catalogue, or with ``theirs``."""
-    path = directory / "experiment.toml"
-    path.write_text(text, encoding="utf-8")
-    context = ValidationContext(
-        servers=[row.name for row in install.list_servers()],
-        configurations=configurations.load_builtin(),
-        check_configurations=configurations.check,
-        definition_of_option_file=configurations.definition_of_option_file,
-        check_option=configurations.check_varied_option,
-        attached=("theirs",),
-    )
-    return expand(read(path, scale=None, context=context), seed=1)
+    known = context([row.name for row in install.list_servers()], attached=("theirs",))
+    return expand(read_text(directory, text, context=known), seed=1)
 
 
 def inputs_of(plan: Plan) -> RunInput:
@@ -219,7 +188,7 @@ def inputs_of(plan: Plan) -> RunInput:
     return RunInput(treatments, None, None)
 
 
-def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int]]:
+def blocks_of(stored: records.StoredRun, purpose: str = "measure") -> dict[str, list[int]]:
     """Return the blocks in which each server has a trial, in order."""
     servers = {each.id: str(each.levels["server"]) for each in stored.treatments}
     found: dict[str, list[int]] = {server: [] for server in servers.values()}
@@ -229,7 +198,7 @@ def blocks_of(stored: StoredRun, purpose: str = "measure") -> dict[str, list[int
     return found
 
 
-def without_instants(stored: StoredRun) -> StoredRun:
+def without_instants(stored: records.StoredRun) -> records.StoredRun:
     """Return the run without the fields that differ between any two runs."""
     attempts = tuple(
         replace(each, id=0, owner=stored.attempts[0].owner, started_utc="", ended_utc="", number=1)

@@ -1,9 +1,15 @@
-"""Derive from a workload's definition the statements of a test that find a row each time.
+"""Derive from a workload's definition what the statements of a test do to rows.
 
-A statement is listed only where its text and its generators prove it: it names one table of the
-test, its only condition is on a column that counts the table's rows (``sequence``), and the key
-lies within the table's rows. Statements of any other form may find nothing and are not listed. A
-test that deletes rows without inserting them again proves nothing for its other statements.
+``sure_rows`` lists those that find a row each time, only where text and generators prove it: the
+statement names one table of the test, its only condition is on a column that counts the table's
+rows (``sequence``), and the key lies within the table's rows. A test that deletes rows without
+inserting them again proves nothing for its other statements.
+
+``statement_kinds`` classifies them by the work that they leave a server for later. A statement that
+only reads leaves nothing, a row that is inserted or whose columns without an index are changed
+little: its old version. Changes of indexed columns and deletes leave entries of indexes that a
+server removes in the background, seconds later. A text of any other form counts as one of those,
+and so does each write where a table's definition or a phase may have effects of its own.
 """
 
 import re
@@ -11,10 +17,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from millrace.levels import Values
-from millrace.workloads.schema_factors import Definition
-from millrace.workloads.tables import evaluated
+from millrace.workloads.schema_factors import Definition, texts_of
+from millrace.workloads.tables import VALUE, evaluated
 
 Rows = Literal["read", "changed"]
+Kind = Literal["read", "simple write", "other"]
 
 _WHERE = (
     r"\s+WHERE\s+`?(?P<column>\w+)`?\s*(?P<how>=|>=|IN\s*\(|BETWEEN\s)\s*(?P<key>\?|\d+)"
@@ -40,6 +47,18 @@ _TERMS_OF_STATEMENT = 10
 # A new value of these kinds differs from the old one except with negligible probability.
 _NEW_EACH_TIME = ("digits", "text")
 
+_READ = re.compile(
+    r"SELECT\b(?!.*\b(?:FOR (?:UPDATE|SHARE)|LOCK IN SHARE MODE|INTO)\b).*", re.IGNORECASE
+)
+_INSERT = re.compile(r"INSERT INTO \{table\}(?: \([\w, ]+\))? VALUES ?\([^()]*\)", re.IGNORECASE)
+_SIMPLE_UPDATE = re.compile(r"UPDATE \{table\} SET (?P<set>[^()]+?) WHERE [^()]+", re.IGNORECASE)
+_ASSIGNED = re.compile(r"(?:^|,)\s*`?(\w+)`?\s*=")
+_DEFINES = re.compile(r"\s*(?:ALTER|CREATE(?!\s+TEMPORARY)|OPTIMIZE)\b", re.IGNORECASE)
+_CREATE = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
+# An index, or what a generated column or a partition is computed from.
+_INDEX = re.compile(r"\b(?:KEY|INDEX|UNIQUE|AS|PARTITION)\b", re.IGNORECASE)
+_SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
+
 
 def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
     """Return the chosen test's statements that provably find a row each time, and their effect.
@@ -60,9 +79,8 @@ def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
     texts = {name: known.text(name) for step in steps for name in step}
     if any(_UPDATES.match(text) and not _UPDATE.fullmatch(text) for text in texts.values()):
         return {}  # an update of another form may move keys
-    removing = [
-        (name, step) for step in steps for name in step if not _KEEPS_ROWS.match(texts[name])
-    ]
+    every = [(name, step) for step in steps for name in step]
+    removing = [of for of in every if not _KEEPS_ROWS.match(texts[of[0]])]
     gone = any(not _puts_back(name, step, texts) for name, step in removing)
     found: dict[str, Rows] = {}
     for name, text in texts.items():
@@ -124,9 +142,7 @@ class _Known:
             levels = {str(level).casefold(): text for level, text in sql.items() if level != "by"}
             level = str(self._values.get(str(sql.get("by")))).casefold()
             sql = levels.get(level, levels.get("default", ""))
-        filled = re.sub(
-            r"\{(\w+)\}", lambda found: str(self._values.get(found[1], found[0])), str(sql)
-        )
+        filled = VALUE.sub(lambda found: str(self._values.get(found[1], found[0])), str(sql))
         return " ".join(filled.split())
 
     def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
@@ -139,9 +155,8 @@ class _Known:
             is_sure = not gone and self._is_new(name, match) and self._hits(name, text, match)
             return "changed" if is_sure else None
         if match := _DELETE.fullmatch(text):
-            is_sure = (
-                not gone or self._generator(name, text, match, "key").get("kind") == "permutation"
-            )
+            key = self._generator(name, text, match, "key")
+            is_sure = not gone or key.get("kind") == "permutation"
             return "changed" if is_sure and self._hits(name, text, match) else None
         return None
 
@@ -207,3 +222,58 @@ class _Known:
 
     def _number(self, number: Any) -> int:
         return evaluated(number, self._values)
+
+
+def defines_tables(definition: Definition, values: Values) -> bool:
+    """Return whether the chosen test makes or changes tables or indexes; as `statement_kinds`."""
+    test = definition["tests"][str(values["test"])]
+    return any(map(_DEFINES.match, statement_texts(definition, test, values)))
+
+
+def statement_kinds(definition: Definition, values: Values) -> set[Kind]:
+    """Return the kinds of all statements of the chosen test.
+
+    ``values`` are those of all factors and parameters, ``test`` included.
+    """
+    test = definition["tests"][str(values["test"])]
+    if "client_setup" in test:
+        return {"other"}
+    tables = list(texts_of(definition.get("tables")))
+    indexed = {word for text in tables for word in _words_of_indexes(text)}
+    is_known = not any(phase["kind"] == "sql" for phase in definition.get("phases", ()))
+    is_known = is_known and not any(map(_SETS_OTHERS.search, tables))
+    texts = statement_texts(definition, test, values)
+    return {_kind(text, indexed, is_known=is_known) for text in texts}
+
+
+def _kind(text: str, indexed: set[str], *, is_known: bool) -> Kind:
+    if _READ.fullmatch(text):
+        return "read"
+    if not is_known:
+        return "other"
+    if _INSERT.fullmatch(text):
+        return "simple write"
+    update = _SIMPLE_UPDATE.fullmatch(text)
+    if update and indexed.isdisjoint(map(str.lower, _ASSIGNED.findall(update["set"]))):
+        return "simple write"
+    return "other"
+
+
+def _words_of_indexes(text: str) -> Iterator[str]:
+    """Yield the words, columns among them, of what a text of a table's definition says of indexes.
+
+    That is a part of CREATE TABLE between two commas, or a whole statement of another kind.
+    """
+    for part in _parts(text) if _CREATE.match(text) else [text]:
+        if _INDEX.search(part):
+            yield from re.findall(r"\w+", part.lower())
+
+
+def _parts(text: str) -> Iterator[str]:
+    depth, begin = 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 1:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]

@@ -20,18 +20,13 @@ from millrace.experiment.estimate import Estimate
 from millrace.experiment.model import Plan
 from millrace.levels import Level
 from millrace.model.events import OnEvent
-from millrace.store.records import (
-    AttemptResult,
-    HostRecord,
-    MeasurementRecord,
-    StepRecord,
-    StoredRun,
-)
+from millrace.store import records
 from millrace.store.store import Store
 from tests.support.builders import HOST_FACTS
-from tests.unit.campaign.laboratory import inputs_of
+from tests.support.experiment_files import experiment_text, written
+from tests.support.laboratory import inputs_of
 
-HOST = HostRecord("host-1", HOST_FACTS.replace(findings=()))
+HOST = records.HostRecord("host-1", HOST_FACTS.replace(findings=()))
 VERSIONS = {"millrace": "0.1.0", "load_generator": "0.1.0", "data": "nodes-1"}
 
 ROWS = 1000.0
@@ -52,20 +47,20 @@ def noisy(speed: Speed, sd: float, seed: int = 1) -> Speed:
     return drawn
 
 
-def result_of(speed: float | None, stopped: float | None = None) -> AttemptResult:
+def result_of(speed: float | None, stopped: float | None = None) -> records.AttemptResult:
     """Return the result of a load-data trial at this speed.
 
     ``stopped`` is the share of time for which its server was stopped.
     """
     if speed is None:
-        return AttemptResult("failed", failed_step="start", reason="mysqld: does not start")
+        return records.AttemptResult("failed", failed_step="start", reason="mysqld: does not start")
     measured = {"rows": ROWS, "load_duration_s": ROWS / speed, "finish_duration_s": 0.0}
     if stopped is not None:
         measured |= {"slowdown_stopped_s": stopped * 2.0, "slowdown_window_s": 2.0}
-    return AttemptResult(
+    return records.AttemptResult(
         "finished",
-        steps=(StepRecord(0, "measure", 0.0, TRIAL_S, "finished"),),
-        measurements=tuple(MeasurementRecord(*each) for each in measured.items()),
+        steps=(records.StepRecord(0, "measure", 0.0, TRIAL_S, "finished"),),
+        measurements=tuple(records.MeasurementRecord(*each) for each in measured.items()),
     )
 
 
@@ -79,10 +74,10 @@ class Carried:
 
     def execute_claimed(
         self, claimed: Sequence[Claimed], _emit: OnEvent
-    ) -> Sequence[AttemptResult]:
+    ) -> Sequence[records.AttemptResult]:
         return [self._measure(each) for each in claimed]
 
-    def _measure(self, claimed: Claimed) -> AttemptResult:
+    def _measure(self, claimed: Claimed) -> records.AttemptResult:
         if self.ends_after is not None and len(self.trials) >= self.ends_after:
             self.ends_after = None
             raise Interrupted("interrupted")
@@ -125,7 +120,7 @@ def n_runs(store: Path) -> int:
         return len(opened.list_runs())
 
 
-def newest(store: Path) -> StoredRun:
+def newest(store: Path) -> records.StoredRun:
     """Return the newest run of a store."""
     with Store.open(store, read_only=True) as opened:
         return opened.load_run(opened.find_run("latest").id)
@@ -139,28 +134,13 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def experiment_file(directory: Path, **changes: Any) -> Path:
     """Write an experiment of load-data with two groups."""
-    given = {"blocks": 8, "engines": '["InnoDB", "MyISAM"]', **changes}
-    path = directory / "small.toml"
-    path.write_text(
-        f"""\
-name = "small"
-workload = "load-data"
-design = "interleaved"
-seed = 1
-blocks = {given["blocks"]}
-collectors = []
-
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-engine = {given["engines"]}
-
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-
-[parameters]
-rows = 1000
-""",
-        encoding="utf-8",
+    given = {"blocks": 8, "engines": ["InnoDB", "MyISAM"], **changes}
+    text = experiment_text(
+        design="interleaved",
+        seed=1,
+        blocks=given["blocks"],
+        collectors=[],
+        factors={"engine": given["engines"]},
+        parameters={"rows": 1000},
     )
-    return path
+    return written(directory, text)

@@ -12,8 +12,16 @@ import pytest
 
 from millrace.campaign.forecast import ForeseenChanges
 from millrace.cli.plan import _visible
+from tests.support.experiment_files import SHIPPED, SMALL, experiment_text, written
 from tests.unit.cli.called import millrace
-from tests.unit.experiment.files import SHIPPED, SMALL
+
+
+def refusal(*arguments: str | Path) -> str:
+    """Return the message of a command that refuses its arguments or its file."""
+    done = millrace(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
 
 
 def test_the_plan_as_json_holds_trials_and_estimate() -> None:
@@ -34,51 +42,37 @@ def test_the_plan_for_people_names_every_trial_and_how_to_keep_the_order() -> No
 
 
 def test_all_mistakes_are_reported_together_with_exit_status_2(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
-    path.write_text(SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]"), "utf-8")
-    done = millrace("plan", path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "wrong.toml: 2 mistakes" in done.stderr
-    assert "line 5, factors.server[1]" in done.stderr
-    assert "did you mean 'mysql-5.7.22'?" in done.stderr
-    assert "a name that `millrace servers list` shows, such as mysql-5.7.22" in done.stderr
-    assert "did you mean 'compare'?" in done.stderr
-    assert "Traceback" not in done.stderr
+    text = SMALL.replace("5.7.22", "5.7.2").replace("[compare]", "[compar]")
+    said = refusal("plan", written(tmp_path, text))
+    assert "experiment.toml: 2 mistakes" in said
+    assert "line 5, factors.server[1]" in said
+    assert "did you mean 'mysql-5.7.22'?" in said
+    assert "a name that `millrace servers list` shows, such as mysql-5.7.22" in said
+    assert "did you mean 'compare'?" in said
 
 
 @pytest.mark.parametrize("margin", ["nan", "inf", "-inf", "0", "50.1", "x"])
 def test_a_margin_is_a_number_of_percent(margin: str) -> None:
-    for command in (("plan", SHIPPED), ("report",)):
-        done = millrace(*command, f"--margin={margin}")
-        if command == ("report",) and margin == "50.1":
-            continue
-        assert done.returncode == 2
-        assert "'--margin'" in done.stderr
+    assert "'--margin'" in refusal("plan", SHIPPED, f"--margin={margin}")
+    if margin != "50.1":
+        assert "'--margin'" in refusal("report", f"--margin={margin}")
 
 
 def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:
-    for arguments, message in (
-        ((SHIPPED, "--scale", "lapto"), "did you mean 'laptop'?"),
-        ((tmp_path / "none.toml",), "no experiment file"),
-    ):
-        done = millrace("plan", *arguments)
-        assert done.returncode == 2
-        assert message in done.stderr
+    assert "did you mean 'laptop'?" in refusal("plan", SHIPPED, "--scale", "lapto")
+    assert "no experiment file" in refusal("plan", tmp_path / "none.toml")
 
 
 def test_what_no_disk_can_hold_is_refused_with_exit_status_4(tmp_path: Path) -> None:
-    path = tmp_path / "huge.toml"
-    path.write_text(SMALL.replace("rows = 1000", "rows = 1_000_000_000_000"), "utf-8")
-    done = millrace("plan", path)
+    text = SMALL.replace("rows = 1000", "rows = 1_000_000_000_000")
+    done = millrace("plan", written(tmp_path, text))
     assert done.returncode == 4
     assert "cannot hold this experiment" in done.stderr
     assert "150 TB" in done.stderr
 
 
 def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     shown = millrace("plan", path, "--max-blocks", "20", "--interleaved").stdout
     assert "2 treatments x at most 20 blocks" in shown
     assert "until each comparison is decided; the base once more in blocks " in shown
@@ -98,10 +92,8 @@ def test_the_plan_shows_the_design_and_from_how_long_to_how_long(tmp_path: Path)
 
 
 def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
     given = ("--max-time", "1h", "--max-blocks", "10", "--interleaved", "--json")
-    plan = json.loads(millrace("plan", path, *given).stdout)
+    plan = json.loads(millrace("plan", written(tmp_path, SMALL), *given).stdout)
     limits = {"blocks": 10, "max_time_s": 3600.0}
     assert plan["design"] == {"kind": "sequential", **limits, "slices": False}
     assert plan["estimate"]["least_time_s"] < plan["estimate"]["time_s"]
@@ -121,23 +113,17 @@ def test_the_plan_as_json_has_the_design(tmp_path: Path) -> None:
 def test_limits_that_contradict_are_refused(
     tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
-    done = millrace("plan", path, *options)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert said in refusal("plan", written(tmp_path, SMALL), *options)
 
 
 def test_a_single_level_is_planned_with_a_note(tmp_path: Path) -> None:
-    path = tmp_path / "one.toml"
-    path.write_text(SMALL.replace(', "mysql-5.7.22"', ""), "utf-8")
+    path = written(tmp_path, SMALL.replace(', "mysql-5.7.22"', ""))
     done = millrace("plan", path)
     assert done.returncode == 0, done.stderr
     note = " ".join(done.stderr.split())
     assert "note: nothing is compared: mysql-5.6.24 is the only level of server" in note
     assert f"add levels to server in [factors] of {path}" in note
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     assert millrace("plan", path, "--profile-blocks", "0").stderr == ""
 
 
@@ -162,22 +148,16 @@ def factors_of(sizes: tuple[int, ...]) -> str:
 def test_a_plan_that_nobody_measures_is_refused_before_it_is_expanded(
     tmp_path: Path, sizes: tuple[int, ...], said: str
 ) -> None:
-    path = tmp_path / "endless.toml"
-    path.write_text(factors_of(sizes), "utf-8")
-    done = millrace("plan", path, "--blocks", "1000")
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "endless.toml" in done.stderr
+    found = refusal("plan", written(tmp_path, factors_of(sizes)), "--blocks", "1000")
+    assert said in found
+    assert "experiment.toml" in found
 
 
 def test_a_file_with_very_many_mistakes_names_the_first_ones(tmp_path: Path) -> None:
-    path = tmp_path / "wrong.toml"
     more = "".join(f"k{number} = 1\n" for number in range(20_000))
-    path.write_text(f"{SMALL}\n[parameterss]\n{more}", "utf-8")
-    done = millrace("plan", path)
-    assert done.returncode == 2
-    assert "parameterss" in done.stderr
-    assert done.stderr.count("\n") <= 110
+    said = refusal("plan", written(tmp_path, f"{SMALL}\n[parameterss]\n{more}"))
+    assert "parameterss" in said
+    assert said.count("\n") <= 110
 
 
 @pytest.mark.parametrize(
@@ -187,31 +167,15 @@ def test_a_file_with_very_many_mistakes_names_the_first_ones(tmp_path: Path) -> 
 def test_a_parameter_that_no_trial_can_have_is_refused(
     tmp_path: Path, name: str, value: str
 ) -> None:
-    path = tmp_path / "long.toml"
-    text = f"""
-name = "long"
-workload = "updates"
-[factors]
-server = ["mysql-5.6.24", "mysql-5.7.22"]
-test = ["read-select"]
-[compare]
-factor = "server"
-base = "mysql-5.6.24"
-[parameters]
-{name} = {value}
-"""
-    path.write_text(text, "utf-8")
-    done = millrace("plan", path)
-    assert done.returncode == 2
-    assert f"parameters.{name}" in done.stderr
-    assert "expected" in done.stderr
+    text = experiment_text("updates", factors={"test": ["read-select"]})
+    said = refusal("plan", written(tmp_path, f"{text}{name} = {value}\n"))
+    assert f"parameters.{name}" in said
+    assert "expected" in said
 
 
 @pytest.mark.parametrize("limit", ["9" * 30 + "h", "99999999h"])
 def test_a_limit_of_time_beyond_all_patience_is_refused(limit: str) -> None:
-    done = millrace("plan", SHIPPED, "--max-time", limit)
-    assert done.returncode == 2
-    assert "is longer than ten years" in done.stderr
+    assert "is longer than ten years" in refusal("plan", SHIPPED, "--max-time", limit)
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe", "directory", "huge"])
@@ -228,14 +192,11 @@ def test_a_file_whose_reading_may_never_end_is_refused(tmp_path: Path, kind: str
         case _:
             path = Path(kind)
     for command in ("plan", "run"):
-        done = millrace(command, path)
-        assert done.returncode == 2
-        assert str(path) in done.stderr
+        assert str(path) in refusal(command, path)
 
 
 def test_an_experiment_comes_through_a_pipe_of_the_shell(tmp_path: Path) -> None:
-    path = tmp_path / "small.toml"
-    path.write_text(SMALL, "utf-8")
+    path = written(tmp_path, SMALL)
     program = f"{sys.executable} -m millrace.cli.main plan"
     script = f"cat {path} | {program} /dev/stdin && {program} <(cat {path})"
     done = subprocess.run(
