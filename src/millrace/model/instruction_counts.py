@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.levels import Level
+from millrace.model.documents import Count, Document, Items, Number, Whole
 
 CallPath = tuple[str, ...]
 
@@ -24,8 +25,7 @@ UNKNOWN = "[unknown]"
 """Stands for a function without a name."""
 
 
-@dataclass(frozen=True)
-class Repetition:
+class Repetition(Document):
     """A repetition of statements of one kind; all figures are per statement.
 
     Every start of a server executes the same statements in the repetition of a ``number``.
@@ -33,9 +33,9 @@ class Repetition:
     answer, ``background`` those of all threads that serve no client.
     """
 
-    instructions: float
-    background: float
-    number: int = 0
+    instructions: Number
+    background: Count
+    number: Whole = 0
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,15 @@ class CountedStart:
     files: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Document):
     """The build of a server's program, as far as counts depend on it.
 
     ``compilers`` are the texts that compilers left in it. A ``position_independent`` one (PIE)
     takes other instructions to reach its data.
     """
 
-    compilers: tuple[str, ...]
-    position_independent: bool | None
+    compilers: Items[str]
+    position_independent: bool | None = None
 
 
 @dataclass(frozen=True)

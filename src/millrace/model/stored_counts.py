@@ -7,28 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from millrace.model.documents import Count, Document, Items, Number
+from millrace.model.documents import Document, Items, Number
 from millrace.model.instruction_counts import CallPath, CountedStart, Program, Repetition
 
 _DEEPEST = 256  # callgrind knows 200 callers
 _LONGEST = 10_000_000  # functions of all call paths together; a point query has 200,000
 _MOST_REPETITIONS = 1000
 _ROOT = -1
-
-
-class StoredRepetition(Document):
-    """A repetition, as an attempt stores it."""
-
-    instructions: Number
-    background: Count
-    number: Annotated[int, Field(ge=0)]
-
-
-class StoredProgram(Document):
-    """Facts of how a server's program was made."""
-
-    compilers: Items[str]
-    position_independent: bool | None = None
 
 
 class StoredCounts(Document):
@@ -41,10 +26,8 @@ class StoredCounts(Document):
 
     valgrind: str = ""
     transactions: Annotated[int, Field(ge=1)]
-    repetitions: Annotated[
-        Items[StoredRepetition], Field(min_length=1, max_length=_MOST_REPETITIONS)
-    ]
-    program: StoredProgram | None = None
+    repetitions: Annotated[Items[Repetition], Field(min_length=1, max_length=_MOST_REPETITIONS)]
+    program: Program | None = None
     names: Items[str]
     callers: Items[int]
     functions: Items[int]
@@ -72,18 +55,10 @@ class StoredCounts(Document):
             paths.append((*above, self.names[function]))
         return CountedStart(
             transactions=self.transactions,
-            repetitions=tuple(
-                Repetition(each.instructions, each.background, each.number)
-                for each in self.repetitions
-            ),
+            repetitions=self.repetitions,
             paths={path: own for path, own in zip(paths, self.own, strict=True) if own},
             files=self.files,
         )
-
-    def built_as(self) -> Program | None:
-        """Return how the server's program was made, where it says."""
-        found = self.program
-        return None if found is None else Program(found.compilers, found.position_independent)
 
 
 def stored_counts(start: CountedStart, program: Program | None, valgrind: str) -> dict[str, Any]:

@@ -335,4 +335,4 @@ def program_of(spec: TrialSpec) -> Program | None:
         read = elf.read(server.program)
     except (ELFError, OSError):
         return None
-    return Program(read.comment, read.is_position_independent)
+    return Program(compilers=read.comment, position_independent=read.is_position_independent)

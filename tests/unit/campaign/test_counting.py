@@ -64,7 +64,10 @@ class Host:
             return AttemptResult("failed", failed_step="count", reason="it does not start")
         chosen = extent or SMALLEST
         start = CountedStart(
-            chosen.many, (Repetition(1000.0, 1.0),), {("dispatch_command",): 1000.0}, {}
+            chosen.many,
+            (Repetition(instructions=1000.0, background=1.0),),
+            {("dispatch_command",): 1000.0},
+            {},
         )
         counts = stored_counts(start, None, "3.19.0")
         observed = {"server": {"instructions": counts}}

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, res
 
 SCHEMAS = Path(__file__).parent / "schemas"
 NAMES = re.compile(r"(?:CONSTRAINT|CREATE(?: UNIQUE)? INDEX) (\w+)")
+REVISIONS = Path(migrations.__file__).with_name("versions")
 
 
 @pytest.fixture
@@ -107,16 +109,22 @@ def test_the_tables_are_what_the_migrations_make(path: Path) -> None:
         assert compare_metadata(context, schema.metadata) == []
 
 
-def test_a_new_store_names_its_constraints_and_indexes_as_stores_of_its_revision_do(
-    path: Path,
-) -> None:
+def test_the_schema_names_its_constraints_and_indexes_as_stores_do(path: Path) -> None:
     """Migrations take the names from the schema's convention, which must therefore stay."""
     Store.open(path).close()
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        made = "\n".join(connection.iterdump())
-    known = (SCHEMAS / f"{schema.HEAD}.sql").read_text(encoding="utf-8")
-    assert NAMES.findall(made)
-    assert sorted(NAMES.findall(made)) == sorted(NAMES.findall(known))
+    made = path.with_name("made.sqlite")
+    schema.metadata.create_all(create_engine(f"sqlite:///{made}"))
+    names = []
+    for each in (path, made):
+        with contextlib.closing(sqlite3.connect(each)) as connection:
+            names.append(sorted(NAMES.findall("\n".join(connection.iterdump()))))
+    assert names[0] == sorted([*names[1], "alembic_version_pkc"])
+
+
+def test_a_revision_makes_the_tables_that_stores_have_of_it() -> None:
+    """A change of the tables is another revision."""
+    frozen = "eb418dc18e376454a861b2f52276b54a24f9523dedfc0ac746c70cd237da7655"
+    assert sha256((REVISIONS / "rev_0001_first.sql").read_bytes()).hexdigest() == frozen
 
 
 def test_the_newest_revision_is_the_one_the_code_expects() -> None:
@@ -128,6 +136,8 @@ def test_the_newest_revision_is_the_one_the_code_expects() -> None:
 def test_a_store_of_every_past_schema_is_upgraded_with_what_it_holds(
     revision: str, read_only: bool, path: Path
 ) -> None:
+    with create_engine(f"sqlite:///{path}").begin() as transaction:
+        migrations.upgrade(transaction, revision)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript((SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8"))
     with Store.open(path, read_only=read_only) as store:
