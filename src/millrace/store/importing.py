@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
 
 from millrace.errors import UserError
 from millrace.quantities import utc_now
-from millrace.store import digests, rows, run_archive, schema
+from millrace.store import archive, digests, rows, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_imported
 
@@ -35,7 +35,7 @@ class Imported:
 
 def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
     """Add the runs of a file; see ``Store.import_file``."""
-    with run_archive.reading(path) as found, artefacts.staging() as staged:
+    with archive.reading(path) as found, artefacts.staging() as staged:
         found.stage(staged)
         try:
             with writing() as connection:
@@ -67,7 +67,7 @@ def is_trusted_for(run_id: str) -> ColumnElement[bool]:
 def _add(
     connection: Connection,
     path: Path,
-    found: run_archive.RunArchive,
+    found: archive.RunArchive,
     artefacts: Artefacts,
     staged: Staged,
 ) -> Imported:

@@ -20,7 +20,7 @@ from millrace.store.records import AttemptResult, InstanceRecord, NewArtefact
 KIND = "observations"
 
 
-def as_artefacts(result: AttemptResult) -> Iterator[NewArtefact]:
+def files(result: AttemptResult) -> Iterator[NewArtefact]:
     """Yield the files to store for an attempt: one for each observed server."""
     for role, observed in result.observations.items():
         if observed:

@@ -17,7 +17,7 @@ from millrace.model.measurements import (
     table_of_files,
 )
 from millrace.workloads import builtin
-from tests.unit.model.listed_measurements import measurement
+from tests.support.listed_measurements import measurement
 
 UNITS = {"s": "_s", "bytes": "_bytes"}
 

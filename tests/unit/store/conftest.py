@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
 
 
 @pytest.fixture

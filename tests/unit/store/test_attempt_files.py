@@ -10,10 +10,19 @@ from typing import Any
 import pytest
 
 from millrace.errors import DamagedResult
+from millrace.model.documents import Document, as_lines
 from millrace.model.observations import Observations
-from millrace.store.records import AttemptResult, DrivenInterval, NewArtefact
+from millrace.store.attempt_files import CHECKS
+from millrace.store.records import (
+    AttemptResult,
+    DrivenInterval,
+    LagSample,
+    LoopOperation,
+    LoopRecord,
+    NewArtefact,
+)
 from millrace.store.store import Store
-from tests.unit.store.stored_records import (
+from tests.support.stored_records import (
     begin,
     begun,
     execute_attempt,
@@ -146,3 +155,46 @@ def test_invalid_series_file_is_reported(store: Store, content: bytes) -> None:
     execute_attempt(store, what.trials[0].id, other)
     with pytest.raises(DamagedResult, match="holds no series"):
         store.load_run(what.run.id)
+
+
+SAMPLES = tuple(
+    LagSample(
+        t_s=t_s, written_bytes=300, received_bytes=200, applied_bytes=100, lag_s=lag_s,
+        reported_lag_s=None,
+    )
+    for t_s, lag_s in ((0.0, None), (0.25, 0.0), (0.5, 0.25))
+)  # fmt: skip
+
+
+def loop(number: int, *, cold: bool = False) -> LoopRecord:
+    operation = LoopOperation(name="add_node", count=7, sum_s=0.5, encoded="HIST")
+    return LoopRecord(
+        loop=number, transactions=100 * number, errors=0, duration_s=2.0, restarted_cold=cold,
+        apparent_bytes=8192, allocated_bytes=4096, operations=(operation,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [("lag", SAMPLES), ("loops", (loop(1), loop(2, cold=True)))]
+)
+def test_lines_of_a_trial_are_read_as_they_were_written(
+    kind: str, written: tuple[Document, ...]
+) -> None:
+    assert CHECKS[kind](as_lines(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("lag", b"{}\n"),
+        ("lag", b"no JSON\n"),
+        ("lag", b'{"t_s": -1}\n'),
+        ("loops", b"{}\n"),
+        ("loops", b"no JSON\n"),
+        ("loops", as_lines([loop(2)])),
+        ("loops", as_lines([loop(1)] * 2)),
+    ],
+)
+def test_other_files_are_refused_also_in_imported_runs(kind: str, content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        CHECKS[kind](content)

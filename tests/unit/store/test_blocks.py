@@ -11,7 +11,7 @@ import pytest
 from millrace.model.run_spec import Design
 from millrace.store.records import TrialRecord
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, Begun, begun, dead, failed
+from tests.support.stored_records import LATER, NOW, OWNER, Begun, begun, dead, failed
 
 
 @pytest.fixture

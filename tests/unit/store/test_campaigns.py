@@ -12,7 +12,7 @@ from millrace.campaign.blocks import joined, n_blocks, open_block_number
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 
 @pytest.fixture

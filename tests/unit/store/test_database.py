@@ -22,10 +22,10 @@ from sqlalchemy import create_engine
 from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, result
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import SHIPPED
 from tests.unit.ordinary_user import as_ordinary_user
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"
 NAMES = re.compile(r"(?:CONSTRAINT|CREATE(?: UNIQUE)? INDEX) (\w+)")

@@ -14,8 +14,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import MillraceError, UserError
 from millrace.store.records import MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.cli.called import millrace
-from tests.unit.store.stored_records import (
+from tests.support.stored_records import (
     LATER,
     NOW,
     OTHER_OWNER,
@@ -26,6 +25,7 @@ from tests.unit.store.stored_records import (
     failed,
     result,
 )
+from tests.unit.cli.called import millrace
 
 
 @pytest.fixture

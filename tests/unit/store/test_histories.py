@@ -33,7 +33,7 @@ from tests.support.history_points import (
     part_of,
     point,
 )
-from tests.unit.store.stored_records import begun, dead
+from tests.support.stored_records import begun, dead
 
 OTHER = replace(SERIES, id="07e7", metric="p95", direction="lower")
 

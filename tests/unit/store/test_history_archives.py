@@ -17,7 +17,7 @@ from tests.support.history_points import (
     change,
     point,
 )
-from tests.unit.store.stored_records import begun
+from tests.support.stored_records import begun
 from tests.unit.store.test_histories import HISTORY, part
 
 

@@ -11,7 +11,7 @@ from millrace.errors import UserError
 from millrace.model.host_facts import HostFacts
 from millrace.store.records import HostRecord
 from millrace.store.store import Store
-from tests.unit.store.stored_records import begun
+from tests.support.stored_records import begun
 
 HOST = HostRecord("host", HostFacts())
 CALIBRATES = {

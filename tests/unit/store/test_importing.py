@@ -13,8 +13,8 @@ import pytest
 from millrace.errors import UserError
 from millrace.store.artefacts import Artefacts
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
-from tests.unit.store.test_archive_writer import refused_unchanged
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.unit.store.test_archive import refused_unchanged
 
 
 def test_missing_file_is_reported(tmp_path: Path) -> None:

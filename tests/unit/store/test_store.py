@@ -20,7 +20,7 @@ from millrace.model.run_spec import Design, Extension
 from millrace.store import schema
 from millrace.store.records import AttemptResult, Owner
 from millrace.store.store import Store
-from tests.unit.store.stored_records import (
+from tests.support.stored_records import (
     LATER,
     NOW,
     OTHER_OWNER,

@@ -24,7 +24,7 @@ from millrace.loadgen.events import (
 )
 from millrace.trial import measurements
 from millrace.workloads.sure_rows import Rows
-from tests.unit.model.listed_measurements import measurement
+from tests.support.listed_measurements import measurement
 
 LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")

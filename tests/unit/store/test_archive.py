@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -15,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import UserError
-from millrace.store import run_archive
+from millrace.store import archive as module
 from millrace.store.artefacts import Artefacts
 from millrace.store.store import Store
-from tests.unit.store.stored_records import begun
+from tests.support.stored_records import begun
 
 Members = dict[str, bytes]
 
@@ -265,14 +266,45 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
     content = bytearray(exported.read_bytes())
     content[int(place * len(content))] ^= 1 << bit
     (tmp_path / "changed.zip").write_bytes(content)
-    with run_archive.reading(exported) as found:
+    with module.reading(exported) as found:
         runs = [found.run(entry) for entry in found.runs]
     with (
         contextlib.suppress(UserError),
         Artefacts(tmp_path / "files").staging() as staged,
-        run_archive.reading(tmp_path / "changed.zip") as changed,
+        module.reading(tmp_path / "changed.zip") as changed,
     ):
         # The flipped bit was in a date or another unread field.
         assert [changed.run(entry) for entry in changed.runs] == runs
         changed.stage(staged)
         assert len(list(staged.directory.iterdir())) == 3
+
+
+def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
+    """Return a file with the end of an archive whose two end records disagree.
+
+    Its 64-bit record, with a right or wrong signature, gives its directory 1 byte, and its ordinary
+    record gives another size.
+    """
+    record = struct.pack("<4sQ2H2L4Q", signature, 44, 45, 45, 0, 0, 1, 1, 1, 0)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, directory_bytes, 0, 0)
+    path.write_bytes(bytes(100) + record + locator + end)
+    return path
+
+
+def test_a_record_that_readers_pass_over_hides_no_large_directory(tmp_path: Path) -> None:
+    path = with_end(tmp_path / "runs.zip", b"XXXX", 1 << 30)
+    with pytest.raises(UserError, match="holds more than"), module.opened(path):
+        pass
+
+
+def test_a_directory_that_lies_elsewhere_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "runs.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a.json", "{}" * 100)
+    content = bytearray(path.read_bytes())
+    (begin,) = struct.unpack("<L", content[-6:-2])
+    content[-6:-2] = struct.pack("<L", begin + 60)  # members then begin before the file
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="damaged"), module.opened(path) as opened:
+        opened.read("a.json", 1_000)

@@ -1,10 +1,29 @@
-"""Read an archive of runs that another user may have written (see ``archive_writer``).
+"""Write an archive of runs, and read one that another user may have written.
 
-Runs are read and checked one after another, and added ones again while they are written, so that an
-import holds one run in memory.
+``millrace results export`` writes it, another machine imports it. A zip archive, the same bytes for
+the same runs:
+
+    manifest.json        {"format": "millrace.results", "version": 1,
+                          "runs": [{"id", "file", "sha256"}],
+                          "artefacts": [{"sha256", "size_bytes"}],
+                          "history": {"file", "sha256"} or null}
+    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms,
+                         series and observations
+    artefacts/<sha256>   a file the runs refer to (histograms, series and observations are
+                         such files)
+    history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
+
+The origin of runs and points is not in it: whoever imports it decides that, not the file.
+
+A change of the records makes a new version; other versions are refused.
+Files are never unpacked under a name from the archive: they are stored under the hash of their
+content. An archive is checked completely before its first row is written. Runs are read and checked
+one after another, and added ones again while they are written, so that an import holds one run in
+memory.
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -13,7 +32,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,13 +42,77 @@ from typing import BinaryIO
 from millrace import safe_json, zip_directory
 from millrace.errors import HostError, UserError
 from millrace.model.documents import Whole, exact
+from millrace.output_files import ARCHIVE, refuse_replacing
 from millrace.store import checked
-from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
-from millrace.store.artefacts import SHA256, Staged
+from millrace.store.artefacts import SHA256, Artefacts, Staged, written_atomically
 from millrace.store.attempt_files import CHECKS
-from millrace.store.checked import OF_A_FILE, NotARecord, duplicates
+from millrace.store.checked import OF_A_FILE, NotARecord
 from millrace.store.history_records import HistoryPart
 from millrace.store.records import RunRecord, StoredRun
+
+_FORMAT = "millrace.results"
+_VERSION = 1
+
+_MANIFEST = "manifest.json"
+_HISTORY = "history.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_IN_FILES = {"histograms", "lag", "loops", "observations", "series"}
+
+
+def write(
+    path: Path,
+    runs: Sequence[StoredRun],
+    artefacts: Artefacts,
+    history: HistoryPart,
+    *,
+    replace: bool = False,
+) -> None:
+    """Write runs, files and histories atomically.
+
+    Raise UserError where a file is already, unless ``replace`` and it is an archive of millrace;
+    and where the path leads over another user's link.
+    """
+    target = refuse_replacing(path, ARCHIVE, "--output", force=replace)
+    artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
+    sizes = {sha256: a.size_bytes for sha256, a in sorted(artefacts_of_runs.items())}
+    with (
+        written_atomically(target, option="--output", resolved=True) as draft,
+        zipfile.ZipFile(draft, "w") as archive,
+    ):
+        entries = []
+        for number, run in enumerate(runs, start=1):
+            content = checked.adapter(StoredRun).dump_json(
+                run,
+                exclude={"run": {"origin"}, "attempts": {"__all__": _IN_FILES}},
+                exclude_unset=True,
+            )
+            name = f"runs/{number:04}.json"
+            _add(archive, name, content)
+            entries.append(
+                {"id": run.run.id, "file": name, "sha256": hashlib.sha256(content).hexdigest()}
+            )
+        for sha256 in sizes:
+            _add(archive, f"artefacts/{sha256}", artefacts.read(sha256))
+        held = None
+        if history.points:
+            content = checked.adapter(HistoryPart).dump_json(history)
+            _add(archive, _HISTORY, content)
+            held = {"file": _HISTORY, "sha256": hashlib.sha256(content).hexdigest()}
+        manifest = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "runs": entries,
+            "artefacts": [{"sha256": name, "size_bytes": size} for name, size in sizes.items()],
+            "history": held,
+        }
+        _add(archive, _MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, date_time=_EPOCH)
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content, compress_type=zipfile.ZIP_DEFLATED)
+
 
 LARGEST_BYTES = 4 << 30
 LARGEST_UNPACKED_BYTES = 16 << 30
@@ -285,39 +368,39 @@ def reading(path: Path) -> Iterator[RunArchive]:
     with opened(path) as archive:
         manifest = _manifest(archive)
         _check_names(archive, manifest)
-        for problem in duplicates("run", [entry.id for entry in manifest.runs]):
+        for problem in checked.duplicates("run", [entry.id for entry in manifest.runs]):
             raise wrong(path, problem)
         yield RunArchive(archive, manifest)
 
 
 def _manifest(archive: Archive) -> _Manifest:
     path = archive.path
-    content = archive.read(MANIFEST, _OF_THE_MANIFEST.size_bytes)
+    content = archive.read(_MANIFEST, _OF_THE_MANIFEST.size_bytes)
     try:
         raw = safe_json.parse(content, _OF_THE_MANIFEST)
     except ValueError as error:
-        raise wrong(path, f"its {MANIFEST} is not JSON ({error})") from error
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise wrong(path, f"its {_MANIFEST} is not JSON ({error})") from error
+    if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
         raise wrong(path, "is not a results file of millrace")
-    if (version := raw.get("version")) != VERSION:
+    if (version := raw.get("version")) != _VERSION:
         raise UserError(
-            f"{path}: is a results file of version {version}; this millrace reads {VERSION}",
+            f"{path}: is a results file of version {version}; this millrace reads {_VERSION}",
             hint="import it with the millrace that wrote it",
         )
     try:
         manifest = checked.from_json(_Manifest, content)
     except NotARecord as error:
-        raise wrong(path, f"its {MANIFEST} is wrong: {error}") from error
+        raise wrong(path, f"its {_MANIFEST} is wrong: {error}") from error
     for entry in manifest.artefacts:
         if not SHA256.fullmatch(entry.sha256):
-            raise wrong(path, f"its {MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
+            raise wrong(path, f"its {_MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
     return manifest
 
 
 def _check_names(archive: Archive, manifest: _Manifest) -> None:
     expected = Counter(
         [
-            MANIFEST,
+            _MANIFEST,
             *(entry.file for entry in manifest.runs),
             *(f"artefacts/{entry.sha256}" for entry in manifest.artefacts),
             *([manifest.history.file] if manifest.history else []),
@@ -326,7 +409,7 @@ def _check_names(archive: Archive, manifest: _Manifest) -> None:
     found = Counter(archive.names)
     if found != expected:
         names = ", ".join(sorted(((found - expected) + (expected - found)).keys())[:3])
-        raise wrong(archive.path, f"holds other files than its {MANIFEST} names: {names}")
+        raise wrong(archive.path, f"holds other files than its {_MANIFEST} names: {names}")
 
 
 def _run(archive: Archive, entry: RunEntry) -> StoredRun:
@@ -335,7 +418,7 @@ def _run(archive: Archive, entry: RunEntry) -> StoredRun:
     try:
         run = checked.from_json(StoredRun, content)
         if run.run.id != entry.id:
-            raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
+            raise wrong(path, f"{entry.file} holds another run than its {_MANIFEST} says")
         _refuse_unusable_id(path, entry)
         checked.valid_run(run.run)
         _refuse_future(run.run)
@@ -367,7 +450,7 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
 def _document(archive: Archive, name: str, sha256: str) -> bytes:
     content = archive.read(name, _OF_A_RUN.size_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {MANIFEST}")
+        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {_MANIFEST}")
     try:
         safe_json.parse(content, _OF_A_RUN)
     except ValueError as error:
