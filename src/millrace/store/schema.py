@@ -39,6 +39,7 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    PrimaryKeyConstraint,
     String,
     Table,
     Text,
@@ -56,6 +57,14 @@ _NAMES = {
     "pk": "pk_%(table_name)s",
 }
 metadata = MetaData(naming_convention=_NAMES)
+
+alembic_version = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32)),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""The revision of a store, as Alembic makes the table."""
 
 runs = Table(
     "runs",
