@@ -495,7 +495,7 @@ def test_counts_are_written_and_read_again(tmp_path: Path) -> None:
         "1,old,650.10,transactions/s,higher,10000,7",
     ]
     pairs = paired.read(file)
-    assert pairs.work["old"]["1"].counts == (10_000, 7, None, None)
+    assert pairs.work["old"]["1"] == (10_000, 7, None, None)
     assert pairs.unit_of_last_digit == pytest.approx(0.01)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from millrace.errors import UserError
 from millrace.importers import hyperfine, paired, pgbench, sysbench, text_output
-from millrace.importers.paired import Value
+from millrace.importers.paired import Counts, Value
 from millrace.importers.units import Measure
 
 SYSBENCH = """\
@@ -104,9 +104,9 @@ def test_rates_of_sysbench_by_the_names_of_files(tmp_path: Path) -> None:
         for block, name, rate in ((1, "old", 999.65), (1, "new", 905.0), (2, "old", 1001.5))
     ]
     assert text_output.read(sysbench.read, files).values == (
-        Value("1", "old", 999.65, "999.65", 10_000, 0),
-        Value("1", "new", 905.0, "905.00", 10_000, 0),
-        Value("2", "old", 1001.5, "1001.50", 10_000, 0),
+        Value("1", "old", 999.65, "999.65", Counts(10_000, 0)),
+        Value("1", "new", 905.0, "905.00", Counts(10_000, 0)),
+        Value("2", "old", 1001.5, "1001.50", Counts(10_000, 0)),
     )
 
 
@@ -114,13 +114,13 @@ def test_rates_of_sysbench_by_the_names_of_files(tmp_path: Path) -> None:
 def test_the_last_number_of_a_name_is_the_block(tmp_path: Path, name: str) -> None:
     file = keep(tmp_path / name, PGBENCH.format(rate="896.967014"))
     (value,) = text_output.read(pgbench.read, [file]).values
-    assert value == Value("1", "my-5.7", 896.967014, "896.967014", 10_000)
+    assert value == Value("1", "my-5.7", 896.967014, "896.967014", Counts(10_000))
 
 
 def test_rates_of_pgbench_before_14_are_those_without_connecting(tmp_path: Path) -> None:
     file = keep(tmp_path / "old-3.log", OLD_PGBENCH)
     (value,) = text_output.read(pgbench.read, [file]).values
-    assert value == Value("3", "old", 85.296346, "85.296346", 10_000)
+    assert value == Value("3", "old", 85.296346, "85.296346", Counts(10_000))
 
 
 @pytest.mark.parametrize(
