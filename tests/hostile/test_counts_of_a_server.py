@@ -6,8 +6,7 @@ import pytest
 
 from millrace.collect.counting import callgrind
 from millrace.errors import TrialFailed
-from millrace.model.instruction_counts import CountedStart, Repetition
-from millrace.model.stored_counts import StoredCounts, stored_counts
+from millrace.model.instruction_counts import CountedStart, Repetition, StoredCounts, stored_counts
 
 
 def dump(*paths: str) -> list[bytes]:

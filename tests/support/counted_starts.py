@@ -10,9 +10,9 @@ from millrace.model.instruction_counts import (
     Program,
     Repetition,
     TreatmentStarts,
+    stored_counts,
 )
 from millrace.model.observations import Observations
-from millrace.model.stored_counts import stored_counts
 from millrace.store.records import StoredRun, TrialRecord
 
 OLD = Program(

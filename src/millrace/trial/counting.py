@@ -31,11 +31,10 @@ from millrace.host.valgrind import Valgrind
 from millrace.loadgen.events import DriveResult
 from millrace.loadgen.spec import Closed, Drive, LoadSpec
 from millrace.model.events import StepBegan
-from millrace.model.instruction_counts import CallPath, CountedStart, Program
+from millrace.model.instruction_counts import CallPath, CountedStart, Program, stored_counts
 from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.roles import SERVER
 from millrace.model.servers import AttachedServer, InstalledServer
-from millrace.model.stored_counts import stored_counts
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.store.records import AttemptResult

@@ -16,8 +16,7 @@ from millrace.campaign.counting import mean_start_s
 from millrace.errors import Interrupted
 from millrace.experiment.model import COUNTED_STARTS
 from millrace.experiment.read import Overrides
-from millrace.model.instruction_counts import CountedStart, Repetition
-from millrace.model.stored_counts import stored_counts
+from millrace.model.instruction_counts import CountedStart, Repetition, stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
 from millrace.trial.counting import EXTENTS, Extent
 from millrace.trial.spec import TrialSpec

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import safe_json
-from millrace.model import stored_counts as documents
-from millrace.model.instruction_counts import CountedStart, Program, Repetition
-from millrace.model.stored_counts import StoredCounts, stored_counts
+from millrace.model import instruction_counts as documents
+from millrace.model.instruction_counts import (
+    CountedStart,
+    Program,
+    Repetition,
+    StoredCounts,
+    stored_counts,
+)
 from millrace.store import observations
 
 NAMES = st.sampled_from(["dispatch_command", "read", "operator new", "ns::f<int>", "[unknown]"])
