@@ -46,6 +46,9 @@ def dead(_owner: Owner) -> bool:
     return False
 
 
+CALIBRATES = {
+    "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10, "margin": 0.02,
+}  # fmt: skip
 SPEC: dict[str, Any] = {
     "workload": {
         "name": "load-data",
@@ -261,12 +264,22 @@ def runs(draw: st.DrawFn) -> Begun:
     return Begun(run, treatments, trials)
 
 
-def begin(store: Store, what: Begun) -> None:
+def begin(store: Store, what: Begun | str = "study-1", **changes: Any) -> Begun:
+    """Begin a run, or one as ``begun`` makes it, by its id."""
+    what = begun(what, **changes) if isinstance(what, str) else what
     store.begin_run(what.run, what.treatments, what.trials)
+    return what
 
 
-def execute_attempt(store: Store, trial_id: str, ended: AttemptResult) -> int:
-    attempt = store.claim(trial_id, OWNER, NOW, is_alive=alive, retry_failed=True)
+def claim(store: Store, trial_id: str, owner: Owner = OWNER) -> int:
+    """Start an attempt, also of a trial that has failed; return its id."""
+    attempt = store.claim(trial_id, owner, NOW, is_alive=alive, retry_failed=True)
     assert attempt is not None
-    store.finish(attempt, ended, LATER)
+    return attempt
+
+
+def execute_attempt(store: Store, trial_id: str, ended: AttemptResult | None = None) -> int:
+    """Claim a trial and end its attempt, with an ordinary result if none is given."""
+    attempt = claim(store, trial_id)
+    store.finish(attempt, ended or result(), LATER)
     return attempt

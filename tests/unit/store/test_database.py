@@ -20,7 +20,17 @@ from sqlalchemy import create_engine
 from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
-from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.support.stored_records import (
+    LATER,
+    NOW,
+    OWNER,
+    alive,
+    begin,
+    begun,
+    claim,
+    execute_attempt,
+    result,
+)
 from tests.unit.cli.called import millrace
 from tests.unit.experiment.files import SHIPPED
 from tests.unit.ordinary_user import as_ordinary_user
@@ -45,12 +55,9 @@ def reachable() -> Iterator[Path]:
 
 def fill(path: Path, trials: int = 1) -> None:
     with Store.open(path) as store:
-        what = begun(blocks=trials)
-        store.begin_run(what.run, what.treatments, what.trials)
+        what = begin(store, blocks=trials)
         for trial in what.trials[:trials]:
-            attempt = store.claim(trial.id, OWNER, NOW, is_alive=alive)
-            assert attempt is not None
-            store.finish(attempt, result(), LATER)
+            execute_attempt(store, trial.id)
 
 
 def restore(path: Path, revision: str) -> None:
@@ -281,8 +288,7 @@ def test_full_disk_is_reported_and_loses_nothing(small_disk: Path) -> None:
     fill(path)
     what = begun()
     with Store.open(path) as store:
-        attempt = store.claim(what.trials[1].id, OWNER, NOW, is_alive=alive)
-        assert attempt is not None
+        attempt = claim(store, what.trials[1].id)
         before = store.load_run("study-1")
         for log in (os.urandom(2_000_000), b"small"):
             ballast = small_disk / "ballast"
@@ -314,11 +320,8 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
     path = small_disk / "results.sqlite"
     fill(path)
     with Store.open(path) as store:
-        more = begun("study-2", blocks=1)
-        store.begin_run(more.run, more.treatments, more.trials)
-        attempt = store.claim(more.trials[0].id, OWNER, NOW, is_alive=alive)
-        assert attempt is not None
-        store.finish(attempt, result(log=os.urandom(300_000)), LATER)
+        more = begin(store, "study-2", blocks=1)
+        execute_attempt(store, more.trials[0].id, result(log=os.urandom(300_000)))
     if with_log:  # as a killed process leaves it
         left = path.with_name("left")
         left.mkdir()
@@ -355,8 +358,7 @@ def test_removal_on_a_full_disk_suggests_other_files(
 ) -> None:
     path = small_disk / "results.sqlite"
     with Store.open(path) as store:
-        what = begun()
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store)
     fill_up(small_disk)
     refused = millrace("results", "remove", "study-1", "--yes", "--store", path)
     assert refused.returncode == 4

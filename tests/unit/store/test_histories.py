@@ -30,17 +30,13 @@ from tests.support.history_points import (
     STATE,
     change,
     history,
+    part,
     part_of,
     point,
 )
-from tests.support.stored_records import begun, dead
+from tests.support.stored_records import begin, dead
 
 OTHER = replace(SERIES, id="07e7", metric="p95", direction="lower")
-
-
-def part(*points: PointRecord, series: SeriesRecord = SERIES) -> HistoryPart:
-    states = tuple(s for s in (STATE, OTHER_STATE) if s.id in {p.state for p in points})
-    return HistoryPart((series,), states, tuple((series.id, each) for each in points))
 
 
 def labels(store: Store) -> list[str]:
@@ -129,8 +125,7 @@ def test_what_is_forgotten_can_be_recorded_anew(store: Store) -> None:
 
 
 def test_points_outlive_their_runs(store: Store) -> None:
-    what = begun("run-1")
-    store.begin_run(what.run, what.treatments, what.trials)
+    begin(store, "run-1")
     store.histories.record(part(point(1, 0.9)))
     store.remove_runs(["run-1"], is_alive=dead)
     assert labels(store) == ["v1"]
@@ -211,8 +206,7 @@ def test_all_series_are_read_by_as_many_statements_as_one(store: Store) -> None:
 
 def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
     for number, each in enumerate(part_of(history([1.0, 0.9, 0.8]))):
-        what = begun(f"run-{number}")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, f"run-{number}")
         store.histories.record(each)
     store.histories.keep([change(1, note="known"), change(2)])
     file = tmp_path / "runs.zip"
@@ -238,13 +232,11 @@ def test_points_of_a_run_that_the_file_did_not_bring_are_left_out(
 ) -> None:
     file = tmp_path / "runs.zip"
     for number, each in enumerate(part_of(history([1.0, 0.5]))):
-        what = begun(f"run-{number}")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, f"run-{number}")
         store.histories.record(each)
     store.export_runs(["run-0", "run-1"], file)
     with Store.open(tmp_path / "other.sqlite") as other:
-        what = begun("run-1", title="Mine")
-        other.begin_run(what.run, what.treatments, what.trials)
+        begin(other, "run-1", title="Mine")
         imported = other.import_file(file)
         assert (imported.added, imported.unrecorded) == (("run-0",), ("run-1",))
         assert labels(other) == ["v0"], "nothing of the other's run-1"
@@ -315,8 +307,7 @@ def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> 
     path = tmp_path / f"{abs(hash(drawn.points))}.sqlite"
     path.unlink(missing_ok=True)
     with Store.open(path) as store:
-        what = begun("run")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, "run")
         store.histories.record(drawn)
         made = {each.series.id: each for each in store.histories.read()}
         for series in drawn.series:
@@ -337,6 +328,3 @@ def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> 
             assert read[series.id].series == series
             own = tuple(point for of, point in theirs.points if of == series.id)
             assert read[series.id].points == own
-
-
-HISTORY = "history.json"
