@@ -23,7 +23,6 @@ memory.
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -56,7 +55,37 @@ _VERSION = 1
 _MANIFEST = "manifest.json"
 _HISTORY = "history.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-_IN_FILES = {"histograms", "lag", "loops", "observations", "series"}
+
+
+@dataclass(frozen=True)
+class _ArtefactEntry:
+    sha256: str
+    size_bytes: Whole
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run of an archive: its id, and the member that contains it."""
+
+    id: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _HistoryEntry:
+    file: str
+    sha256: str
+
+
+@exact
+@dataclass(frozen=True)
+class _Manifest:
+    format: str
+    version: int
+    runs: tuple[RunEntry, ...]
+    artefacts: tuple[_ArtefactEntry, ...]
+    history: _HistoryEntry | None
 
 
 def write(
@@ -83,35 +112,28 @@ def write(
         for number, run in enumerate(runs, start=1):
             content = checked.adapter(StoredRun).dump_json(
                 run,
-                exclude={"run": {"origin"}, "attempts": {"__all__": _IN_FILES}},
+                exclude={"run": {"origin"}, "attempts": {"__all__": set(CHECKS)}},
                 exclude_unset=True,
             )
             name = f"runs/{number:04}.json"
-            _add(archive, name, content)
-            entries.append(
-                {"id": run.run.id, "file": name, "sha256": hashlib.sha256(content).hexdigest()}
-            )
+            entries.append(RunEntry(run.run.id, name, _add(archive, name, content)))
         for sha256 in sizes:
             _add(archive, f"artefacts/{sha256}", artefacts.read(sha256))
         held = None
         if history.points:
             content = checked.adapter(HistoryPart).dump_json(history)
-            _add(archive, _HISTORY, content)
-            held = {"file": _HISTORY, "sha256": hashlib.sha256(content).hexdigest()}
-        manifest = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "runs": entries,
-            "artefacts": [{"sha256": name, "size_bytes": size} for name, size in sizes.items()],
-            "history": held,
-        }
-        _add(archive, _MANIFEST, json.dumps(manifest, indent=1).encode())
+            held = _HistoryEntry(_HISTORY, _add(archive, _HISTORY, content))
+        files = tuple(_ArtefactEntry(sha256, size) for sha256, size in sizes.items())
+        manifest = _Manifest(_FORMAT, _VERSION, tuple(entries), files, held)
+        _add(archive, _MANIFEST, checked.adapter(_Manifest).dump_json(manifest, indent=1))
 
 
-def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> str:
+    """Add a member to an archive; return its SHA-256."""
     entry = zipfile.ZipInfo(name, date_time=_EPOCH)
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, content, compress_type=zipfile.ZIP_DEFLATED)
+    return hashlib.sha256(content).hexdigest()
 
 
 LARGEST_BYTES = 4 << 30
@@ -128,22 +150,12 @@ _LARGEST_DIRECTORY_BYTES = 32 << 20
 _PIECE_BYTES = 1 << 20
 
 
+@dataclass(frozen=True)
 class Archive:
     """An open archive; UserError for a member that is damaged, too large or missing."""
 
-    def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
-        self.path = path
-        self._zip = opened
-
-    @property
-    def names(self) -> list[str]:
-        """The names of its members as in the archive, never used as paths."""
-        return self._zip.namelist()
-
-    @property
-    def unpacked_bytes(self) -> int:
-        """The size of all members; none is read beyond its claimed size."""
-        return sum(member.file_size for member in self._zip.infolist())
+    path: Path
+    zip: zipfile.ZipFile
 
     def read(self, name: str, limit_bytes: int) -> bytes:
         """Return a member's bytes; there are at most ``limit_bytes``."""
@@ -160,7 +172,7 @@ class Archive:
     def _pieces(self, name: str, limit_bytes: int) -> Iterator[bytes]:
         left = limit_bytes
         try:
-            with self._zip.open(name) as member:
+            with self.zip.open(name) as member:
                 while piece := member.read(min(_PIECE_BYTES, left + 1)):
                     left -= len(piece)
                     if left < 0:
@@ -268,37 +280,6 @@ _OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, t
 _OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
 
-@dataclass(frozen=True)
-class _ArtefactEntry:
-    sha256: str
-    size_bytes: Whole
-
-
-@dataclass(frozen=True)
-class RunEntry:
-    """A run of an archive: its id, and the member that contains it."""
-
-    id: str
-    file: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class _HistoryEntry:
-    file: str
-    sha256: str
-
-
-@exact
-@dataclass(frozen=True)
-class _Manifest:
-    format: str
-    version: int
-    runs: tuple[RunEntry, ...]
-    artefacts: tuple[_ArtefactEntry, ...]
-    history: _HistoryEntry | None
-
-
 class RunArchive:
     """An archive with checked runs and histories; its files are checked when they are staged."""
 
@@ -319,16 +300,30 @@ class RunArchive:
         self.history = _history(archive, manifest)
 
     def run(self, entry: RunEntry) -> StoredRun:
-        """Read a run."""
-        return _run(self._archive, entry)
+        """Read a run and check it."""
+        path = self._archive.path
+        content = _document(self._archive, entry.file, entry.sha256)
+        try:
+            run = checked.from_json(StoredRun, content)
+            if run.run.id != entry.id:
+                raise wrong(path, f"{entry.file} holds another run than its {_MANIFEST} says")
+            _refuse_unusable_id(path, entry)
+            checked.valid_run(run.run)
+            _refuse_future(run.run)
+            checked.require_consistent_run(run)
+        except NotARecord as error:
+            raise wrong(path, f"{entry.file} is wrong: {error}") from error
+        return run
 
     def stage(self, staged: Staged) -> None:
         """Write all files of the archive into a staging area; raise UserError for a wrong one."""
         path = self._archive.path
         free_bytes = shutil.disk_usage(staged.directory).free
-        if self._archive.unpacked_bytes > free_bytes:
+        # No member is read beyond its claimed size.
+        needed_bytes = sum(member.file_size for member in self._archive.zip.infolist())
+        if needed_bytes > free_bytes:
             raise HostError(
-                f"{path}: unpacks to {self._archive.unpacked_bytes:,} bytes, and the disk of "
+                f"{path}: unpacks to {needed_bytes:,} bytes, and the disk of "
                 f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
                 hint="free some space and give the same command again",
             )
@@ -340,14 +335,11 @@ class RunArchive:
                 raise wrong(path, f"{name} was changed: its name is not its SHA-256")
             kind = self._kinds.get(entry.sha256)
             if kind is not None:
-                self._check(name, kind, staged.path(entry.sha256))
-
-    def _check(self, name: str, kind: str, file: Path) -> None:
-        try:
-            with file.open("rb") as content:
-                CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
-        except ValueError as error:
-            raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
+                try:
+                    with staged.path(entry.sha256).open("rb") as content:
+                        CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
+                except ValueError as error:
+                    raise wrong(path, f"{name} holds no {kind} ({error})") from error
 
     def _meet(self, stored: StoredRun) -> None:
         for trial in stored.trials:
@@ -406,26 +398,10 @@ def _check_names(archive: Archive, manifest: _Manifest) -> None:
             *([manifest.history.file] if manifest.history else []),
         ]
     )
-    found = Counter(archive.names)
+    found = Counter(archive.zip.namelist())  # never used as paths
     if found != expected:
         names = ", ".join(sorted(((found - expected) + (expected - found)).keys())[:3])
         raise wrong(archive.path, f"holds other files than its {_MANIFEST} names: {names}")
-
-
-def _run(archive: Archive, entry: RunEntry) -> StoredRun:
-    path = archive.path
-    content = _document(archive, entry.file, entry.sha256)
-    try:
-        run = checked.from_json(StoredRun, content)
-        if run.run.id != entry.id:
-            raise wrong(path, f"{entry.file} holds another run than its {_MANIFEST} says")
-        _refuse_unusable_id(path, entry)
-        checked.valid_run(run.run)
-        _refuse_future(run.run)
-        checked.require_consistent_run(run)
-    except NotARecord as error:
-        raise wrong(path, f"{entry.file} is wrong: {error}") from error
-    return run
 
 
 def _refuse_future(run: RunRecord) -> None:

@@ -53,6 +53,7 @@ _OF_A_SUMMARY = (
     "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
 )  # fmt: skip
 _NEWEST = "latest"
+_IS_LOCAL = runs.c.imported_utc.is_(None)
 _NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
 
 
@@ -110,11 +111,8 @@ class Store:
         not the beginning of a local one's.
         """
         with self._reading() as connection:
-            known = connection.execute(
-                select(runs.c.id, runs.c.name, runs.c.created_utc, runs.c.imported_utc).order_by(
-                    *_NEWEST_FIRST
-                )
-            ).all()
+            columns = (runs.c.id, runs.c.name, runs.c.created_utc, runs.c.imported_utc)
+            known = connection.execute(select(*columns).order_by(*_NEWEST_FIRST)).all()
             if not known:
                 raise UserError(
                     f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
@@ -141,10 +139,7 @@ class Store:
         tested = ablation.spec.tested
         if tested is None:
             return None
-        found = self._runs_where(
-            runs.c.id == tested.run,
-            *((runs.c.imported_utc.is_(None),) if ablation.origin == "local" else ()),
-        )
+        found = self._runs_where(runs.c.id == tested.run, _is_trusted_for(ablation.id))
         return next(iter(found), None)
 
     def runs_of(
@@ -154,47 +149,38 @@ class Store:
         return self._runs_where(
             runs.c.digest == digest,
             runs.c.host_id == host_id,
-            runs.c.imported_utc.is_not(None) if imported else runs.c.imported_utc.is_(None),
+            ~_IS_LOCAL if imported else _IS_LOCAL,
             *(() if seed is None else (runs.c.seed == seed,)),
         )
 
     def imported(self, run_ids: Collection[str]) -> frozenset[str]:
         """Return those of the runs that came from a file: others wrote their experiments."""
-        query = select(runs.c.id).where(runs.c.imported_utc.is_not(None))
+        query = select(runs.c.id).where(~_IS_LOCAL)
         with self._reading() as connection:
             return frozenset(connection.scalars(query)) & frozenset(run_ids)
 
     def finished_trials(self, trial_ids: Collection[str]) -> frozenset[str]:
         """Return those of the trials that have finished here, not on another host."""
-        query = (
-            select(trials.c.id)
-            .join(runs)
-            .where(
-                trials.c.id.in_(trial_ids), runs.c.imported_utc.is_(None), _has_attempt("finished")
-            )
-        )
+        wanted = trials.c.id.in_(trial_ids)
+        query = select(trials.c.id).join(runs).where(wanted, _IS_LOCAL, _has_attempt("finished"))
         with self._reading() as connection:
             return frozenset(connection.scalars(query))
 
     def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
         """Return the runs of a workload that were measured on this host, the newest first."""
-        return self._runs_where(
-            runs.c.spec["workload", "name"].as_string() == name,
-            runs.c.host_id == host_id,
-            runs.c.imported_utc.is_(None),
-        )
+        is_of_workload = runs.c.spec["workload", "name"].as_string() == name
+        return self._runs_where(is_of_workload, runs.c.host_id == host_id, _IS_LOCAL)
 
     def ablations_of(self, run_id: str) -> list[RunRecord]:
         """Return a run's ablations, the newest first; for a run measured here, only those here."""
         tested = runs.c.spec["tested", "run"].as_string()
-        return self._runs_where(tested == run_id, importing.is_trusted_for(run_id))
+        return self._runs_where(tested == run_id, _is_trusted_for(run_id))
 
     def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
         """Return the calibrations of a run's host that may be evidence for it, the newest first."""
-        calibrated = runs.c.spec["calibrates", "digest"].as_string()
-        return self._runs_where(
-            runs.c.host_id == run.host.id, calibrated.is_not(None), importing.is_trusted_for(run.id)
-        )
+        is_calibration = runs.c.spec["calibrates", "digest"].as_string().is_not(None)
+        is_of_host = runs.c.host_id == run.host.id
+        return self._runs_where(is_of_host, is_calibration, _is_trusted_for(run.id))
 
     def _runs_where(self, *conditions: ColumnElement[bool]) -> list[RunRecord]:
         with self._reading() as connection:
@@ -211,7 +197,7 @@ class Store:
         ended = _has_attempt("finished", "failed")
         query = select(
             *(runs.c[name] for name in _OF_A_SUMMARY),
-            sa.case((runs.c.imported_utc.is_(None), "local"), else_="imported").label("origin"),
+            sa.case((_IS_LOCAL, "local"), else_="imported").label("origin"),
             count(finished).label("finished"),
             count(ended, ~finished).label("failed"),
             count(~ended).label("open"),
@@ -258,11 +244,7 @@ class Store:
         run's.
         """
         with self._writing() as connection:
-            known = connection.execute(
-                select(runs.c.digest, runs.c.blocks, runs.c.spec, runs.c.imported_utc).where(
-                    runs.c.id == run.id
-                )
-            ).first()
+            known = connection.execute(select(runs).where(runs.c.id == run.id)).first()
             if known is None:
                 connection.execute(sa.insert(runs).values(**rows.run_row(run)))
                 digests.sign_run(connection, run.id)
@@ -272,9 +254,8 @@ class Store:
                     hint="remove it, or use another store (--store PATH), and run it again",
                 )
             elif known.digest != run.digest:
-                raise ValueError(
-                    f"run {run.id} measures something else: {known.digest}, {run.digest}"
-                )
+                found = f"{known.digest}, {run.digest}"
+                raise ValueError(f"run {run.id} measures something else: {found}")
             elif known.blocks < run.blocks:
                 grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
                 if extension is not None:
@@ -289,19 +270,16 @@ class Store:
     def delete_unstarted_blocks(self, run_id: str) -> None:
         """Remove blocks without a started trial, to be decided again; ``blocks`` shrinks."""
         with self._writing() as connection:
-            mine = connection.execute(
-                select(
-                    trials.c.id, trials.c.block, trials.c.purpose, attempts.c.id.label("attempt")
+            columns = (trials.c.id, trials.c.purpose, trials.c.block, attempts.c.id)
+            query = select(*columns).select_from(trials.outerjoin(attempts))
+            mine = [
+                (trial_id, (kind_of_block(purpose), block), attempt is not None)
+                for trial_id, purpose, block, attempt in connection.execute(
+                    query.where(trials.c.run_id == run_id)
                 )
-                .select_from(trials.outerjoin(attempts))
-                .where(trials.c.run_id == run_id)
-            ).all()
-            begun = {
-                (kind_of_block(row.purpose), row.block) for row in mine if row.attempt is not None
-            }
-            unbegun = [
-                row.id for row in mine if (kind_of_block(row.purpose), row.block) not in begun
             ]
+            begun = {block for _, block, is_begun in mine if is_begun}
+            unbegun = [trial_id for trial_id, block, _ in mine if block not in begun]
             if unbegun:
                 one = delete(trials).where(trials.c.id == sa.bindparam("unbegun"))
                 connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
@@ -328,15 +306,12 @@ class Store:
             trial = select(trials.c.id).where(trials.c.id == trial_id)
             if connection.execute(trial).first() is None:
                 raise LookupError(f"{self.path} has no trial {trial_id}")
-            earlier = connection.execute(
-                select(attempts).where(attempts.c.trial_id == trial_id)
-            ).all()
+            of_trial = select(attempts).where(attempts.c.trial_id == trial_id)
+            earlier = connection.execute(of_trial).all()
             outcomes = {row.outcome for row in earlier}
             if "finished" in outcomes or ("failed" in outcomes and not retry_failed):
                 return None
-            for row in earlier:
-                if row.outcome is not None:
-                    continue
+            for row in (each for each in earlier if each.outcome is None):
                 if is_alive(rows.owner_record(row)):
                     return None
                 died = AttemptResult("interrupted", reason="its process ended before the trial did")
@@ -490,6 +465,13 @@ class Store:
     def _writing(self) -> Iterator[Connection]:
         with database.user_errors(self.path), database.writing(self._engine) as connection:
             yield connection
+
+
+def _is_trusted_for(run_id: str) -> ColumnElement[bool]:
+    """Return the condition of runs that are evidence for this one: if it is of here, only such."""
+    of_run = runs.alias()
+    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
+    return sa.or_(_IS_LOCAL, is_imported)
 
 
 def _has_attempt(*outcomes: str) -> Any:
