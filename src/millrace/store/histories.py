@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
 from millrace.errors import UserError
 from millrace.store import checked, schema
@@ -131,16 +131,15 @@ class Histories:
             )
             if len(rows) <= _MOST_NAMED:
                 query = query.where(_POINTS.c.series_id.in_(list(rows)))
-            recordings, states = _Recordings(connection), _state_keys(connection)
+            reader = _PointReader(connection)
             streamed = connection.execution_options(yield_per=_AT_ONCE).execute(query)
             for series_id, of_series in groupby(streamed, key=lambda row: row[0]):
                 if series_id in rows:
                     row = rows[series_id]
-                    found = recordings.points(of_series, states)
                     yield checked.record(
                         History,
                         series=_series_record(row),
-                        points=found,
+                        points=reader.points(of_series),
                         examined=row.examined,
                     )
 
@@ -211,10 +210,8 @@ class Histories:
             .order_by(_POINTS.c.recording_id, _POINTS.c.series_id, _POINTS.c.place)
         )
         with self._reading() as connection:
-            of_points, states = _Recordings(connection), _state_keys(connection)
-            found = [
-                (row[-1], of_points.point(row[:-1], states)) for row in connection.execute(query)
-            ]
+            reader = _PointReader(connection)
+            found = [(row[-1], reader.point(row[:-1])) for row in connection.execute(query)]
             changes = tuple(_changes(connection))
         every = HistoryPart(tuple(self.series()), tuple(self.states().values()), (), changes)
         return only(every, found)
@@ -319,7 +316,7 @@ def _changes(connection: Connection) -> list[ChangeRecord]:
 def _keep(connection: Connection, changes: Sequence[ChangeRecord]) -> None:
     if not changes:
         return
-    ids = _series_ids(connection, {each.series for each in changes})
+    ids = _ids(connection, _SERIES, {each.series for each in changes})
     known = set(connection.scalars(select(_CHANGES.c.id)))
     for each in changes:
         row = _change_row(each, ids[each.series])
@@ -361,8 +358,8 @@ def _with_clipped_ratios(values: Mapping[str, Any]) -> dict[str, Any]:
 _NONE = (-1, "", "", "local")  # the recording of points without a reference to one
 
 
-class _Recordings:
-    """The run of each recording, its date and origin, and its rank in the order of time."""
+class _PointReader:
+    """A reader of points, who knows all states, and the date and run of each recording."""
 
     def __init__(self, connection: Connection) -> None:
         query = select(_RECORDINGS).order_by(_RECORDINGS.c.at_utc, _RECORDINGS.c.id)
@@ -372,15 +369,18 @@ class _Recordings:
         self._runs = {
             row.id: (rank, row.at_utc, row.run_id, row.origin) for rank, row in enumerate(ordered)
         }
+        keys = connection.execute(select(_STATES.c.id, _STATES.c.key))
+        self._states = {row.id: row.key for row in keys}
 
-    def points(self, rows: Iterable[AnyRow], states: Mapping[int, str]) -> tuple[PointRecord, ...]:
-        """Return the points by date, of rows by recording and place; ``states`` are keys by id."""
+    def points(self, rows: Iterable[AnyRow]) -> tuple[PointRecord, ...]:
+        """Return the points by date, of rows by recording and place."""
         runs = self._runs
         # Nearly in the order of time already, so that sorting costs little.
         ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
-        return tuple(self.point(row, states) for row in ordered)
+        return tuple(map(self.point, ordered))
 
-    def point(self, row: Sequence[Any], states: Mapping[int, str]) -> PointRecord:
+    def point(self, row: Sequence[Any]) -> PointRecord:
+        states = self._states
         (
             _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state,
         ) = row  # fmt: skip
@@ -397,36 +397,33 @@ class _Recordings:
 
 
 def _point_columns() -> list[Any]:
-    """Return the columns of a point, in the order in which ``_Recordings.point`` takes them."""
+    """Return the columns of a point, in the order in which ``_PointReader.point`` takes them."""
     return [_POINTS.c[name] for name in ("series_id", "recording_id", *_OF_POINT, "state_id")]
 
 
-def _state_keys(connection: Connection) -> dict[int, str]:
-    """Return the ids of all states, by that of their row."""
-    return {row.id: row.key for row in connection.execute(select(_STATES.c.id, _STATES.c.key))}
-
-
-def _series_ids(connection: Connection, keys: Collection[str]) -> dict[str, int]:
-    """Return the rows' ids of the existing series, by key."""
-    query = select(_SERIES.c.key, _SERIES.c.id)
+def _ids(connection: Connection, table: Table, keys: Collection[str]) -> dict[str, int]:
+    """Return the ids of existing rows, by key."""
+    query = select(table.c.key, table.c.id)
     if len(keys) <= _MOST_NAMED:
-        query = query.where(_SERIES.c.key.in_(keys))
+        query = query.where(table.c.key.in_(keys))
     return {row.key: row.id for row in connection.execute(query) if row.key in keys}
 
 
 def _insert_part(connection: Connection, part: HistoryPart) -> None:
     """Insert new points and the missing rows that they refer to, but no changes."""
-    ids = _insert_series(connection, part.series)
-    states = _insert_states(connection, part.states)
+    series = {each.id: {name: getattr(each, name) for name in _OF_SERIES} for each in part.series}
+    ids = _insert_missing(connection, _SERIES, series)
+    facts = {s.id: {"host_id": s.host_id, "facts": dict(s.facts)} for s in part.states}
+    states = _insert_missing(connection, _STATES, facts)
     recordings = _insert_recordings(connection, [point for _, point in part.points])
     rows = [
         {
             **_with_clipped_ratios({name: getattr(point, name) for name in _OF_POINT}),
-            "series_id": ids[series],
+            "series_id": ids[of],
             "recording_id": recordings[point.run_id, point.origin],
             "state_id": states[point.state],
         }
-        for series, point in part.points
+        for of, point in part.points
     ]
     insert_all(connection, _POINTS, rows)
 
@@ -438,27 +435,14 @@ def _update_margins(connection: Connection, series: Iterable[SeriesRecord]) -> N
         connection.execute(update(_SERIES).where(row).values(margin=each.margin))
 
 
-def _insert_series(connection: Connection, series: Sequence[SeriesRecord]) -> dict[str, int]:
-    """Insert the missing series; return ids by key."""
-    known = set(connection.scalars(select(_SERIES.c.key)))
-    missing = [
-        {"key": each.id, **{name: getattr(each, name) for name in _OF_SERIES}}
-        for each in series
-        if each.id not in known
-    ]
-    insert_all(connection, _SERIES, missing)
-    return _series_ids(connection, {each.id for each in series})
-
-
-def _insert_states(connection: Connection, states: Sequence[StateRecord]) -> dict[str, int]:
-    known = set(_state_keys(connection).values())
-    missing = [
-        {"key": each.id, "host_id": each.host_id, "facts": dict(each.facts)}
-        for each in states
-        if each.id not in known
-    ]
-    insert_all(connection, _STATES, missing)
-    return {key: state for state, key in _state_keys(connection).items()}
+def _insert_missing(
+    connection: Connection, table: Table, rows: Mapping[str, Mapping[str, Any]]
+) -> dict[str, int]:
+    """Insert the rows whose keys are not there yet; return the ids of all of them, by key."""
+    known = set(connection.scalars(select(table.c.key)))
+    missing = [{"key": key, **row} for key, row in rows.items() if key not in known]
+    insert_all(connection, table, missing)
+    return _ids(connection, table, rows.keys())
 
 
 def _insert_recordings(
