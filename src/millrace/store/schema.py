@@ -31,23 +31,8 @@ shares is in rows of its own.
 
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    MetaData,
-    PrimaryKeyConstraint,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+import sqlalchemy as sa
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Integer, String, Table, Text
 from sqlalchemy.types import TypeEngine
 
 HEAD = "0001"
@@ -59,13 +44,13 @@ _NAMES = {
     "fk": "fk_%(table_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-metadata = MetaData(naming_convention=_NAMES)
+metadata = sa.MetaData(naming_convention=_NAMES)
 
 alembic_version = Table(
     "alembic_version",
-    MetaData(),
+    sa.MetaData(),
     Column("version_num", String(32)),
-    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
 """The revision of a store, as Alembic makes the table."""
 
@@ -90,7 +75,7 @@ runs = Table(
     *_columns(Text, "experiment_text", "millrace_command"),
     Column("imported_utc", String(32)),
     Column("sha256", String(64)),
-    Index(None, "digest", "host_id"),
+    sa.Index(None, "digest", "host_id"),
 )
 
 treatments = Table(
@@ -110,10 +95,10 @@ trials = Table(
     Column("treatment_id", String(128), nullable=False),
     *_columns(Integer, "block", "position"),
     Column("purpose", String(16), nullable=False),
-    ForeignKeyConstraint(
+    sa.ForeignKeyConstraint(
         ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
     ),
-    Index(None, "run_id", "position"),
+    sa.Index(None, "run_id", "position"),
 )
 
 attempts = Table(
@@ -131,15 +116,15 @@ attempts = Table(
     Column("reason", Text),
     Column("log_tail", Text),
     Column("sha256", String(64)),
-    UniqueConstraint("trial_id", "number"),
+    sa.UniqueConstraint("trial_id", "number"),
     sqlite_autoincrement=True,  # an id is never reused, not even after a removal
 )
 
 
 # At most one attempt of a trial is open, and one has finished.
 for _name, _condition in (("open", "outcome IS NULL"), ("finished", "outcome = 'finished'")):
-    _where = text(_condition)
-    Index(
+    _where = sa.text(_condition)
+    sa.Index(
         f"uq_attempts_{_name}",
         attempts.c.trial_id,
         unique=True,
@@ -243,7 +228,7 @@ history_recordings = Table(
     Column("run_id", String(128), nullable=False),
     Column("at_utc", String(32), nullable=False),
     Column("origin", String(16), nullable=False),
-    UniqueConstraint("run_id", "origin"),
+    sa.UniqueConstraint("run_id", "origin"),
     sqlite_autoincrement=True,  # in the order of recording, even after a removal
 )
 
@@ -264,8 +249,8 @@ history_points = Table(
     Column("n_blocks", Integer, nullable=False),
     Column("log_sd", Float(53)),
     Column("state_id", ForeignKey("history_states.id"), nullable=False),
-    UniqueConstraint("label", "series_id"),
-    Index(None, "recording_id"),
+    sa.UniqueConstraint("label", "series_id"),
+    sa.Index(None, "recording_id"),
     sqlite_with_rowid=False,
 )
 

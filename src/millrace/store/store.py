@@ -11,6 +11,7 @@ open is first ended as interrupted.
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,29 +30,19 @@ from millrace.store import (
     digests,
     importing,
     observations,
+    records,
     rows,
     schema,
 )
 from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.histories import Histories
-from millrace.store.records import (
-    ArtefactRecord,
-    AttemptResult,
-    Owner,
-    RunRecord,
-    RunSummary,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store.records import AttemptResult, Owner, RunRecord, RunSummary, StoredRun
 from millrace.store.schema import attempt_artefacts as kept
 from millrace.store.schema import attempts, runs, trials
 
 IsAlive = Callable[[Owner], bool]
 
-_OF_A_SUMMARY = (
-    "id", "name", "title", "scale", "created_utc", "digest", "seed", "blocks", "host_id",
-)  # fmt: skip
+_OF_A_SUMMARY = [each.name for each in fields(RunSummary) if each.name in runs.c]
 _NEWEST = "latest"
 _IS_LOCAL = runs.c.imported_utc.is_(None)
 _NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
@@ -232,8 +223,8 @@ class Store:
     def begin_run(
         self,
         run: RunRecord,
-        treatments: Sequence[TreatmentRecord],
-        trials: Sequence[TrialRecord],
+        treatments: Sequence[records.TreatmentRecord],
+        trials: Sequence[records.TrialRecord],
         *,
         extension: Extension | None = None,
     ) -> None:
@@ -347,7 +338,7 @@ class Store:
         connection: Connection,
         attempt_id: int,
         result: AttemptResult,
-        artefacts: Sequence[ArtefactRecord],
+        artefacts: Sequence[records.ArtefactRecord],
         now_utc: str,
     ) -> None:
         outcome = connection.execute(
@@ -365,14 +356,11 @@ class Store:
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
-    def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
+    def _keep_all(self, result: AttemptResult) -> tuple[records.ArtefactRecord, ...]:
+        files = (*attempt_files.of_histograms(result), *observations.files(result))
         return tuple(
-            ArtefactRecord(new.kind, self.artefacts.keep(new.content), len(new.content), new.role)
-            for new in (
-                *result.artefacts,
-                *attempt_files.of_histograms(result),
-                *observations.files(result),
-            )
+            records.ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
+            for kind, role, content in (*result.artefacts, *files)
         )
 
     # Removing, exporting and importing runs.
