@@ -20,10 +20,7 @@ _SETTINGS = {
 
 
 def read(text: str) -> Output:
-    """Return the new orders per minute of a run, and its settings.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the new orders per minute of a run, and its settings."""
     refuse_failed(text, _FAILED)
     results: list[str] = _RESULT.findall(text)
     if len(results) > 1:

@@ -21,10 +21,7 @@ _CSV_NAMES = ("engine", "load", "mean", "least", "most", "number of clients", "q
 
 
 def read(text: str) -> Output:
-    """Return the mean time of a run, in s, and its settings.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the mean time of a run, in s, and its settings."""
     refuse_failed(text, _FAILED)
     means: list[str] = _MEAN.findall(text)
     if len(means) > 1:

@@ -54,10 +54,7 @@ _COUNTS = {
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of pgbench reported.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the rate, the settings and the failures that a run of pgbench reported."""
     refuse_failed(text, _FAILED)
     rate = _rate(text)
     processed = _PROCESSED.search(text)

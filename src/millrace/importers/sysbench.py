@@ -84,10 +84,7 @@ class _Report:
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of sysbench reported.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the rate, the settings and the failures that a run of sysbench reported."""
     refuse_failed(text, _FAILED)
     versions = _VERSION.findall(text)
     if len(versions) > 1:

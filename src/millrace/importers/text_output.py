@@ -55,6 +55,7 @@ class Unreadable(Exception):
 
 
 Reader = Callable[[str], Output]
+"""Raise Unreadable for text of another program, for several runs, and for a run which failed."""
 
 
 @dataclass(frozen=True)

@@ -359,10 +359,7 @@ class StoredAttempt:
 
     @property
     def measured(self) -> dict[str, float]:
-        """The measurements by name (see millrace.model.measurements).
-
-        Those of a server beside the measured one have its role as a prefix: ``source.settled``.
-        """
+        """The measurements by name, after the role of a server beside: ``source.settled``."""
         return {
             each.name if each.role in MEASURED else f"{each.role}.{each.name}": each.value
             for each in self.measurements

@@ -53,6 +53,16 @@ def reachable() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+@pytest.fixture
+def unwritable(reachable: Path) -> Path:
+    """Return a filled store that anyone can read, in a directory that nobody may change."""
+    path = reachable / "results.sqlite"
+    fill(path)
+    path.chmod(0o644)
+    reachable.chmod(0o555)
+    return path
+
+
 def fill(path: Path, trials: int = 1) -> None:
     with Store.open(path) as store:
         what = begin(store, blocks=trials)
@@ -224,18 +234,15 @@ def test_a_read_only_store_is_refused_before_anything_is_measured(reachable: Pat
 
 
 def test_a_directory_without_write_permission_can_be_read_but_not_written(
-    reachable: Path,
+    unwritable: Path,
 ) -> None:
-    path = reachable / "results.sqlite"
-    fill(path)
-    path.chmod(0o644)
-    reachable.chmod(0o555)
+    sub = unwritable.with_name("sub")
     with as_ordinary_user():
-        assert "read-only" in refused(path).message
-        with Store.open(path, read_only=True) as store:
+        assert "read-only" in refused(unwritable).message
+        with Store.open(unwritable, read_only=True) as store:
             assert store.find_run("latest").id == "study-1"
-        with pytest.raises(UserError, match=f"{reachable / 'sub'}: cannot be written"):
-            Store.open(reachable / "sub" / "results.sqlite")
+        with pytest.raises(UserError, match=f"{sub}: cannot be written"):
+            Store.open(sub / "results.sqlite")
 
 
 def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
@@ -245,14 +252,10 @@ def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
     assert "--store" in (error.hint or "")
 
 
-def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) -> None:
-    path = reachable / "results.sqlite"
-    fill(path)
-    path.chmod(0o644)
-    reachable.chmod(0o555)
-    with as_ordinary_user(), Store.open(path, read_only=True) as store:
+def test_an_export_without_permission_speaks_of_its_own_option(unwritable: Path) -> None:
+    with as_ordinary_user(), Store.open(unwritable, read_only=True) as store:
         with pytest.raises(UserError, match=r"e\.zip: cannot be written") as caught:
-            store.export_runs(["study-1"], reachable / "e.zip")
+            store.export_runs(["study-1"], unwritable.with_name("e.zip"))
         assert "--output PATH" in (caught.value.hint or "")
         assert "--store" not in (caught.value.hint or "")
 
@@ -353,9 +356,7 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
         assert store.load_run("study-1").attempts[0].outcome == "finished"
 
 
-def test_removal_on_a_full_disk_suggests_other_files(
-    small_disk: Path,
-) -> None:
+def test_removal_on_a_full_disk_suggests_other_files(small_disk: Path) -> None:
     path = small_disk / "results.sqlite"
     with Store.open(path) as store:
         begin(store)
