@@ -135,10 +135,14 @@ def _uri_without_index(path: Path) -> tuple[str, bool]:
     SQLite keeps the index in its own memory while no other process may open the store. Without a
     log, none is needed.
     """
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size > 0:
+    if _has_log(path):
         return _uri(path, "mode=rw"), True
     return _uri(path, "mode=ro&immutable=1"), False
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _readable_uri(path: Path) -> str:
@@ -150,9 +154,7 @@ def _readable_uri(path: Path) -> str:
     that cannot change.
     """
     if not _may_write(path.parent):
-        log = path.with_name(path.name + "-wal")
-        is_whole = not log.exists() or log.stat().st_size == 0
-        return _uri(path, "mode=ro&immutable=1" if is_whole else "mode=ro")
+        return _uri(path, "mode=ro" if _has_log(path) else "mode=ro&immutable=1")
     return _uri(path, "mode=rw" if _may_write(path) else "mode=ro")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,51 +253,42 @@ _numbers = st.floats(1e-6, 1e6)
 _level: st.SearchStrategy[Level] = _texts | st.integers(-5, 5) | st.booleans()
 
 
+_series = st.builds(
+    SeriesRecord, id=st.just(""), experiment=_texts, digest=_texts, factor=_texts,
+    reference=_level, candidate=st.none() | _level,
+    fixed_factors=st.dictionaries(_texts, _level, max_size=2), metric=_texts, title=_texts,
+    unit=_texts, direction=st.sampled_from(["higher", "lower"]), margin=st.floats(1e-6, 0.999),
+)  # fmt: skip
+_states = st.builds(
+    StateRecord, st.just(""), _texts, st.dictionaries(_texts, st.none() | _level, max_size=2)
+)
+_points = st.builds(
+    PointRecord, label=_texts, at_utc=st.just(NOW), run_id=st.just("run"), place=st.just(0),
+    level=_level, build=st.none() | _texts, ratio=_numbers, low=st.none() | _numbers,
+    high=st.none() | _numbers, n_blocks=st.integers(1, 100), log_sd=st.none() | _numbers,
+    state=st.just(""),
+)  # fmt: skip
+
+
 @st.composite
 def _parts(draw: st.DrawFn) -> HistoryPart:
     """Generate the points of one run in any series and environments."""
-    series = [
-        SeriesRecord(
-            id=f"series-{number}",
-            experiment=draw(_texts),
-            digest=draw(_texts),
-            factor=draw(_texts),
-            reference=draw(_level),
-            candidate=draw(st.none() | _level),
-            fixed_factors=draw(st.dictionaries(_texts, _level, max_size=2)),
-            metric=draw(_texts),
-            title=draw(_texts),
-            unit=draw(_texts),
-            direction=draw(st.sampled_from(["higher", "lower"])),
-            margin=draw(st.floats(1e-6, 0.999)),
-        )
-        for number in range(draw(st.integers(1, 3)))
-    ]
-    facts = st.dictionaries(_texts, st.none() | _level, max_size=2)
-    states = [
-        StateRecord(f"state-{number}", draw(_texts), draw(facts))
-        for number in range(draw(st.integers(1, 2)))
-    ]
+    drawn = draw(st.lists(_series, min_size=1, max_size=3))
+    series = [replace(each, id=f"series-{number}") for number, each in enumerate(drawn)]
+    found = draw(st.lists(_states, min_size=1, max_size=2))
+    states = [replace(each, id=f"state-{number}") for number, each in enumerate(found)]
     points = [
         (
-            each.id,
-            PointRecord(
-                label=f"{place}-{draw(_texts)}",
-                at_utc=NOW,
-                run_id="run",
+            of.id,
+            replace(
+                each,
+                label=f"{place}-{each.label}",
                 place=place,
-                level=draw(_level),
-                build=draw(st.none() | _texts),
-                ratio=draw(_numbers),
-                low=draw(st.none() | _numbers),
-                high=draw(st.none() | _numbers),
-                n_blocks=draw(st.integers(1, 100)),
-                log_sd=draw(st.none() | _numbers),
                 state=states[place % len(states)].id,
             ),
         )
-        for each in series
-        for place in range(draw(st.integers(1, 3)))
+        for of in series
+        for place, each in enumerate(draw(st.lists(_points, min_size=1, max_size=3)))
     ]
     return HistoryPart(tuple(series), tuple(states), tuple(points))
 
@@ -304,27 +296,24 @@ def _parts(draw: st.DrawFn) -> HistoryPart:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_parts())
 def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> None:
-    path = tmp_path / f"{abs(hash(drawn.points))}.sqlite"
-    path.unlink(missing_ok=True)
-    with Store.open(path) as store:
-        begin(store, "run")
-        store.histories.record(drawn)
-        made = {each.series.id: each for each in store.histories.read()}
-        for series in drawn.series:
-            own = tuple(point for of, point in drawn.points if of == series.id)
-            assert made[series.id].series == series
-            assert made[series.id].points == own
-        used = {point.state for _, point in drawn.points}
-        wanted = {state.id: state for state in drawn.states if state.id in used}
-        assert store.histories.states() == wanted
-        store.export_runs(["run"], path.with_suffix(".zip"), replace=True)
-    other_path = path.with_suffix(".other")
-    other_path.unlink(missing_ok=True)
-    theirs = as_imported(drawn)
-    with Store.open(other_path) as other:
-        other.import_file(path.with_suffix(".zip"))
-        read = {each.series.id: each for each in other.histories.read()}
-        for series in theirs.series:
-            assert read[series.id].series == series
-            own = tuple(point for of, point in theirs.points if of == series.id)
-            assert read[series.id].points == own
+    with tempfile.TemporaryDirectory(dir=tmp_path) as directory:
+        file = Path(directory, "runs.zip")
+        with Store.open(Path(directory, "results.sqlite")) as store:
+            begin(store, "run")
+            store.histories.record(drawn)
+            require_read(store, drawn)
+            used = {point.state for _, point in drawn.points}
+            wanted = {state.id: state for state in drawn.states if state.id in used}
+            assert store.histories.states() == wanted
+            store.export_runs(["run"], file)
+        with Store.open(Path(directory, "other.sqlite")) as other:
+            other.import_file(file)
+            require_read(other, as_imported(drawn))
+
+
+def require_read(store: Store, part: HistoryPart) -> None:
+    """Require that a store's histories have all series and points of a part."""
+    read = {each.series.id: each for each in store.histories.read()}
+    for series in part.series:
+        own = tuple(point for of, point in part.points if of == series.id)
+        assert (read[series.id].series, read[series.id].points) == (series, own)
