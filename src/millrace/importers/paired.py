@@ -26,7 +26,7 @@ Values = Mapping[str, Mapping[str, float]]
 
 
 class Counts(NamedTuple):
-    """What became of a trial's operations, None where that is not known.
+    """The numbers of a trial's operations by their fate; None where one is not known.
 
     ``operations`` succeeded and ``errors`` failed, ``retries`` were begun again, and ``skipped``
     were not sent.
