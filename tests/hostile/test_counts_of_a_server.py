@@ -6,8 +6,7 @@ import pytest
 
 from millrace.collect.counting import callgrind
 from millrace.errors import TrialFailed
-from millrace.model.instruction_counts import CountedStart, Repetition
-from millrace.model.stored_counts import StoredCounts, stored_counts
+from millrace.model.instruction_counts import CountedStart, Repetition, StoredCounts, stored_counts
 
 
 def dump(*paths: str) -> list[bytes]:
@@ -43,7 +42,9 @@ def test_all_dumps_together_are_limited(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_paths_share_their_callers_as_they_are_stored() -> None:
     paths = {("main", "send"): 2.0, ("main",): 1.0, ("main", "send", "copy"): 4.0, ("idle",): 8.0}
-    start = CountedStart(1, (Repetition(15.0, 0.0),), paths, {"copy": "libc.so"})
+    start = CountedStart(
+        1, (Repetition(instructions=15.0, background=0.0),), paths, {"copy": "libc.so"}
+    )
     kept = StoredCounts.model_validate(stored_counts(start, None, "3.24"))
     assert kept.callers == (-1, 0, 1, -1)
     assert (kept.start().paths, kept.start().files) == (paths, {"copy": "libc.so"})

@@ -10,13 +10,13 @@ import pytest
 from millrace import databases
 from millrace.campaign import attempts
 from millrace.model.documents import as_lines
-from millrace.store import loops
-from millrace.store.records import AttemptResult, MeasurementRecord, StoredAttempt
+from millrace.store.attempt_files import parse_loops
+from millrace.store.records import AttemptResult, LoopRecord, MeasurementRecord, StoredAttempt
 from millrace.store.store import Store
 from millrace.trial import sizes as measured_sizes
 from millrace.trial.data_directory import DATABASE
 from millrace.trial.sizes import directory_bytes, sizes
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 
 def stored_and_read(place: Path, ended: AttemptResult) -> StoredAttempt:
@@ -60,7 +60,7 @@ def test_files_without_blocks_of_any_length_are_figures(
     monkeypatch.setattr(measured_sizes, "_files", lambda _data_dir: iter(files))
     monkeypatch.setattr(measured_sizes, "close_tree", lambda _data_dir: None)
     found = directory_bytes(tmp_path)
-    loop = loops.LoopRecord(
+    loop = LoopRecord(
         loop=1,
         transactions=1,
         errors=0,
@@ -68,7 +68,7 @@ def test_files_without_blocks_of_any_length_are_figures(
         apparent_bytes=found.apparent,
         allocated_bytes=found.allocated,
     )
-    assert loops.parse(as_lines([loop])) == (loop,)
+    assert parse_loops(as_lines([loop])) == (loop,)
     of_trial = sizes(tmp_path, databases.get("mysql").snapshots, rows=5)
     read = stored_and_read(tmp_path, replace(result(), measurements=tuple(of_trial)))
     assert read.outcome == "finished"

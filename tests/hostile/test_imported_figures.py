@@ -15,9 +15,9 @@ from millrace.model.documents import as_lines
 from millrace.report.run.html import as_html
 from millrace.stats import histogram
 from millrace.stats.histogram import Layout
-from millrace.store import checked, histograms, loops, series
+from millrace.store import attempt_files, checked
 from millrace.store.checked import NotARecord
-from millrace.store.records import MeasurementRecord, StoredRun
+from millrace.store.records import LoopRecord, MeasurementRecord, StoredRun
 from tests.support.explained import study_run
 from tests.support.hdr import FINE, encoded, varint, wrapped
 from tests.support.observed_trials import A, B
@@ -73,10 +73,9 @@ def test_trials_that_took_no_time_explain_nothing(name: str, odd: float) -> None
 def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
     run = _SMALL.build()
     made = [
-        loops.LoopRecord(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s)
-        for n in (1, 2)
+        LoopRecord(loop=n, transactions=2**64 - 1, errors=0, duration_s=duration_s) for n in (1, 2)
     ]
-    figures = loops.parse(as_lines(made))
+    figures = attempt_files.parse_loops(as_lines(made))
     attempts = tuple(replace(each, loops=figures) for each in run.attempts)
     page = as_html(compare_run(replace(run, attempts=attempts)))
     section = page.partition('id="loops"')[2].partition("</section>")[0]
@@ -88,7 +87,7 @@ def test_loops_of_any_length_are_drawn(duration_s: float) -> None:
 def test_loops_of_negative_figures_are_refused(name: str) -> None:
     figures = {"loop": 1, "transactions": 1, "errors": 0, "duration_s": 1.0, name: -1}
     with pytest.raises(ValueError, match=name):
-        loops.parse(json.dumps(figures).encode())
+        attempt_files.parse_loops(json.dumps(figures).encode())
 
 
 def with_histograms(run: StoredRun, **changes: Any) -> StoredRun:
@@ -98,7 +97,7 @@ def with_histograms(run: StoredRun, **changes: Any) -> StoredRun:
         for each in run.attempts
     )
     for each in attempts:
-        histograms.check(histograms._RECORDS.dump_json(each.histograms))
+        attempt_files.check_histograms(attempt_files._HISTOGRAMS.dump_json(each.histograms))
     return replace(run, attempts=attempts)
 
 
@@ -139,7 +138,7 @@ def test_a_histogram_of_a_few_bytes_takes_little_memory(compressed: bool) -> Non
 
 
 _INTERVAL = {"type": "interval", "part": "measure", "t_s": 1.0, "duration_s": 1, "transactions": 7}
-_SECONDS = series.parse(f"{json.dumps(_INTERVAL)}\n".encode() * 60)
+_SECONDS = attempt_files.parse_series(f"{json.dumps(_INTERVAL)}\n".encode() * 60)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +153,9 @@ _SECONDS = series.parse(f"{json.dumps(_INTERVAL)}\n".encode() * 60)
     ],
 )
 def test_seconds_that_reports_cannot_read_are_refused(odd: Mapping[str, Any]) -> None:
-    series.parse(json.dumps(_INTERVAL).encode())
+    attempt_files.parse_series(json.dumps(_INTERVAL).encode())
     with pytest.raises(NotARecord, match="line 1"):
-        series.parse(json.dumps(odd).encode())
+        attempt_files.parse_series(json.dumps(odd).encode())
 
 
 def test_seconds_of_a_schedule_may_lack_latencies() -> None:

@@ -21,7 +21,7 @@ from millrace.trial.trial_server import analyse_step
 from tests.support import hostile_mysql as mysql_server
 from tests.support.hostile_mysql import Answer, answers, rows, says, serving
 from tests.support.measuring import BEGIN, END, RESULT, live, measurement
-from tests.unit.store.stored_records import result
+from tests.support.stored_records import result
 
 # Python refuses to make a number of this many digits.
 DIGITS = b"Modified db pages  " + b"9" * 5_000 + b"\n"

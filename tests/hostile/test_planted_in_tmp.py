@@ -14,7 +14,7 @@ from millrace.servers.snapshots.kept_data import KeptData
 from millrace.servers.sources import clients, maven
 from millrace.store.store import Store
 from millrace.trial import fault_injection
-from tests.unit.store.stored_records import begun
+from tests.support.stored_records import begun
 
 OTHER_USER = 60_950
 

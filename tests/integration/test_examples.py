@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,12 @@ from millrace.store.store import Store
 from tests import examples
 from tests.conftest import InstanceOf, ServerOf
 from tests.examples import ROOT, STAND_INS, Command, Example
+from tests.support import benchmark_outputs as outputs
 from tests.support import driving
 from tests.support.builders import keep
 from tests.support.explained import study_run
 from tests.support.history_points import point, stepping
 from tests.support.observed_trials import B
-from tests.unit.importers.test_importers import PGBENCH, SYSBENCH
 
 pytestmark = pytest.mark.integration
 
@@ -111,19 +111,12 @@ def instance(server_of: ServerOf, instance_of: InstanceOf) -> Iterator[Instance]
         yield started
 
 
-SLAP = """\
-Benchmark
-\tAverage number of seconds to run all queries: {value}.753 seconds
-\tNumber of clients running queries: 4
-"""
-HAMMERDB = """\
-Vuser 1:4 Active Virtual Users configured
-Vuser 1:TEST RESULT : System achieved 3557{value} NOPM from 81705 MySQL TPM
-"""
-OUTPUTS = (  # by the directory that docs/analyze.md names
-    ("runs", SYSBENCH, "log"), ("pgbench", PGBENCH, "log"), ("slap", SLAP, "txt"),
-    ("tprocc", HAMMERDB, "log"),
-)  # fmt: skip
+OUTPUTS: tuple[tuple[str, Callable[[int], str], str], ...] = (  # directories of docs/analyze.md
+    ("runs", lambda number: outputs.of_sysbench(rate=f"{1000 + number}.5"), "log"),
+    ("pgbench", lambda number: outputs.of_pgbench(rate=f"{1000 + number}.5"), "log"),
+    ("slap", lambda number: outputs.of_slap(seconds=f"{8 + number}.753"), "txt"),
+    ("tprocc", lambda number: outputs.of_hammerdb(nopm=35_570 + number), "log"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -136,14 +129,11 @@ def files(instance: Instance, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(example.text, encoding="utf-8")
     for number in (1, 2, 3):
         timed = [{"command": name, "mean": number} for name in ("old", "new")]
-        (place / f"{number}.json").write_text(json.dumps({"results": timed}), encoding="utf-8")
+        outputs.exported(place / f"{number}.json", *timed)
     for directory, output, suffix in OUTPUTS:
         (place / directory).mkdir()
         for number, name in enumerate(("old-1", "new-1", "new-2", "old-2")):
-            text = output.replace("{rate}", f"{1000 + number}.5").replace(
-                "{value}", f"{8 + number}"
-            )
-            (place / directory / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+            outputs.keep(place / directory / f"{name}.{suffix}", output(number))
     (specification,) = shown("load-spec.md", "json")
     (place / "SPEC.json").write_text(at_server(specification, instance), encoding="utf-8")
     result = Command("millrace-load", ("run", "SPEC.json"), "first.json")

@@ -10,16 +10,18 @@ from millrace.model.instruction_counts import (
     Program,
     Repetition,
     TreatmentStarts,
+    stored_counts,
 )
 from millrace.model.observations import Observations
-from millrace.model.stored_counts import stored_counts
 from millrace.store.records import StoredRun, TrialRecord
 
 OLD = Program(
-    ("GCC: (GNU) 4.1.2 20080704 (Red Hat 4.1.2-46)", "GCC: (GNU) 4.1.2 20080704"),
+    compilers=("GCC: (GNU) 4.1.2 20080704 (Red Hat 4.1.2-46)", "GCC: (GNU) 4.1.2 20080704"),
     position_independent=False,
 )
-NEW = Program(("GCC: (GNU) 11.2.1", "clang version 15.0.7", "a linker"), position_independent=True)
+NEW = Program(
+    compilers=("GCC: (GNU) 11.2.1", "clang version 15.0.7", "a linker"), position_independent=True
+)
 
 
 def start(*instructions: float, extra: float = 0.0) -> CountedStart:
@@ -28,7 +30,10 @@ def start(*instructions: float, extra: float = 0.0) -> CountedStart:
     paths = {("run",): 0.4 * mean, ("run", "read"): 0.6 * mean - extra}
     if extra:
         paths["run", "read", "extra"] = extra
-    repetitions = tuple(Repetition(each, 25.0, number) for number, each in enumerate(instructions))
+    repetitions = tuple(
+        Repetition(instructions=each, background=25.0, number=number)
+        for number, each in enumerate(instructions)
+    )
     return CountedStart(480, repetitions, paths, {"read": "mysqld"})
 
 

@@ -84,6 +84,12 @@ def stepping(
     return [float(value) for value in np.exp(logs)]
 
 
+def part(*points: PointRecord, series: SeriesRecord = SERIES) -> HistoryPart:
+    """Return these points of a series, with the states that they refer to."""
+    states = tuple(s for s in (STATE, OTHER_STATE) if s.id in {p.state for p in points})
+    return HistoryPart((series,), states, tuple((series.id, each) for each in points))
+
+
 def part_of(made: History, changes: Sequence[ChangeRecord] = ()) -> list[HistoryPart]:
     """Return each run's contribution to the store, in the order of its points."""
     return [

@@ -11,7 +11,7 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
 from tests.support.made_events import mark
 from tests.support.small_workload import driving
-from tests.unit.store.stored_records import result
+from tests.support.stored_records import result
 
 BEGIN, END = mark("measure_started"), mark("measure_ended")
 

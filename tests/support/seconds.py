@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from millrace.store import series
+from millrace.store.attempt_files import parse_series
 from millrace.store.records import DrivenInterval, DrivenPhase
 
 Series = tuple[DrivenPhase | DrivenInterval, ...]
@@ -51,4 +51,4 @@ def events(
             ),
         },
     )  # fmt: skip
-    return series.parse("".join(f"{json.dumps(each)}\n" for each in made).encode())
+    return parse_series("".join(f"{json.dumps(each)}\n" for each in made).encode())

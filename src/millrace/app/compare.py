@@ -12,7 +12,7 @@ from millrace.analysis.history.series_verdicts import AnalyzedSeries, analyze_se
 from millrace.importers import paired
 from millrace.importers import series as series_file
 from millrace.importers.csv_reader import called
-from millrace.importers.paired import Value
+from millrace.importers.paired import Counts
 from millrace.importers.units import Better, counts_instructions
 from millrace.model.instruction_counts import MARGIN as INSTRUCTIONS_MARGIN
 from millrace.model.measurements import Direction
@@ -88,7 +88,7 @@ def compare_paired(file: Path, criteria: Criteria, *, base: str | None) -> Compa
     return ComparedPairs(found, chosen, better, margin)
 
 
-def _work(counts: Mapping[str, Mapping[str, Value]]) -> Work:
+def _work(counts: Mapping[str, Mapping[str, Counts]]) -> Work:
     # Only open-loop trials have a schedule, and all of a comparison are.
     is_open = any(each.skipped for of_blocks in counts.values() for each in of_blocks.values())
     return {
@@ -97,8 +97,8 @@ def _work(counts: Mapping[str, Mapping[str, Value]]) -> Work:
     }
 
 
-def _trial_work(counts: Value, *, is_open: bool) -> TrialWork:
-    operations, errors, retries, skipped = (count or 0 for count in counts.counts)
+def _trial_work(counts: Counts, *, is_open: bool) -> TrialWork:
+    operations, errors, retries, skipped = (count or 0 for count in counts)
     return TrialWork(
         block=0,
         transactions=operations,

@@ -53,8 +53,13 @@ def is_elf(path: Path) -> bool:
 @contextmanager
 def opened(path: Path) -> Iterator[ELFFile]:
     """Open an ELF file that may be malicious. Raise OSError, and ELFError for damage."""
-    with _Bounded(path) as file, _damage_as_error():
-        yield _WithoutHashTables(file)
+    with _Bounded(path) as file:
+        try:
+            yield _WithoutHashTables(file)
+        except (ELFError, MillraceError):  # MillraceError: the user interrupted
+            raise
+        except Exception as error:  # of the library, about a damaged or malicious file
+            raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
 def needed(path: Path) -> tuple[str, ...]:
@@ -104,17 +109,6 @@ class _Bounded(io.BufferedReader):
         if self._left < 0:
             raise ELFError(f"it takes more than {_MOST_READS:,} reads")
         return super().read(size)
-
-
-@contextmanager
-def _damage_as_error() -> Iterator[None]:
-    """Raise any exception of the library about a damaged or malicious file as ELFError."""
-    try:
-        yield
-    except (ELFError, MillraceError):  # MillraceError: the user interrupted
-        raise
-    except Exception as error:
-        raise ELFError(f"{type(error).__name__}: {error}") from error
 
 
 def data_of(section: Section, most_bytes: int | None = None) -> bytes:

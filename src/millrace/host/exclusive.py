@@ -70,18 +70,19 @@ def _open(file: Path) -> int:
             except FileExistsError:
                 descriptor = os.open(file, flags)
     except OSError as error:
-        raise HostError(
-            f"{file}: cannot be opened as the lock of this host: {error.strerror}",
-            hint=f"look at {file} and remove it if no millrace runs",
+        raise _unusable(
+            file, f"cannot be opened as the lock of this host: {error.strerror}"
         ) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        raise HostError(
-            f"{file}: not a plain file with one name, so it cannot be the lock of this host",
-            hint=f"look at {file} and remove it if no millrace runs",
-        )
+        why = "not a plain file with one name, so it cannot be the lock of this host"
+        raise _unusable(file, why)
     return descriptor
+
+
+def _unusable(file: Path, why: str) -> HostError:
+    return HostError(f"{file}: {why}", hint=f"look at {file} and remove it if no millrace runs")
 
 
 def _require_place(descriptor: int, file: Path) -> None:

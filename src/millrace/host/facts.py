@@ -8,29 +8,17 @@ from pathlib import Path
 from millrace.host import cpu_limits
 from millrace.host import parsers as text
 from millrace.host.files import block_device, mount_below, number, read, read_file
-from millrace.model.host_facts import (
-    CpuFacts,
-    FilesystemFacts,
-    FrequencyFacts,
-    HostFacts,
-    HugePagesFacts,
-    KernelFacts,
-    LimitFacts,
-    LoadFacts,
-    MemoryFacts,
-    NumaFacts,
-    VirtualisationFacts,
-)
+from millrace.model import host_facts as model
 
 _CPUS = "sys/devices/system/cpu"
 _NO_MEMORY_LIMIT = 1 << 62  # control groups of version 1 write "no limit" as the largest page count
 
 
-def facts(work_dir: Path, *, root: Path = Path("/")) -> HostFacts:
+def facts(work_dir: Path, *, root: Path = Path("/")) -> model.HostFacts:
     """Return the facts of this host; its file system is the one below ``work_dir``."""
     cpu = text.cpu_info(read(root, "proc/cpuinfo"))
     release = read(root, "etc/os-release") or read(root, "usr/lib/os-release")
-    return HostFacts(
+    return model.HostFacts(
         machine=_machine(root),
         cpu=_cpu(root, cpu),
         frequency=_frequency(root),
@@ -53,7 +41,7 @@ def facts(work_dir: Path, *, root: Path = Path("/")) -> HostFacts:
     )
 
 
-def host_id(known: HostFacts) -> str:
+def host_id(known: model.HostFacts) -> str:
     """Return 12 hex digits that identify hardware and installation, whatever the settings."""
     cpu = known.cpu
     of_cpu = (cpu.vendor, cpu.model, cpu.sockets, cpu.cores, cpu.threads)
@@ -70,14 +58,14 @@ def _machine(root: Path) -> str | None:
     return None
 
 
-def _cpu(root: Path, info: text.CpuInfo) -> CpuFacts:
+def _cpu(root: Path, info: text.CpuInfo) -> model.CpuFacts:
     cpus = [path for path in (root / _CPUS).glob("cpu[0-9]*") if (path / "topology").is_dir()]
     packages = {read_file(path / "topology/physical_package_id") for path in cpus}
     cores = {
         (read_file(path / "topology/physical_package_id"), read_file(path / "topology/core_id"))
         for path in cpus
     }
-    return CpuFacts(
+    return model.CpuFacts(
         model=info.model,
         vendor=info.vendor,
         microcode=info.microcode,
@@ -87,7 +75,7 @@ def _cpu(root: Path, info: text.CpuInfo) -> CpuFacts:
     )
 
 
-def _frequency(root: Path) -> FrequencyFacts:
+def _frequency(root: Path) -> model.FrequencyFacts:
     def all_of(name: str) -> str | None:
         values = {read_file(file) for file in (root / _CPUS).glob(f"cpu[0-9]*/cpufreq/{name}")}
         return ", ".join(sorted(value for value in values if value)) or None
@@ -95,7 +83,7 @@ def _frequency(root: Path) -> FrequencyFacts:
     no_turbo = number(root, f"{_CPUS}/intel_pstate/no_turbo")
     boost = number(root, f"{_CPUS}/cpufreq/boost")
     turbo = None if no_turbo is None else no_turbo == 0
-    return FrequencyFacts(
+    return model.FrequencyFacts(
         driver=all_of("scaling_driver"),
         governor=all_of("scaling_governor"),
         preference=all_of("energy_performance_preference"),
@@ -104,8 +92,8 @@ def _frequency(root: Path) -> FrequencyFacts:
     )
 
 
-def _kernel(root: Path) -> KernelFacts:
-    return KernelFacts(
+def _kernel(root: Path) -> model.KernelFacts:
+    return model.KernelFacts(
         release=read(root, "proc/sys/kernel/osrelease"),
         version=read(root, "proc/sys/kernel/version"),
         architecture=read(root, "proc/sys/kernel/arch") or os.uname().machine,
@@ -119,9 +107,9 @@ def _libc() -> str | None:
         return None  # not glibc
 
 
-def _memory(root: Path) -> MemoryFacts:
+def _memory(root: Path) -> model.MemoryFacts:
     sizes = text.sizes(read(root, "proc/meminfo"))
-    return MemoryFacts(
+    return model.MemoryFacts(
         total_bytes=sizes.get("MemTotal"),
         available_bytes=sizes.get("MemAvailable"),
         swap_bytes=sizes.get("SwapTotal"),
@@ -130,16 +118,16 @@ def _memory(root: Path) -> MemoryFacts:
     )
 
 
-def _huge_pages(root: Path) -> HugePagesFacts:
+def _huge_pages(root: Path) -> model.HugePagesFacts:
     base = "sys/kernel/mm/transparent_hugepage"
-    return HugePagesFacts(
+    return model.HugePagesFacts(
         transparent=text.chosen(read(root, f"{base}/enabled")),
         defrag=text.chosen(read(root, f"{base}/defrag")),
         reserved=number(root, "proc/sys/vm/nr_hugepages"),
     )
 
 
-def _virtualisation(root: Path, cpu: text.CpuInfo) -> VirtualisationFacts:
+def _virtualisation(root: Path, cpu: text.CpuInfo) -> model.VirtualisationFacts:
     release = (read(root, "proc/sys/kernel/osrelease") or "").lower()
     dmi = [read(root, f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
     product = " ".join(part for part in dmi if part) or None
@@ -151,7 +139,7 @@ def _virtualisation(root: Path, cpu: text.CpuInfo) -> VirtualisationFacts:
         is_virtual = any(name in product for name in named)
     if kind is None and "microsoft" in release:
         kind = "WSL"
-    return VirtualisationFacts(
+    return model.VirtualisationFacts(
         virtual_machine=is_virtual,
         hypervisor=kind,
         product=product,
@@ -172,7 +160,7 @@ def _container(root: Path) -> str | None:
     return next((k for k in ("kubepods", "docker", "libpod", "lxc") if f"/{k}" in groups), None)
 
 
-def _limits(root: Path) -> LimitFacts:
+def _limits(root: Path) -> model.LimitFacts:
     """Return the control group's limits (version 1 or 2) of CPUs, maybe a fraction, and memory."""
     groups = text.control_groups(read(root, "proc/self/cgroup"))
     unified = root / "sys/fs/cgroup" / groups.get("", "")
@@ -181,16 +169,16 @@ def _limits(root: Path) -> LimitFacts:
         memory = number(root / "sys/fs/cgroup/memory" / groups["memory"], "memory.limit_in_bytes")
     if memory is not None and memory >= _NO_MEMORY_LIMIT:
         memory = None
-    return LimitFacts(cpus=cpu_limits.quota_cpus("self", root), memory_bytes=memory)
+    return model.LimitFacts(cpus=cpu_limits.quota_cpus("self", root), memory_bytes=memory)
 
 
-def _filesystem(root: Path, work_dir: Path) -> FilesystemFacts:
+def _filesystem(root: Path, work_dir: Path) -> model.FilesystemFacts:
     """Return the filesystem that holds ``work_dir``, which need not exist yet, and its device."""
     existing, mount = mount_below(root, work_dir)
     device = block_device(root, mount) if mount else None
     space = os.statvfs(existing)
     rotational = read_file(device / "queue/rotational") if device else None
-    return FilesystemFacts(
+    return model.FilesystemFacts(
         mount_point=mount.point if mount else None,
         type=mount.type if mount else None,
         options=tuple(mount.options) if mount else None,
@@ -204,15 +192,17 @@ def _filesystem(root: Path, work_dir: Path) -> FilesystemFacts:
     )
 
 
-def _load(root: Path) -> LoadFacts:
+def _load(root: Path) -> model.LoadFacts:
     averages = (read(root, "proc/loadavg") or "").split()[:3]
     if len(averages) < 3:
-        return LoadFacts()
+        return model.LoadFacts()
     last, last_5, last_15 = map(float, averages)
-    return LoadFacts(average_1min=last, average_5min=last_5, average_15min=last_15)
+    return model.LoadFacts(average_1min=last, average_5min=last_5, average_15min=last_15)
 
 
-def _numa(root: Path) -> NumaFacts:
+def _numa(root: Path) -> model.NumaFacts:
     nodes = len(list((root / "sys/devices/system/node").glob("node[0-9]*")))
     balancing = number(root, "proc/sys/kernel/numa_balancing")
-    return NumaFacts(nodes=nodes or None, balancing=None if balancing is None else balancing != 0)
+    return model.NumaFacts(
+        nodes=nodes or None, balancing=None if balancing is None else balancing != 0
+    )

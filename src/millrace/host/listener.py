@@ -25,11 +25,7 @@ def peer_pid(connected: sockets.socket) -> int:
 
 
 def doubt(path: Path, connected: sockets.socket) -> str | None:
-    """Return the reason why a wrong server may listen at the other end of ``connected``.
-
-    ``connected`` is connected to the absolute ``path``. Return None where no wrong server can
-    listen.
-    """
+    """Return why a wrong server may listen at the absolute ``path``; None where none can."""
     try:
         return _judge(path, _credentials(connected)[1])
     except OSError as error:

@@ -38,10 +38,7 @@ def take_own(change: Callable[[], None], *, writable: Sequence[Path]) -> None:
 
 
 def bind(source: Path, target: Path) -> None:
-    """Bind-mount ``source``, with the mounts below it, at ``target``.
-
-    Raise OSError where the kernel refuses.
-    """
+    """Bind-mount ``source``, with the mounts below it, at ``target``. Raise OSError."""
     flags = _MS_BIND | _MS_REC
     checked(libc.mount(os.fsencode(source), os.fsencode(target), None, flags, None))
 

@@ -98,20 +98,14 @@ def schedstat(raw: bytes) -> tuple[int, int]:
 
 def switches(raw: bytes) -> tuple[int, int]:
     """Parse /proc/PID/task/TID/status: voluntary and involuntary context switches."""
-    found = _fields(raw)
-    try:
-        return int(found[b"voluntary_ctxt_switches"]), int(found[b"nonvoluntary_ctxt_switches"])
-    except KeyError as error:
-        raise ValueError("a status file without context switches") from error
+    names = (b"voluntary_ctxt_switches", b"nonvoluntary_ctxt_switches")
+    voluntary, involuntary = _numbers(raw, *names)
+    return voluntary, involuntary
 
 
 def io(raw: bytes) -> dict[str, int]:
     """Parse /proc/PID/io of a process, including its ended threads, or that of a thread."""
-    found = _fields(raw)
-    try:
-        return {name: int(found[kernels]) for name, kernels in IO.items()}
-    except KeyError as error:
-        raise ValueError(f"an io file without {error.args[0]!r}") from error
+    return dict(zip(IO, _numbers(raw, *IO.values()), strict=True))
 
 
 def call(raw: bytes) -> Call | None:
@@ -133,6 +127,14 @@ def stack_pointer(raw: bytes) -> int | None:
 def writes_through(raw: bytes) -> bool:
     """Return whether writes wait for the disk (O_DSYNC), by the text of /proc/PID/fdinfo/N."""
     return bool(int(_fields(raw).get(b"flags", b"0"), 8) & os.O_DSYNC)
+
+
+def _numbers(raw: bytes, *names: bytes) -> list[int]:
+    found = _fields(raw)
+    try:
+        return [int(found[name]) for name in names]
+    except KeyError as error:
+        raise ValueError(f"a file of /proc without {error.args[0]!r}") from error
 
 
 def _fields(raw: bytes) -> dict[bytes, bytes]:

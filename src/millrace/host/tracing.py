@@ -204,5 +204,4 @@ def _remove_orphans(instances: Path) -> None:
     for left in instances.iterdir():
         owner = _NAME.fullmatch(left.name)
         if owner and not Path("/proc", owner[1]).exists():
-            with contextlib.suppress(OSError):
-                left.rmdir()
+            _removed(left)

@@ -2,7 +2,7 @@
 
 import re
 
-from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
+from millrace.importers.text_output import Output, Unreadable, found_in, refuse_failed, several
 from millrace.importers.units import Measure
 
 MEASURE = Measure("NOPM", "higher")
@@ -11,28 +11,23 @@ _HINT = "keep the log of one timed run of TPROC-C, up to its TEST RESULT, in the
 _RESULT = re.compile(r"TEST RESULT : System achieved ([0-9.]+) NOPM from \d+ ")
 _FAILED = re.compile(r"^.*(?:FINISHED FAILED|\bError in Virtual User\b).*", re.MULTILINE)
 _VERSION = re.compile(r"^HammerDB CLI v(\S+)", re.MULTILINE)
-_SETTINGS = (
-    ("number of virtual users", re.compile(r"(\d+) Active Virtual Users configured")),
-    ("ramp-up", re.compile(r"Beginning rampup time of (\d+ minutes?)")),
-    ("duration", re.compile(r"Timing test period of (\d+) in minutes")),
-    ("warehouses", re.compile(r"\b(\d+) (?:[Ww]arehouses|Whse)\b")),
-)
+_SETTINGS = {
+    "number of virtual users": r"(\d+) Active Virtual Users configured",
+    "ramp-up": r"Beginning rampup time of (\d+ minutes?)",
+    "duration": r"Timing test period of (\d+) in minutes",
+    "warehouses": r"\b(\d+) (?:[Ww]arehouses|Whse)\b",
+}
 
 
 def read(text: str) -> Output:
-    """Return the new orders per minute of a run, and its settings.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the new orders per minute of a run, and its settings."""
     refuse_failed(text, _FAILED)
     results: list[str] = _RESULT.findall(text)
     if len(results) > 1:
         raise several("the results", len(results), "HammerDB")
     if not results:
         raise Unreadable("has no NOPM of HammerDB", _HINT)
-    settings = {
-        name: found[1] for name, pattern in _SETTINGS if (found := pattern.search(text)) is not None
-    }
+    settings = found_in(text, _SETTINGS)
     users = settings.get("number of virtual users", "")
     version = _VERSION.search(text)
     program = f"HammerDB {version[1]}" if version is not None else ""

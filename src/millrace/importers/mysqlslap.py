@@ -4,38 +4,30 @@ import csv
 import io
 import re
 
-from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
+from millrace.importers.text_output import Output, Unreadable, found_in, refuse_failed, several
 from millrace.importers.units import Measure
 
 MEASURE = Measure("s", "lower")
 _HINT = "keep what one run of mysqlslap prints, with or without --csv, in the file"
 
 _MEAN = re.compile(r"^\s*Average number of seconds to run all queries: ([0-9.]+) seconds", re.M)
-_SETTINGS = (
-    ("engine", re.compile(r"^\s*Running for engine (\S+)", re.MULTILINE)),
-    ("number of clients", re.compile(r"^\s*Number of clients running queries: (\d+)", re.M)),
-    ("queries per client", re.compile(r"^\s*Average number of queries per client: (\d+)", re.M)),
-)
+_SETTINGS = {
+    "engine": r"^\s*Running for engine (\S+)",
+    "number of clients": r"^\s*Number of clients running queries: (\d+)",
+    "queries per client": r"^\s*Average number of queries per client: (\d+)",
+}
 _FAILED = re.compile(r"^\S*(?:mysqlslap|mariadb-slap): .*(?:ERROR|[Ee]rror|Cannot).*", re.MULTILINE)
 _CSV_NAMES = ("engine", "load", "mean", "least", "most", "number of clients", "queries per client")
 
 
 def read(text: str) -> Output:
-    """Return the mean time of a run, in s, and its settings.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the mean time of a run, in s, and its settings."""
     refuse_failed(text, _FAILED)
     means: list[str] = _MEAN.findall(text)
     if len(means) > 1:
         raise several("the times", len(means), "mysqlslap")
     if means:
-        settings = {
-            name: found[1]
-            for name, pattern in _SETTINGS
-            if (found := pattern.search(text)) is not None
-        }
-        return _output(means[0], settings)
+        return _output(means[0], found_in(text, _SETTINGS))
     return _of_csv(text)
 
 

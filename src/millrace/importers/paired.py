@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,6 @@ from millrace.importers.units import Measure, Measures
 from millrace.shown_text import defused_cell, shown
 
 COLUMNS = ("block", "treatment", "value")
-COUNTS = ("operations", "errors", "retries", "skipped")
 _HINT = (
     "a file of pairs has the columns block, treatment and value, separated by commas, and one row "
     "for each trial; unit, direction (higher or lower), operations, errors, retries and skipped "
@@ -25,27 +25,27 @@ _HINT = (
 Values = Mapping[str, Mapping[str, float]]
 
 
-class Value(NamedTuple):
-    """The measured value of one trial, its text, and what became of its operations.
+class Counts(NamedTuple):
+    """The numbers of a trial's operations by their fate; None where one is not known.
 
-    ``text`` has the digits as they were written; empty for those of ``value``. ``operations``
-    succeeded and ``errors`` failed, ``retries`` were begun again, and ``skipped`` were not sent;
-    None where that is not known.
+    ``operations`` succeeded and ``errors`` failed, ``retries`` were begun again, and ``skipped``
+    were not sent.
     """
 
-    block: str
-    treatment: str
-    value: float
-    text: str = ""
     operations: int | None = None
     errors: int | None = None
     retries: int | None = None
     skipped: int | None = None
 
-    @property
-    def counts(self) -> tuple[int | None, ...]:
-        """Return the counts in the order of ``COUNTS``."""
-        return self.operations, self.errors, self.retries, self.skipped
+
+class Value(NamedTuple):
+    """The measured value of one trial; ``text`` has its digits as written, or is empty."""
+
+    block: str
+    treatment: str
+    value: float
+    text: str = ""
+    counts: Counts = Counts()
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Pairs:
     """
 
     values: Values
-    work: Mapping[str, Mapping[str, Value]]
+    work: Mapping[str, Mapping[str, Counts]]
     measure: Measure
     unit_of_last_digit: float
 
@@ -80,17 +80,17 @@ def read(path: Path) -> Pairs:
     """
     sheet = Sheet(path, hint=_HINT)
     places = [sheet.column(name) for name in COLUMNS]
-    count_places = [sheet.column_if_any(name) for name in COUNTS]
+    count_places = [sheet.column_if_any(name) for name in Counts._fields]
     measures = Measures(sheet)
     values: dict[str, dict[str, float]] = {}
-    work: dict[str, dict[str, Value]] = {}
+    work: dict[str, dict[str, Counts]] = {}
     texts: list[str] = []
     first_lines: dict[tuple[str, str], int] = {}
     for line, cells in sheet.rows():
         block, treatment = (sheet.text(line, cells, place) for place in places[:2])
         measures.note(line, cells)
         value = sheet.positive(line, cells, places[2])
-        counts = [sheet.count(line, cells, place) for place in count_places]
+        counts = Counts(*(sheet.count(line, cells, place) for place in count_places))
         first = first_lines.setdefault((block, treatment), line)
         if block and treatment and first != line:
             sheet.mistake(
@@ -103,8 +103,7 @@ def read(path: Path) -> Pairs:
             values.setdefault(treatment, {})[block] = value
             texts.append(cells[places[2]])
             if any(count is not None for count in counts):
-                trial = Value(block, treatment, value, "", *counts)
-                work.setdefault(treatment, {})[block] = trial
+                work.setdefault(treatment, {})[block] = counts
     if len(values) == 1:
         raise UserError(
             f"{called(path)} has a single treatment, {next(iter(values))}, so there is nothing to "
@@ -135,16 +134,14 @@ def as_csv(values: Sequence[Value], measure: Measure, *, base: str) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    counted = [
-        place
-        for place in range(len(COUNTS))
-        if any(each.counts[place] is not None for each in values)
-    ]
-    writer.writerow((*COLUMNS, *MEASURE_COLUMNS, *(COUNTS[place] for place in counted)))
+    of_trials = zip(*(each.counts for each in values), strict=True)
+    known = [any(count is not None for count in of_all) for of_all in of_trials]
+    counted = compress(Counts._fields, known)
+    writer.writerow((*COLUMNS, *MEASURE_COLUMNS, *counted))
     for each in sorted(values, key=lambda each: each.treatment != base):
         names = (_safe(each.block), _safe(each.treatment))
         number = each.text or repr(each.value)
-        counts = ("" if (count := each.counts[place]) is None else count for place in counted)
+        counts = ("" if count is None else count for count in compress(each.counts, known))
         row = (*names, number, measure.unit, measure.direction or "", *counts)
         writer.writerow(map(defused_cell, row))
     return text.getvalue()

@@ -2,9 +2,11 @@
 
 import re
 
+from millrace.importers.paired import Counts
 from millrace.importers.text_output import (
     Output,
     Unreadable,
+    found_in,
     of_failed_run,
     refuse_failed,
     several,
@@ -30,69 +32,45 @@ _FAILED = re.compile(
     re.MULTILINE,
 )
 _VERSION = re.compile(r"^pgbench \((?:PostgreSQL\) )?(\d[\d.]*\w*)", re.MULTILINE)
-_SETTINGS = tuple(
-    (name, re.compile(rf"^{label}: *(.+)", re.MULTILINE))
-    for name, label in (
-        ("transaction type", "transaction type"),
-        ("scaling factor", "scaling factor"),
-        ("partition method", "partition method"),
-        ("partitions", "partitions"),
-        ("query mode", "query mode"),
-        ("number of clients", "number of clients"),
-        ("number of threads", "number of threads"),
-        ("maximum number of tries", "maximum number of tries"),
-        ("duration", "duration"),
-        ("transactions per client", "number of transactions per client"),
-        ("latency limit", r"number of transactions above the (.+ ms) latency limit"),
-        ("script 1", "SQL script 1"),
-        ("script 2", "SQL script 2"),
-    )
-)
+_SAME_NAMES = (
+    "transaction type", "scaling factor", "partition method", "partitions", "query mode",
+    "number of clients", "number of threads", "maximum number of tries", "duration",
+)  # fmt: skip
+_SETTINGS = {
+    **{name: rf"^{name}: *(.+)" for name in _SAME_NAMES},
+    "transactions per client": r"^number of transactions per client: *(.+)",
+    "latency limit": r"^number of transactions above the (.+ ms) latency limit: *(.+)",
+    "script 1": r"^SQL script 1: *(.+)",
+    "script 2": r"^SQL script 2: *(.+)",
+}
 _PROCESSED = re.compile(
     r"^number of transactions actually processed: (\d+)(?:/(\d+))?", re.MULTILINE
 )
 _COUNTS = {
-    name: re.compile(rf"^number of {label}: (\d+)", re.MULTILINE)
-    for name, label in (
-        ("failed", "failed transactions"),
-        ("retried", "transactions retried"),
-        ("skipped", "transactions skipped"),
-    )
+    "errors": r"^number of failed transactions: (\d+)",
+    "retries": r"^number of transactions retried: (\d+)",
+    "skipped": r"^number of transactions skipped: (\d+)",
 }
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of pgbench reported.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the rate, the settings and the failures that a run of pgbench reported."""
     refuse_failed(text, _FAILED)
     rate = _rate(text)
     processed = _PROCESSED.search(text)
     if processed is not None and processed[2] and processed[1] != processed[2]:
         early = f"that ended early, with {processed[1]} of {processed[2]} transactions"
         raise of_failed_run(early)
-    settings = {
-        name: found[1].strip()
-        for name, pattern in _SETTINGS
-        if (found := pattern.search(text)) is not None
-    }
+    settings = found_in(text, _SETTINGS)
     version = _VERSION.search(text)
-    counts = {
-        name: int(found[1])
-        for name, pattern in _COUNTS.items()
-        if (found := pattern.search(text)) is not None
-    }
+    counts = {name: int(count) for name, count in found_in(text, _COUNTS).items()}
     return Output(
         number=rate,
         measure=MEASURE,
         settings=settings,
         threads=settings.get("number of clients", ""),
         program=f"pgbench {version[1]}" if version is not None else "",
-        operations=int(processed[1]) if processed is not None else None,
-        errors=counts.get("failed"),
-        retries=counts.get("retried"),
-        skipped=counts.get("skipped"),
+        counts=Counts(int(processed[1]) if processed is not None else None, **counts),
     )
 
 

@@ -4,8 +4,10 @@ Rows that have times (a column ``time``, or labels which are dates) are sorted b
 programs write the newest row first. Other rows are taken as they are in the file.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from millrace.importers import times
 from millrace.importers.csv_reader import Sheet, last_digit_unit
@@ -18,7 +20,7 @@ _HINT = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Series:
     """A series in the order of time; its ``name`` is empty where the file has only one.
 
@@ -27,22 +29,19 @@ class Series:
     """
 
     name: str
-    labels: list[str] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    measure: Measure = field(default_factory=Measure)
-    unit_of_last_digit: float = 0.0
-    is_sorted: bool = False
+    labels: list[str]
+    values: list[float]
+    measure: Measure
+    unit_of_last_digit: float
+    is_sorted: bool
 
 
-@dataclass
-class _Rows:
-    """The rows of one series in the file's order."""
-
-    lines: list[int] = field(default_factory=list)
-    times: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+class _Row(NamedTuple):
+    line: int
+    time: str
+    text: str
+    label: str
+    value: float
 
 
 def read(path: Path) -> tuple[Series, ...]:
@@ -55,39 +54,37 @@ def read(path: Path) -> tuple[Series, ...]:
     time_place = sheet.column_if_any("time")
     series_place = sheet.column_if_any("series")
     measures = Measures(sheet)
-    found: dict[str, _Rows] = {}
+    found: dict[str, list[_Row]] = {}
     for line, cells in sheet.rows():
         name = "" if series_place is None else sheet.text(line, cells, series_place)
         label = sheet.text(line, cells, label_place)
         time = label if time_place is None else sheet.text(line, cells, time_place)
         measures.note(line, cells, name)
         value = sheet.positive(line, cells, value_place)
-        rows = found.setdefault(name, _Rows())
+        rows = found.setdefault(name, [])
         if value is not None:
-            rows.lines.append(line)
-            rows.times.append(time)
-            rows.texts.append(cells[value_place])
-            rows.labels.append(label)
-            rows.values.append(value)
+            rows.append(_Row(line, time, cells[value_place], label, value))
     return tuple(
         _series(sheet, name, rows, measures.of(name), has_times=time_place is not None)
         for name, rows in found.items()
     )
 
 
-def _series(sheet: Sheet, name: str, rows: _Rows, measure: Measure, *, has_times: bool) -> Series:
+def _series(
+    sheet: Sheet, name: str, rows: Sequence[_Row], measure: Measure, *, has_times: bool
+) -> Series:
     places = _places(sheet, rows, has_times=has_times)
     return Series(
         name,
-        [rows.labels[place] for place in places],
-        [rows.values[place] for place in places],
+        [rows[place].label for place in places],
+        [rows[place].value for place in places],
         measure,
-        last_digit_unit(rows.texts),
+        last_digit_unit(row.text for row in rows),
         places != list(range(len(places))),
     )
 
 
-def _places(sheet: Sheet, rows: _Rows, *, has_times: bool) -> list[int]:
+def _places(sheet: Sheet, rows: Sequence[_Row], *, has_times: bool) -> list[int]:
     """Return the places of the rows in the order of time, or of the file without times.
 
     Raises ValidationError where only some rows of a column ``time`` have one, or where it is not
@@ -95,28 +92,28 @@ def _places(sheet: Sheet, rows: _Rows, *, has_times: bool) -> list[int]:
     """
     column = "column time" if has_times else "column label"
     try:
-        instants = times.times(rows.times, numbers=has_times)
+        instants = times.times([row.time for row in rows], numbers=has_times)
     except times.Ambiguous:
         raise sheet.last_error(
-            rows.lines[0],
+            rows[0].line,
             column,
-            f"{rows.times[0]!r} may have the day first or the month first; write dates as "
+            f"{rows[0].time!r} may have the day first or the month first; write dates as "
             "2026-01-31",
         ) from None
     if instants is not None:
         return times.order(instants)
     if has_times:
         _refuse_mixed(sheet, rows)
-    return list(range(len(rows.times)))
+    return list(range(len(rows)))
 
 
-def _refuse_mixed(sheet: Sheet, rows: _Rows) -> None:
+def _refuse_mixed(sheet: Sheet, rows: Sequence[_Row]) -> None:
     """Raise ValidationError for a row without a time between rows which have one."""
-    are_times = [times.times([text], numbers=True) is not None for text in rows.times]
+    are_times = [times.times([row.time], numbers=True) is not None for row in rows]
     if any(are_times):
         place = are_times.index(False) if not all(are_times) else len(are_times) - 1
         raise sheet.last_error(
-            rows.lines[place],
+            rows[place].line,
             "column time",
-            f"{rows.times[place]!r} is not a time of the kind that other rows have",
+            f"{rows[place].time!r} is not a time of the kind that other rows have",
         )

@@ -7,11 +7,11 @@ value is that of the last report which is not much shorter than the others.
 """
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from millrace.importers.text_output import Output, Unreadable, refuse_failed, several
+from millrace.importers.paired import Counts
+from millrace.importers.text_output import Output, Unreadable, found_in, refuse_failed, several
 from millrace.importers.units import Measure
 
 _HINT = "keep all that one run of sysbench prints, up to its end, in the file"
@@ -41,31 +41,21 @@ _FILE_RATES = (
 )
 _TOTAL_TIME = re.compile(r"^[ \t]*(?:total time|time elapsed):[ \t]+([0-9.]+)s", re.MULTILINE)
 _TOTAL_EVENTS = re.compile(r"^[ \t]*total number of events:[ \t]+(\d+)", re.MULTILINE)
-_THREADS = re.compile(r"^Number of threads:[ \t]*(\d+)", re.MULTILINE)
-_SETTINGS = (
-    ("target rate", re.compile(r"^Target transaction rate:[ \t]*(\S+)", re.MULTILINE)),
-    (
-        "limit of primes",
-        re.compile(
-            r"^(?:Prime numbers limit|Maximum prime number checked in CPU "
-            r"test):[ \t]*(\d+)",
-            re.MULTILINE,
-        ),
-    ),
-    ("block size", re.compile(r"^[ \t]*block size:?[ \t]+(\S+)", re.MULTILINE | re.IGNORECASE)),
-    ("total size", re.compile(r"^[ \t]*total size:[ \t]*(\S+)", re.MULTILINE)),
-    ("operation", re.compile(r"^[ \t]*operation:[ \t]*(\S+)", re.MULTILINE)),
-    ("scope", re.compile(r"^[ \t]*scope:[ \t]*(\S+)", re.MULTILINE)),
-    ("files", re.compile(r"^(\d+ files, \S+) each", re.MULTILINE)),
-    ("total file size", re.compile(r"^(\S+) total file size", re.MULTILINE)),
-    ("I/O mode", re.compile(r"^Using (.+) I/O mode", re.MULTILINE)),
-    ("test", re.compile(r"^Doing (.+) test", re.MULTILINE)),
-    ("calls of fsync", re.compile(r"^Periodic FSYNC enabled, calling (.+)", re.MULTILINE)),
-    (
-        "read/write ratio",
-        re.compile(r"^Read/Write ratio for combined .*:[ \t]*(\S+)", re.MULTILINE),
-    ),
-)
+_SETTINGS = {
+    "number of threads": r"^Number of threads:[ \t]*(\d+)",
+    "target rate": r"^Target transaction rate:[ \t]*(\S+)",
+    "limit of primes": r"^(?:Prime numbers limit|Maximum prime number .* CPU test):[ \t]*(\d+)",
+    "block size": r"(?i)^[ \t]*block size:?[ \t]+(\S+)",
+    "total size": r"^[ \t]*total size:[ \t]*(\S+)",
+    "operation": r"^[ \t]*operation:[ \t]*(\S+)",
+    "scope": r"^[ \t]*scope:[ \t]*(\S+)",
+    "files": r"^(\d+ files, \S+) each",
+    "total file size": r"^(\S+) total file size",
+    "I/O mode": r"^Using (.+) I/O mode",
+    "test": r"^Doing (.+) test",
+    "calls of fsync": r"^Periodic FSYNC enabled, calling (.+)",
+    "read/write ratio": r"^Read/Write ratio for combined .*:[ \t]*(\S+)",
+}
 _COMMAND = re.compile(r"^.*\bsysbench\b.* --.*$", re.MULTILINE)
 _OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)(?:[= ](?!-)(\S+))?")
 _SCRIPT = re.compile(r"(?<!\S)(?:\S*/)?(oltp_\w+|select_random_\w+|bulk_insert|\w+\.lua)(?!\S)")
@@ -94,17 +84,13 @@ class _Report:
 
 
 def read(text: str) -> Output:
-    """Return the rate, the settings and the failures that a run of sysbench reported.
-
-    Raises Unreadable for other text, for several runs, and for a run which failed.
-    """
+    """Return the rate, the settings and the failures that a run of sysbench reported."""
     refuse_failed(text, _FAILED)
     versions = _VERSION.findall(text)
     if len(versions) > 1:
         raise several("the output", len(versions), "sysbench")
     report, number, n_reports = _last_report(text)
-    settings = dict(_settings(text))
-    threads = settings.get("number of threads", "")
+    settings = _settings(text)
     events = _TOTAL_EVENTS.findall(report.text)
     n_errors = _ERRORS.findall(report.text)
     count = re.search(r"^[ \t]*transactions:[ \t]+(\d+)", report.text, re.MULTILINE)
@@ -112,12 +98,11 @@ def read(text: str) -> Output:
         number=report.rate,
         measure=Measure(report.unit, "higher"),
         settings=settings,
-        threads=threads,
+        threads=settings.get("number of threads", ""),
         program=f"sysbench {versions[0]}" if versions else "",
         duration_s=report.seconds,
         events=int(events[-1] if events else count[1] if count else 0),
-        operations=int(count[1]) if count and n_errors else None,
-        errors=sum(map(int, n_errors)) if count and n_errors else None,
+        counts=Counts(int(count[1]), sum(map(int, n_errors))) if count and n_errors else Counts(),
         note=f"report {number} of {n_reports} is read" if n_reports > 1 else "",
     )
 
@@ -178,18 +163,12 @@ def _float(text: str) -> float:
         return 0.0
 
 
-def _settings(text: str) -> Iterator[tuple[str, str]]:
-    threads = _THREADS.search(text)
-    if threads is not None:
-        yield "number of threads", threads[1]
-    for name, pattern in _SETTINGS:
-        if (found := pattern.search(text)) is not None:
-            yield name, found[1]
-    if (command := _COMMAND.search(text)) is not None:
-        yield from _options(command[0]).items()
+def _settings(text: str) -> dict[str, str]:
+    command = _COMMAND.search(text)
+    return found_in(text, _SETTINGS) | (_options(command[0]) if command is not None else {})
 
 
-def _options(command: str) -> Mapping[str, str]:
+def _options(command: str) -> dict[str, str]:
     """Return the options of a command line that change the load, and its test."""
     found = {}
     for spelled, value in _OPTION.findall(command):

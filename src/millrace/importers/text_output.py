@@ -16,7 +16,7 @@ from pathlib import Path
 
 from millrace.errors import UserError
 from millrace.importers.csv_reader import read_text
-from millrace.importers.paired import Imported, Value
+from millrace.importers.paired import Counts, Imported, Value
 from millrace.importers.units import Measure
 from millrace.quantities import counted
 
@@ -31,9 +31,8 @@ class Output:
 
     ``number`` is the value's text and ``measure`` its unit. ``settings`` has the text of each
     setting by its name, ``threads`` the number of clients, ``program`` the name and the version of
-    the program if the output has it; ``duration_s`` and ``events`` are 0 if unknown. Counts of
-    transactions are None where the program does not print them. ``note`` is what the user must know
-    about a value that was chosen among several.
+    the program if the output has it; ``duration_s`` and ``events`` are 0 if unknown. ``note`` is
+    what the user must know about a value that was chosen among several.
     """
 
     number: str
@@ -43,10 +42,7 @@ class Output:
     program: str = ""
     duration_s: float = 0.0
     events: int = 0
-    operations: int | None = None
-    errors: int | None = None
-    retries: int | None = None
-    skipped: int | None = None
+    counts: Counts = field(default=Counts())
     note: str = ""
 
 
@@ -59,6 +55,7 @@ class Unreadable(Exception):
 
 
 Reader = Callable[[str], Output]
+"""Raise Unreadable for text of another program, for several runs, and for a run which failed."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +93,7 @@ def read(read_output: Reader, paths: Sequence[Path]) -> Imported:
     refuse_equal([(each.path, each.digest) for each in files])
     _refuse_mixed(files)
     values = [
-        Value(
-            each.block,
-            each.treatment,
-            _positive(each),
-            each.output.number,
-            each.output.operations,
-            each.output.errors,
-            each.output.retries,
-            each.output.skipped,
-        )
+        Value(each.block, each.treatment, _positive(each), each.output.number, each.output.counts)
         for each in files
     ]
     notes = [f"{each.path}: {each.output.note}" for each in files if each.output.note]
@@ -215,6 +203,12 @@ def _positive(file: _File) -> float:
             hint="look for the error for which the run did no work, and measure again",
         )
     return value
+
+
+def found_in(text: str, patterns: Mapping[str, str]) -> dict[str, str]:
+    """Return the first group of each pattern that is found in lines, by its name."""
+    found = ((name, re.search(line, text, re.MULTILINE)) for name, line in patterns.items())
+    return {name: match[1].strip() for name, match in found if match is not None}
 
 
 def refuse_failed(text: str, failure: re.Pattern[str]) -> None:

@@ -76,10 +76,7 @@ class Measure:
 
 
 def counts_instructions(unit: str) -> bool:
-    """Return whether values are counted instructions: in all, or of an operation.
-
-    Those of a time or of a clock cycle are speeds.
-    """
+    """Return whether values are counted instructions; those of a time or clock cycle are not."""
     found = _INSTRUCTIONS.fullmatch(unit.strip().lower())
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""The one list of what trials measure: names, units, better directions and meanings.
+"""The one list of what trials measure: names and meanings.
 
 The unit ends a name (``_s``, ``_bytes``); a name without one is a count. ``{phase}`` stands for the
 name of a phase of the workload, ``{table}`` of a table, ``{code}`` for a server's error code.
@@ -6,7 +6,6 @@ name of a phase of the workload, ``{table}`` of a table, ``{code}`` for a server
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 Direction = Literal["higher", "lower"]
@@ -16,40 +15,30 @@ PARTS: tuple[Part, ...] = ("before", "during", "after")
 """The parts of a drive with maintenance; each transaction belongs to one."""
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """A figure of an attempt. ``better`` is None where neither direction is."""
-
-    name: str
-    unit: str
-    better: Direction | None
-    meaning: str
+MEANINGS: dict[str, str] = {}
+"""The meaning of each measurement, by its name."""
 
 
-_LIST: list[Measurement] = []
-
-
-def _measured(name: str, unit: str, better: Direction | None, meaning: str) -> str:
-    _LIST.append(Measurement(name, unit, better, meaning))
+def _measured(name: str, meaning: str) -> str:
+    assert name not in MEANINGS
+    MEANINGS[name] = meaning
     return name
 
 
-def _of_phase(
-    ending: str, unit: str, meaning: str, *, better: Direction = "lower"
-) -> Callable[[str], str]:
+def _of_phase(ending: str, meaning: str) -> Callable[[str], str]:
     """Add a measurement of any phase, and return the function from a phase to its name."""
-    _measured(f"{{phase}}{ending}", unit, better, meaning)
+    _measured(f"{{phase}}{ending}", meaning)
     return lambda phase: f"{phase}{ending}"
 
 
 DURATION = "_duration_s"
-duration_s = _of_phase(DURATION, "s", "Time of a phase.")
+duration_s = _of_phase(DURATION, "Time of a phase.")
 TRIMMED = "_trimmed_s"
-trimmed_s = _of_phase(TRIMMED, "s", "Time of the transactions or rows at their trimmed mean rate.")
-warmup_s = _of_phase("_warmup_s", "s", "Time of the clients' warm-up.")
-connect_s = _of_phase("_connect_s", "s", "Time until all clients had connected.")
-row_wait_s = _of_phase("_row_wait_s", "s", "Time in which loading waited for rows to be made.")
-warnings = _of_phase("_warnings", "", "Warnings of the server about a load.")
+trimmed_s = _of_phase(TRIMMED, "Time of the transactions or rows at their trimmed mean rate.")
+warmup_s = _of_phase("_warmup_s", "Time of the clients' warm-up.")
+connect_s = _of_phase("_connect_s", "Time until all clients had connected.")
+row_wait_s = _of_phase("_row_wait_s", "Time in which loading waited for rows to be made.")
+warnings = _of_phase("_warnings", "Warnings of the server about a load.")
 
 WITH_STALLS = "throughput_with_stalls"
 """The metric of all slices, beside the trimmed one of clients in slices."""
@@ -57,167 +46,139 @@ WITH_STALLS = "throughput_with_stalls"
 WITHOUT_STALLS = "throughput_without_stalls"
 """The trimmed metric, beside that of all slices of a load."""
 
-ROWS = _measured("rows", "", "higher", "Rows loaded.")
-DATA_BYTES = _measured("data_bytes", "bytes", None, "Length of the rows loaded, as sent.")
+ROWS = _measured("rows", "Rows loaded.")
+DATA_BYTES = _measured("data_bytes", "Length of the rows loaded, as sent.")
 
-TRANSACTIONS = _measured("transactions", "", "higher", "Transactions that succeeded.")
-STATEMENTS = _measured("statements", "", "higher", "Statements that succeeded.")
-ROWS_READ = _measured("rows_read", "", None, "Rows that statements returned.")
-ROWS_AFFECTED = _measured("rows_affected", "", None, "Rows that statements changed.")
-ERRORS = _measured("errors", "", "lower", "Transactions that ended with an error.")
-_ERRORS_OF = _measured("errors_{code}", "", "lower", "Transactions that ended with this error.")
+TRANSACTIONS = _measured("transactions", "Transactions that succeeded.")
+STATEMENTS = _measured("statements", "Statements that succeeded.")
+ROWS_READ = _measured("rows_read", "Rows that statements returned.")
+ROWS_AFFECTED = _measured("rows_affected", "Rows that statements changed.")
+ERRORS = _measured("errors", "Transactions that ended with an error.")
+_ERRORS_OF = _measured("errors_{code}", "Transactions that ended with this error.")
 UNANSWERED_S = _measured(
     "unanswered_s",
-    "s",
-    "lower",
     "Time from the begin of the oldest transaction that was under way when a trial was given up.",
 )
 BASE_TRANSACTION_S = _measured(
-    "base_transaction_s",
-    "s",
-    None,
-    "Mean time of the base's transactions in a round that was given up.",
+    "base_transaction_s", "Mean time of the base's transactions in a round that was given up."
 )
-RETRIES = _measured("retries", "", "lower", "Transactions begun again after an error.")
-BYTES_SENT = _measured("bytes_sent", "bytes", None, "Bytes that clients sent.")
-BYTES_RECEIVED = _measured("bytes_received", "bytes", None, "Bytes that clients received.")
-SCHEDULED = _measured("scheduled", "", None, "Transactions that the clients' schedule had.")
-LATE = _measured("late", "", "lower", "Transactions that were sent late.")
-SKIPPED = _measured("skipped", "", "lower", "Transactions of the schedule that were not sent.")
-MEAN_GAP_S = _measured(
-    "mean_gap_s", "s", "lower", "Mean time between a client's answer and its next statement."
-)
-background_scheduled = _of_phase(
-    "_background_scheduled", "", "Transactions due of background clients."
-)
-background_done = _of_phase("_background_done", "", "Those that succeeded.", better="higher")
-background_late = _of_phase("_background_late", "", "Those that were sent late.")
-background_longest_s = _of_phase("_background_longest_s", "s", "The longest of them.")
-WARMUP_STEADY = _measured("warmup_steady", "", "higher", "1 if the warm-up ended steady, else 0.")
-SLICES = _measured("slices", "", None, "Slices of whole groups in which the server had its turn.")
-ROUND_S = _measured("round_s", "s", None, "Time in which the servers of a round took turns.")
-PARTIAL = _measured("partial", "", "lower", "1 if clients ended before their time or number.")
+RETRIES = _measured("retries", "Transactions begun again after an error.")
+BYTES_SENT = _measured("bytes_sent", "Bytes that clients sent.")
+BYTES_RECEIVED = _measured("bytes_received", "Bytes that clients received.")
+SCHEDULED = _measured("scheduled", "Transactions that the clients' schedule had.")
+LATE = _measured("late", "Transactions that were sent late.")
+SKIPPED = _measured("skipped", "Transactions of the schedule that were not sent.")
+MEAN_GAP_S = _measured("mean_gap_s", "Mean time between a client's answer and its next statement.")
+background_scheduled = _of_phase("_background_scheduled", "Transactions due of background clients.")
+background_done = _of_phase("_background_done", "Those that succeeded.")
+background_late = _of_phase("_background_late", "Those that were sent late.")
+background_longest_s = _of_phase("_background_longest_s", "The longest of them.")
+WARMUP_STEADY = _measured("warmup_steady", "1 if the warm-up ended steady, else 0.")
+SLICES = _measured("slices", "Slices of whole groups in which the server had its turn.")
+ROUND_S = _measured("round_s", "Time in which the servers of a round took turns.")
+PARTIAL = _measured("partial", "1 if clients ended before their time or number.")
 
 RECEIVE_S = _measured(
-    "receive_s", "s", "lower", "Time in which the replica copied the source's log, before applying."
+    "receive_s", "Time in which the replica copied the source's log, before applying."
 )
 CATCH_UP_S = _measured(
-    "catch_up_s", "s", "lower", "Time from the end of the load until the replica had applied it."
+    "catch_up_s", "Time from the end of the load until the replica had applied it."
 )
-MEAN_LAG_S = _measured(
-    "mean_lag_s", "s", "lower", "Mean lag of the replica while the load ran and it caught up."
-)
-MAX_LAG_S = _measured("max_lag_s", "s", "lower", "The longest lag of the replica.")
+MEAN_LAG_S = _measured("mean_lag_s", "Mean lag of the replica while the load ran and it caught up.")
+MAX_LAG_S = _measured("max_lag_s", "The longest lag of the replica.")
 REPLICATED_BYTES = _measured(
-    "replicated_bytes", "bytes", None, "Length of the source's log that the replica applied."
+    "replicated_bytes", "Length of the source's log that the replica applied."
 )
 REPLICATED_TRANSACTIONS = _measured(
-    "replicated_transactions", "", None, "Transactions of clients that the replica applied."
+    "replicated_transactions", "Transactions of clients that the replica applied."
 )
 
-MAINTENANCE_S = _measured(
-    "maintenance_s", "s", "lower", "Time of the statements that ran beside the clients."
-)
+MAINTENANCE_S = _measured("maintenance_s", "Time of the statements that ran beside the clients.")
 MAINTENANCE_STATEMENTS = _measured(
-    "maintenance_statements", "", None, "Statements that ran beside the clients."
+    "maintenance_statements", "Statements that ran beside the clients."
 )
 MAINTENANCE_LONGEST_S = _measured(
-    "maintenance_longest_s", "s", "lower", "Time of the longest of these statements."
+    "maintenance_longest_s", "Time of the longest of these statements."
 )
 FILE_REMOVAL_S = _measured(
-    "file_removal_s", "s", "lower",
+    "file_removal_s",
     "Time of the server in system calls that remove, close or shorten files during maintenance.",
-)  # fmt: skip
+)
 MAINTENANCE_OWN_S = _measured(
-    "maintenance_own_s", "s", "lower", "Time of maintenance without that of removing files."
+    "maintenance_own_s", "Time of maintenance without that of removing files."
 )
 LOOPS_TRANSACTIONS = _measured(
-    "loops_transactions", "", "higher", "Transactions that succeeded in all loops of the trial."
+    "loops_transactions", "Transactions that succeeded in all loops of the trial."
 )
-LOOPS_S = _measured("loops_s", "s", None, "Measured time of all loops.")
+LOOPS_S = _measured("loops_s", "Measured time of all loops.")
 LOOPS_RESTARTED_COLD = _measured(
-    "loops_restarted_cold", "", "lower", "Loops before which the server started again."
+    "loops_restarted_cold", "Loops before which the server started again."
 )
 
-DROP_S = _measured(
-    "drop_s", "s", "lower", "Time of DROP DATABASE after the run, with the login of its session."
-)
+DROP_S = _measured("drop_s", "Time of DROP DATABASE after the run, with the login of its session.")
 DROP_REMOVAL_S = _measured(
-    "drop_removal_s", "s", "lower",
+    "drop_removal_s",
     "Of it, time of the server in system calls that remove, close or shorten files.",
-)  # fmt: skip
-DROP_OWN_S = _measured("drop_own_s", "s", "lower", "Of it, the rest.")
+)
+DROP_OWN_S = _measured("drop_own_s", "Of it, the rest.")
 PART_S = {
-    part: _measured(f"{part}_s", "s", None, f"Time of the measured part {part} maintenance.")
-    for part in PARTS
+    part: _measured(f"{part}_s", f"Time of the measured part {part} maintenance.") for part in PARTS
 }
 PART_TRANSACTIONS = {
-    part: _measured(
-        f"{part}_transactions", "", "higher", f"Transactions that succeeded {part} maintenance."
-    )
+    part: _measured(f"{part}_transactions", f"Transactions that succeeded {part} maintenance.")
     for part in PARTS
 }
 
 LONGEST_OUTAGE_S = _measured(
-    "longest_outage_s", "s", "lower", "The longest time without a commit, around a full disk."
+    "longest_outage_s", "The longest time without a commit, around a full disk."
 )
 LONGEST_WAIT_S = _measured(
-    "longest_wait_s", "s", "lower", "The longest time until a statement or a login had an answer."
+    "longest_wait_s", "The longest time until a statement or a login had an answer."
 )
 RECOVERY_S = _measured(
-    "recovery_s", "s", "lower", "Time from the return of space until a commit, without a restart."
+    "recovery_s", "Time from the return of space until a commit, without a restart."
 )
 ROWS_UNTIL_FULL = _measured(
-    "rows_until_full", "", "higher", "Rows committed until the server had trouble with its disk."
+    "rows_until_full", "Rows committed until the server had trouble with its disk."
 )
 
 LOAD_GENERATOR_USER_S = _measured(
-    "load_generator_user_s", "s", "lower", "CPU time of the load generator in user mode."
+    "load_generator_user_s", "CPU time of the load generator in user mode."
 )
 LOAD_GENERATOR_SYSTEM_S = _measured(
-    "load_generator_system_s", "s", "lower", "CPU time of the load generator in the kernel."
+    "load_generator_system_s", "CPU time of the load generator in the kernel."
 )
 LOAD_GENERATOR_VOLUNTARY_SWITCHES = _measured(
-    "load_generator_voluntary_switches", "", "lower", "Times the load generator waited."
+    "load_generator_voluntary_switches", "Times the load generator waited."
 )
 LOAD_GENERATOR_INVOLUNTARY_SWITCHES = _measured(
-    "load_generator_involuntary_switches", "", "lower", "Times it lost its CPU to another."
+    "load_generator_involuntary_switches", "Times it lost its CPU to another."
 )
-SERVER_USER_S = _measured("server_user_s", "s", "lower", "CPU time of the server in user mode.")
-SERVER_SYSTEM_S = _measured(
-    "server_system_s", "s", "lower", "CPU time of the server's kernel part."
-)
-SERVER_READ_BYTES = _measured(
-    "server_read_bytes", "bytes", "lower", "Bytes that the server had read from the disk."
-)
+SERVER_USER_S = _measured("server_user_s", "CPU time of the server in user mode.")
+SERVER_SYSTEM_S = _measured("server_system_s", "CPU time of the server's kernel part.")
+SERVER_READ_BYTES = _measured("server_read_bytes", "Bytes that the server had read from the disk.")
 BUFFER_POOL_READS = _measured(
-    "buffer_pool_reads", "", "lower", "Pages read because the buffer pool did not hold them."
+    "buffer_pool_reads", "Pages read because the buffer pool did not hold them."
 )
 BUFFER_POOL_READ_REQUESTS = _measured(
-    "buffer_pool_read_requests", "", None, "Pages asked of the buffer pool."
+    "buffer_pool_read_requests", "Pages asked of the buffer pool."
 )
 
 INSTRUCTIONS = _measured(
-    "instructions", "", "lower", "Instructions of a statement, the median of a start's repetitions."
+    "instructions", "Instructions of a statement, the median of a start's repetitions."
 )
 
-SETTLED = _measured("settled", "", "higher", "1 if the server was idle before measuring, else 0.")
-SETTLE_DURATION_S = _measured(
-    "settle_duration_s", "s", "lower", "Time until the server was idle, or the limit."
-)
-SNAPSHOT_RESTORE_S = _measured("snapshot_restore_s", "s", "lower", "Time to restore the snapshot.")
-SNAPSHOT_SAVED_S = _measured(
-    "snapshot_saved_s", "s", None, "Time that making the snapshot's data took once."
-)
+SETTLED = _measured("settled", "1 if the server was idle before measuring, else 0.")
+SETTLE_DURATION_S = _measured("settle_duration_s", "Time until the server was idle, or the limit.")
+SNAPSHOT_RESTORE_S = _measured("snapshot_restore_s", "Time to restore the snapshot.")
+SNAPSHOT_SAVED_S = _measured("snapshot_saved_s", "Time that making the snapshot's data took once.")
 SLOWDOWN_STOPPED_S = _measured(
-    "slowdown_stopped_s", "s", None, "Time for which the server was stopped on purpose."
+    "slowdown_stopped_s", "Time for which the server was stopped on purpose."
 )
-SLOWDOWN_WINDOW_S = _measured(
-    "slowdown_window_s", "s", None, "Time in which it was stopped for so long."
-)
+SLOWDOWN_WINDOW_S = _measured("slowdown_window_s", "Time in which it was stopped for so long.")
 
 SIZES = tuple(
-    _measured(f"{of}_{how}_bytes", "bytes", "lower", f"{meaning}, {how_meaning}.")
+    _measured(f"{of}_{how}_bytes", f"{meaning}, {how_meaning}.")
     for of, meaning in (("data_dir", "The data directory"), ("table", "The trial's tables"))
     for how, how_meaning in (("apparent", "length of the files"), ("allocated", "without holes"))
 )
@@ -225,12 +186,10 @@ DATA_DIR_APPARENT_BYTES, DATA_DIR_ALLOCATED_BYTES, TABLE_APPARENT_BYTES, TABLE_A
     SIZES
 )
 
-TABLE_ROWS = _measured("table_rows", "", None, "Rows in the trial's tables, of that size.")
-_FILES_APPARENT_BYTES = _measured(
-    "{table}_files_apparent_bytes", "bytes", "lower", "A table's files, their length."
-)
+TABLE_ROWS = _measured("table_rows", "Rows in the trial's tables, of that size.")
+_FILES_APPARENT_BYTES = _measured("{table}_files_apparent_bytes", "A table's files, their length.")
 _FILES_ALLOCATED_BYTES = _measured(
-    "{table}_files_allocated_bytes", "bytes", "lower", "A table's files, without holes."
+    "{table}_files_allocated_bytes", "A table's files, without holes."
 )
 
 NEED_NO_STEADY_STATE = frozenset(
@@ -249,8 +208,6 @@ THROUGHPUT_OF_LOOPS = "throughput_of_loops"
 
 DROP_TIME = "drop_time"
 """The metric of a timed DROP DATABASE, or of what a workload's maintenance drops."""
-
-MEASUREMENTS = tuple(_LIST)
 
 
 def errors_of(code: str) -> str:

@@ -19,8 +19,8 @@ from millrace.model.documents import (
     Positive,
     SignedAmount,
 )
+from millrace.model.instruction_counts import StoredCounts
 from millrace.model.sampled_threads import SchedEvents, States
-from millrace.model.stored_counts import StoredCounts
 
 PlanRow = dict[str, Number | str | bool | None]
 

@@ -8,14 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from millrace.levels import Level
-from millrace.model.documents import (
-    Count,
-    Document,
-    Instant,
-    Items,
-    Number,
-    OpenDocument,
-)
+from millrace.model.documents import Count, Document, Instant, Items, Number, OpenDocument
 from millrace.model.measurements import Direction
 from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.roles import SERVER

@@ -35,10 +35,7 @@ def _making_s(steps: Sequence[tuple[str, float]]) -> float:
 
 
 def kind_of_block(purpose: Purpose) -> Purpose:
-    """Return the kind of blocks that trials are in.
-
-    Profiled and counted trials have blocks of their own, after all others.
-    """
+    """Return the kind of blocks: profiled and counted trials have their own, after all others."""
     return purpose if purpose in ("profile", "count") else "measure"
 
 

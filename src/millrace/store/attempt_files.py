@@ -1,25 +1,96 @@
-"""Read an attempt's files next to the database: histograms, series and observations."""
+"""Read and write an attempt's files next to the database, each of one kind.
 
-from collections.abc import Callable, Mapping
+Histograms are a JSON list of records, which only analyses decode. The others are JSON lines: the
+series of seconds of the load generator (docs/load-spec.md), and what trials write: the samples of a
+replica's lag (docs/replication.md), and the figures of loops. See also ``observations``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from millrace import safe_json
 from millrace.errors import DamagedResult
+from millrace.model.documents import EXACT
 from millrace.model.observations import Observations
 from millrace.model.roles import MEASURED
-from millrace.store import histograms, lag, loops, observations, series
+from millrace.store import checked, observations, records
 from millrace.store.artefacts import Artefacts
+from millrace.store.checked import NotARecord
 from millrace.store.records import StoredAttempt, StoredRun
 
 _Content = TypeVar("_Content")
 
+HISTOGRAMS, LAG, LOOPS, SERIES = "histograms", "lag", "loops", "series"
+"""The kinds of files that this module reads."""
+
+_ROLE_OF_HISTOGRAMS = "client"
+_HISTOGRAMS = TypeAdapter(tuple[records.HistogramRecord, ...], config=EXACT)
+_LONGEST_S = 1e12
+_MOST_LINES = 1_000_000
+_MOST_LOOPS = 100_000
+_EVENTS: Mapping[str, type[records.DrivenPhase | records.DrivenInterval]] = {
+    "phase": records.DrivenPhase,
+    "interval": records.DrivenInterval,
+}
+
+
+def of_histograms(result: records.AttemptResult) -> Iterator[records.NewArtefact]:
+    """Yield the file to store for an attempt; nothing without histograms."""
+    if result.histograms:
+        content = _HISTOGRAMS.dump_json(result.histograms)
+        yield records.NewArtefact(HISTOGRAMS, _ROLE_OF_HISTOGRAMS, content)
+
+
+def parse_histograms(content: bytes) -> tuple[records.HistogramRecord, ...]:
+    """Return the histograms in a file's bytes; raise ValueError for invalid ones."""
+    try:
+        return _HISTOGRAMS.validate_json(content)
+    except ValidationError as error:
+        raise NotARecord(checked.first_problem(error)) from error
+
+
+def check_histograms(content: bytes) -> None:
+    """Raise ValueError for bytes beyond the limits, of wrong types, or with counts below 0."""
+    safe_json.parse(content, checked.OF_A_FILE)
+    for each in checked.from_json(tuple[records.HistogramRecord, ...], content):
+        if each.count < 0 or not 0 <= each.sum_s <= _LONGEST_S:
+            raise NotARecord(f"{each.name} has a count of {each.count} and {each.sum_s} s")
+
+
+def parse_series(content: bytes) -> tuple[records.DrivenPhase | records.DrivenInterval, ...]:
+    """Return the events in a file's bytes that are read; raise ValueError for invalid ones."""
+    lines = enumerate(safe_json.parse_lines(content, _MOST_LINES), start=1)
+    return tuple(
+        checked.document(f"line {number}", kind, line)
+        for number, line in lines
+        if (kind := _EVENTS.get(str(line.get("type")))) is not None
+    )
+
+
+def parse_lag(content: bytes) -> tuple[records.LagSample, ...]:
+    """Return the samples in a file's bytes; raise ValueError for invalid ones."""
+    return tuple(map(records.LagSample.model_validate, safe_json.parse_lines(content, _MOST_LINES)))
+
+
+def parse_loops(content: bytes) -> tuple[records.LoopRecord, ...]:
+    """Return the loops in a file's bytes; raise ValueError for invalid ones, or none in a row."""
+    lines = safe_json.parse_lines(content, _MOST_LOOPS)
+    found = tuple(map(records.LoopRecord.model_validate, lines))
+    if any(each.loop != number for number, each in enumerate(found, start=1)):
+        raise ValueError("loops are not numbered in a row")
+    return found
+
+
 CHECKS: Mapping[str, Callable[[bytes], object]] = {
-    histograms.KIND: histograms.check,
-    lag.KIND: lag.parse,
-    loops.KIND: loops.parse,
+    HISTOGRAMS: check_histograms,
+    LAG: parse_lag,
+    LOOPS: parse_loops,
     observations.KIND: observations.parse,
-    series.KIND: series.parse,
+    SERIES: parse_series,
 }
 """Raise ValueError for the bytes of a file, by its kind, that another user may have written."""
 
@@ -33,14 +104,14 @@ def read_back(stored: StoredRun, artefacts: Artefacts, *, observations_too: bool
 
 
 def _with_files(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAttempt:
-    of_histograms = _contents(attempt, histograms.KIND, artefacts, histograms.parse)
-    of_series = _contents(attempt, series.KIND, artefacts, series.parse)
     return replace(
         attempt,
-        histograms=tuple(chain.from_iterable(of_histograms)),
-        series=next(iter(of_series), ()),
-        lag=next(iter(_contents(attempt, lag.KIND, artefacts, lag.parse)), ()),
-        loops=next(iter(_contents(attempt, loops.KIND, artefacts, loops.parse)), ()),
+        histograms=tuple(
+            chain.from_iterable(_contents(attempt, HISTOGRAMS, artefacts, parse_histograms))
+        ),
+        series=next(_contents(attempt, SERIES, artefacts, parse_series), ()),
+        lag=next(_contents(attempt, LAG, artefacts, parse_lag), ()),
+        loops=next(_contents(attempt, LOOPS, artefacts, parse_loops), ()),
     )
 
 
@@ -48,7 +119,7 @@ def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAt
     of_measured = tuple(each for each in attempt.artefacts if each.role in MEASURED)
     measured = replace(attempt, artefacts=of_measured)
     files = _contents(measured, observations.KIND, artefacts, observations.parse)
-    found = next(iter(files), Observations())
+    found = next(files, Observations())
     server = next((each.server for each in attempt.instances if each.role in MEASURED), None)
     if server is not None:
         found = observations.in_neutral_terms(found, server.family)
@@ -57,16 +128,12 @@ def _with_observations(attempt: StoredAttempt, artefacts: Artefacts) -> StoredAt
 
 def _contents(
     attempt: StoredAttempt, kind: str, artefacts: Artefacts, parse: Callable[[bytes], _Content]
-) -> list[_Content]:
-    """Return what ``parse`` (which may raise ValueError) makes of an attempt's files of a kind."""
-    found = []
+) -> Iterator[_Content]:
+    """Yield what ``parse`` (which may raise ValueError) makes of an attempt's files of a kind."""
     for artefact in attempt.artefacts:
-        if artefact.kind != kind:
-            continue
-        try:
-            found.append(parse(artefacts.read(artefact.sha256)))
-        except ValueError as error:
-            raise DamagedResult(
-                f"{artefacts.path(artefact.sha256)}: holds no {kind} ({error})"
-            ) from error
-    return found
+        if artefact.kind == kind:
+            try:
+                yield parse(artefacts.read(artefact.sha256))
+            except ValueError as error:
+                path = artefacts.path(artefact.sha256)
+                raise DamagedResult(f"{path}: holds no {kind} ({error})") from error

@@ -193,13 +193,10 @@ def valid_change(change: ChangeRecord) -> ChangeRecord:
     """Return the change of a level; raise NotARecord for invalid instants and ratios."""
     where = f"change {change.id}"
     _instant(where, change.found_utc)
-    again = change.remeasured
-    if again is not None:
+    _require_ratios(where, change.ratio, change.low, change.high)
+    if (again := change.remeasured) is not None:
         _instant(where, again.utc)
-    known = [again.ratio, again.low, again.high] if again else []
-    ratios = [change.ratio, change.low, change.high, *known]
-    if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
-        raise NotARecord(f"{where}: a ratio is not above 0, or not finite")
+        _require_ratios(where, again.ratio, again.low, again.high)
     return change
 
 
@@ -207,9 +204,7 @@ def require_valid_point(point: PointRecord) -> None:
     """Raise NotARecord for a point of wrong types or without a ratio; quickly, without a model."""
     if not all(type(getattr(point, name)) in types for name, types in _POINT_TYPES):
         raise NotARecord(f"point {point.label!r} has a value of a wrong type")
-    ratios = (point.ratio, point.low, point.high)
-    if not all(ratio is None or _is_ratio(ratio) for ratio in ratios):
-        raise NotARecord(f"point {point.label}: a ratio is not above 0, or not finite")
+    _require_ratios(f"point {point.label}", point.ratio, point.low, point.high)
     if not (point.log_sd is None or 0 <= point.log_sd <= _LARGEST):
         raise NotARecord(f"point {point.label}: log_sd is {point.log_sd}")
 
@@ -266,8 +261,9 @@ def require_valid_date(run_id: str, at_utc: str) -> None:
     _instant(f"recorded run {run_id!r}", at_utc)
 
 
-def _is_ratio(value: float) -> bool:
-    return _SMALLEST <= value <= _LARGEST
+def _require_ratios(where: str, *ratios: float | None) -> None:
+    if not all(ratio is None or _SMALLEST <= ratio <= _LARGEST for ratio in ratios):
+        raise NotARecord(f"{where}: a ratio is not above 0, or not finite")
 
 
 def clipped_ratio(value: float | None) -> float | None:

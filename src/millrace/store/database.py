@@ -1,9 +1,9 @@
 """Open the results store: SQLite in WAL mode, its schema migrated, its errors translated.
 
-Procedure. Look (without writing) whether the file is a store and at which revision; migrate inside
-one transaction when it is older; only then hand out an engine. If two processes open a new store at
-the same time, both try: the second waits for the first one's transaction and finds nothing left to
-do.
+Procedure. Look (without writing) whether the file is a store and at which revision; inside one
+transaction, make the tables when it is new, and migrate them when it is older; only then hand out
+an engine. If two processes open a new store at the same time, both try: the second waits for the
+first one's transaction and finds nothing left to do.
 
 Transactions that write start with BEGIN IMMEDIATE, so that their reads are still valid when they
 write. Connections are not pooled: when the last one closes, SQLite folds the write-ahead log into
@@ -22,16 +22,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from millrace import safe_json
 from millrace.errors import DiskFull, HostError, MillraceError, UserError
-from millrace.store import private
+from millrace.store import private, schema
 from millrace.store.artefacts import disk_full, write_problem
 from millrace.store.checked import NotARecord
-from millrace.store.schema import HEAD
 
 BUSY_TIMEOUT_S = 30.0
 _RETRY_EVERY_S = 0.05
@@ -136,10 +135,14 @@ def _uri_without_index(path: Path) -> tuple[str, bool]:
     SQLite keeps the index in its own memory while no other process may open the store. Without a
     log, none is needed.
     """
-    log = path.with_name(path.name + "-wal")
-    if log.exists() and log.stat().st_size > 0:
+    if _has_log(path):
         return _uri(path, "mode=rw"), True
     return _uri(path, "mode=ro&immutable=1"), False
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _readable_uri(path: Path) -> str:
@@ -151,9 +154,7 @@ def _readable_uri(path: Path) -> str:
     that cannot change.
     """
     if not _may_write(path.parent):
-        log = path.with_name(path.name + "-wal")
-        is_whole = not log.exists() or log.stat().st_size == 0
-        return _uri(path, "mode=ro&immutable=1" if is_whole else "mode=ro")
+        return _uri(path, "mode=ro" if _has_log(path) else "mode=ro&immutable=1")
     return _uri(path, "mode=rw" if _may_write(path) else "mode=ro")
 
 
@@ -232,13 +233,15 @@ def _revision(path: Path, connection: sqlite3.Connection) -> str | None:
     if application_id != _APPLICATION_ID or "alembic_version" not in tables:
         raise _not_a_store(path)
     found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return str(found[0]) if found else None
+    if found is None:
+        raise NotARecord("it has no revision")
+    return str(found[0])
 
 
 def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool = False) -> None:
     with contextlib.closing(_connect(uri, exclusive=exclusive)) as connection:
         revision = _revision(path, connection)
-        if revision == HEAD:
+        if revision == schema.HEAD:
             return
         if revision is None and read_only:
             raise UserError(
@@ -249,13 +252,16 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
         if revision is None:
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             _use_write_ahead_log(connection)
+    if revision is None:
+        _make_tables(path)
+        return
     # Imported here because reading the migrations takes longer than the rest of a command.
     from millrace.store import migrations  # noqa: PLC0415
 
-    if revision is not None and revision not in migrations.revisions():
+    if revision not in migrations.revisions():
         raise UserError(
             f"{path}: the results store is of another version of millrace (its schema is revision "
-            f"{revision}, this millrace knows up to {HEAD})",
+            f"{revision}, this millrace knows up to {schema.HEAD})",
             hint="use the millrace that made it, or name another store with --store PATH",
         )
     _require_writable(path)
@@ -265,6 +271,14 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
         broken = transaction.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if broken:
             raise UserError(f"{path}: rows refer to rows that do not exist: {broken[:3]}")
+
+
+def _make_tables(path: Path) -> None:
+    with writing(_engine(_uri(path, "mode=rw"))) as transaction:
+        if not inspect(transaction).has_table("alembic_version"):
+            schema.metadata.create_all(transaction)
+            schema.alembic_version.create(transaction)
+            transaction.execute(schema.alembic_version.insert().values(version_num=schema.HEAD))
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:

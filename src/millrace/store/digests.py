@@ -12,17 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    ColumnElement,
-    Connection,
-    FromClause,
-    String,
-    Table,
-    or_,
-    select,
-    type_coerce,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, select
 
 from millrace.store import schema
 
@@ -71,7 +62,7 @@ def changed_attempts(connection: Connection, mine: ColumnElement[bool]) -> froze
     attempts = schema.attempts
     query = select(attempts.c.id, attempts.c.sha256).select_from(attempts.join(schema.trials))
     is_signed = attempts.c.sha256.is_not(None)
-    signed = connection.execute(query.where(mine, or_(_ENDED, is_signed))).all()
+    signed = connection.execute(query.where(mine, sa.or_(_ENDED, is_signed))).all()
     if not signed:
         return frozenset()
     found = _digests_of_attempts(connection, mine)
@@ -131,7 +122,7 @@ def _rows(
     """Yield the key and the text of rows, as the database holds them: no JSON is parsed."""
     names = [column.name for column in columns]
     plain = [
-        type_coerce(column, String) if isinstance(column.type, JSON) else column
+        sa.type_coerce(column, sa.String) if isinstance(column.type, sa.JSON) else column
         for column in columns
     ]
     query = select(key.label("of"), *plain).select_from(source).where(where).order_by(*order)

@@ -5,26 +5,19 @@ table, and memory holds one series at a time.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
 from millrace.errors import UserError
-from millrace.store import checked, history_rows, schema
+from millrace.store import checked, schema
+from millrace.store.checked import NotARecord
 from millrace.store.history_records import (
     IMPORTED,
     ChangeRecord,
@@ -37,17 +30,28 @@ from millrace.store.history_records import (
     StateRecord,
     as_imported,
 )
-from millrace.store.history_rows import MOST_NAMED, Recordings
 from millrace.store.records import Origin
+from millrace.store.rows import AnyRow, insert_all
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
 PointKey = tuple[str, str]  # a series' id and the label of a point
 
 _AT_ONCE = 10_000  # rows
+_MOST_NAMED = 1000  # ids in a statement; for more, all rows are read and filtered
 
 _SERIES, _STATES, _CHANGES = schema.history_series, schema.history_states, schema.history_changes
 _POINTS, _RECORDINGS = schema.history_points, schema.history_recordings
 _OF_RUNS = _POINTS.join(_SERIES).join(_RECORDINGS)
+
+# The columns that are named as the fields of records.
+_OF_SERIES = tuple(each.name for each in fields(SeriesRecord) if each.name != "id")
+_OF_CHANGE = tuple(
+    each.name for each in fields(ChangeRecord) if each.name not in ("series", "remeasured")
+)
+_OF_POINT = (
+    "place", "label", "level", "build", "ratio", "low", "high", "n_blocks", "log_sd",
+)  # fmt: skip
+_RATIOS = ("ratio", "low", "high")
 
 
 class Histories:
@@ -84,8 +88,8 @@ class Histories:
                 return Recorded(added=0, replaced=0, present=len(recordable), taken=counted)
             _delete_points(connection, run_id, origin)
             kept = only(part, recordable)
-            history_rows.update_margins(connection, kept.series)
-            history_rows.insert_part(connection, kept)
+            _update_margins(connection, kept.series)
+            _insert_part(connection, kept)
         replaced = sum(key in old for key in recordable_keys)
         added = len(recordable) - replaced
         return Recorded(added=added, replaced=replaced, present=0, taken=counted)
@@ -95,7 +99,7 @@ class Histories:
         with self._writing() as connection:
             number = _delete_points(connection, run_id, origin)
             connection.execute(delete(_RECORDINGS).where(_is_of(run_id, origin)))
-            empty = ~exists().where(_POINTS.c.series_id == _SERIES.c.id)
+            empty = ~sa.exists().where(_POINTS.c.series_id == _SERIES.c.id)
             connection.execute(delete(_SERIES).where(empty))
         return number
 
@@ -112,7 +116,7 @@ class Histories:
         """Return every series, in the order in which they began."""
         with self._reading() as connection:
             found = connection.execute(select(_SERIES).order_by(_SERIES.c.id))
-            return [history_rows.series_record(row) for row in found]
+            return [_series_record(row) for row in found]
 
     def read(self, series: Collection[str] | None = None) -> Iterator[History]:
         """Yield each series (of these ids, if any are named) with all its points."""
@@ -122,21 +126,20 @@ class Histories:
                 for row in connection.execute(select(_SERIES))
                 if series is None or row.key in series
             }
-            query = select(*history_rows.point_columns()).order_by(
+            query = select(*_point_columns()).order_by(
                 _POINTS.c.series_id, _POINTS.c.recording_id, _POINTS.c.place
             )
-            if len(rows) <= MOST_NAMED:
+            if len(rows) <= _MOST_NAMED:
                 query = query.where(_POINTS.c.series_id.in_(list(rows)))
-            recordings, states = Recordings(connection), history_rows.state_keys(connection)
+            reader = _PointReader(connection)
             streamed = connection.execution_options(yield_per=_AT_ONCE).execute(query)
             for series_id, of_series in groupby(streamed, key=lambda row: row[0]):
                 if series_id in rows:
                     row = rows[series_id]
-                    found = recordings.points(of_series, states)
                     yield checked.record(
                         History,
-                        series=history_rows.series_record(row),
-                        points=found,
+                        series=_series_record(row),
+                        points=reader.points(of_series),
                         examined=row.examined,
                     )
 
@@ -144,14 +147,14 @@ class Histories:
         """Return every state in which a point was measured, by id."""
         with self._reading() as connection:
             found = connection.execute(select(_STATES))
-            return {row.key: history_rows.state_record(row) for row in found}
+            return {row.key: _state_record(row) for row in found}
 
     def series_with(self, labels: Collection[str]) -> dict[tuple[Origin, str], int]:
         """Return the number of series of each origin that have a point of each of these labels."""
         column, origin = _POINTS.c.label, _SERIES.c.origin
-        query = select(column, origin, func.count().label("series"))
+        query = select(column, origin, sa.func.count().label("series"))
         query = query.select_from(_POINTS.join(_SERIES)).group_by(column, origin)
-        if len(labels) <= MOST_NAMED:
+        if len(labels) <= _MOST_NAMED:
             query = query.where(column.in_(labels))
         with self._reading() as connection:
             found = connection.execute(query)
@@ -201,16 +204,14 @@ class Histories:
         of_stored = _OF_RUNS.join(runs, runs.c.id == _RECORDINGS.c.run_id)
         is_local = runs.c.imported_utc.is_(None)
         query = (
-            select(*history_rows.point_columns(), _SERIES.c.key)
+            select(*_point_columns(), _SERIES.c.key)
             .select_from(of_stored)
             .where(_RECORDINGS.c.run_id.in_(run_ids), is_local == (_RECORDINGS.c.origin == "local"))
             .order_by(_POINTS.c.recording_id, _POINTS.c.series_id, _POINTS.c.place)
         )
         with self._reading() as connection:
-            of_points, states = Recordings(connection), history_rows.state_keys(connection)
-            found = [
-                (row[-1], of_points.point(row[:-1], states)) for row in connection.execute(query)
-            ]
+            reader = _PointReader(connection)
+            found = [(row[-1], reader.point(row[:-1])) for row in connection.execute(query)]
             changes = tuple(_changes(connection))
         every = HistoryPart(tuple(self.series()), tuple(self.states().values()), (), changes)
         return only(every, found)
@@ -232,7 +233,7 @@ def add_imported(
     new = set(of_runs) - recorded
     points = [(of, p) for of, p in part.points if (of, p.label) not in taken and p.run_id in new]
     added = only(part, points)
-    history_rows.insert_part(connection, added)
+    _insert_part(connection, added)
     known = {each.id for each in _changes(connection)}
     _keep(connection, [each for each in added.changes if each.id not in known])
 
@@ -255,7 +256,7 @@ def _taken(connection: Connection, part: HistoryPart) -> dict[PointKey, str]:
     wanted = {(series, point.label) for series, point in part.points}
     labels = {label for _, label in wanted}
     query = select(_SERIES.c.key, _POINTS.c.label, _RECORDINGS.c.run_id).select_from(_OF_RUNS)
-    if len(labels) <= MOST_NAMED:
+    if len(labels) <= _MOST_NAMED:
         query = query.where(_POINTS.c.label.in_(labels))
     rows = connection.execute(query)
     return {(row.key, row.label): row.run_id for row in rows if (row.key, row.label) in wanted}
@@ -267,8 +268,7 @@ def _refuse_other_units(connection: Connection, path: Path, part: HistoryPart) -
         row = known.get(series.id)
         if (
             row is not None
-            and replace(history_rows.series_record(row), title=series.title, margin=series.margin)
-            != series
+            and replace(_series_record(row), title=series.title, margin=series.margin) != series
         ):
             raise UserError(
                 f"{path}: series {series.id.removeprefix(IMPORTED)} ({series.experiment}) differs "
@@ -279,7 +279,7 @@ def _refuse_other_units(connection: Connection, path: Path, part: HistoryPart) -
 
 
 def _is_of(run_id: str, origin: Origin) -> ColumnElement[bool]:
-    return and_(_RECORDINGS.c.run_id == run_id, _RECORDINGS.c.origin == origin)
+    return sa.and_(_RECORDINGS.c.run_id == run_id, _RECORDINGS.c.origin == origin)
 
 
 def _blocks_of(connection: Connection, run_id: str, origin: Origin) -> dict[PointKey, int]:
@@ -310,17 +310,152 @@ def _changes(connection: Connection) -> list[ChangeRecord]:
         .select_from(_CHANGES.join(_SERIES))
         .order_by(_CHANGES.c.series_id, _CHANGES.c.found_utc, _CHANGES.c.id)
     )
-    return [history_rows.change_record(row) for row in connection.execute(query)]
+    return [_change_record(row) for row in connection.execute(query)]
 
 
 def _keep(connection: Connection, changes: Sequence[ChangeRecord]) -> None:
     if not changes:
         return
-    ids = history_rows.series_ids(connection, {each.series for each in changes})
+    ids = _ids(connection, _SERIES, {each.series for each in changes})
     known = set(connection.scalars(select(_CHANGES.c.id)))
     for each in changes:
-        row = history_rows.change_row(each, ids[each.series])
+        row = _change_row(each, ids[each.series])
         if each.id in known:
             connection.execute(update(_CHANGES).where(_CHANGES.c.id == each.id).values(**row))
         else:
             connection.execute(insert(_CHANGES).values(**row))
+
+
+def _series_record(row: AnyRow) -> SeriesRecord:
+    named = {name: getattr(row, name) for name in _OF_SERIES}
+    return checked.valid_series(checked.record(SeriesRecord, id=row.key, **named))
+
+
+def _state_record(row: AnyRow) -> StateRecord:
+    return checked.record(StateRecord, id=row.key, host_id=row.host_id, facts=row.facts)
+
+
+def _change_record(row: AnyRow) -> ChangeRecord:
+    """Return the change in a row that has its series' ``key``."""
+    named = {name: getattr(row, name) for name in _OF_CHANGE}
+    return checked.valid_change(
+        checked.record(ChangeRecord, series=row.key, remeasured=row.remeasured, **named)
+    )
+
+
+def _change_row(change: ChangeRecord, series_id: int) -> dict[str, Any]:
+    """Return the row of a change; ``series_id`` is that of its series' row."""
+    again = change.remeasured
+    remeasured = None if again is None else _with_clipped_ratios(asdict(again))
+    named = _with_clipped_ratios({name: getattr(change, name) for name in _OF_CHANGE})
+    return {**named, "series_id": series_id, "remeasured": remeasured}
+
+
+def _with_clipped_ratios(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**values, **{name: checked.clipped_ratio(values[name]) for name in _RATIOS}}
+
+
+_NONE = (-1, "", "", "local")  # the recording of points without a reference to one
+
+
+class _PointReader:
+    """A reader of points, who knows all states, and the date and run of each recording."""
+
+    def __init__(self, connection: Connection) -> None:
+        query = select(_RECORDINGS).order_by(_RECORDINGS.c.at_utc, _RECORDINGS.c.id)
+        ordered = connection.execute(query).all()
+        for row in ordered:
+            checked.require_valid_date(row.run_id, row.at_utc)
+        self._runs = {
+            row.id: (rank, row.at_utc, row.run_id, row.origin) for rank, row in enumerate(ordered)
+        }
+        keys = connection.execute(select(_STATES.c.id, _STATES.c.key))
+        self._states = {row.id: row.key for row in keys}
+
+    def points(self, rows: Iterable[AnyRow]) -> tuple[PointRecord, ...]:
+        """Return the points by date, of rows by recording and place."""
+        runs = self._runs
+        # Nearly in the order of time already, so that sorting costs little.
+        ordered = sorted(rows, key=lambda row: runs.get(row.recording_id, _NONE)[0])
+        return tuple(map(self.point, ordered))
+
+    def point(self, row: Sequence[Any]) -> PointRecord:
+        states = self._states
+        (
+            _, recording, place, label, level, build, ratio, low, high, n_blocks, log_sd, state,
+        ) = row  # fmt: skip
+        if recording not in self._runs or state not in states:
+            raise NotARecord(f"point {label!r} refers to a recording or state that is not there")
+        _, at_utc, run_id, origin = self._runs[recording]
+        made = PointRecord(
+            label=label, at_utc=at_utc, run_id=run_id, place=place, level=level, build=build,
+            ratio=ratio, low=low, high=high, n_blocks=n_blocks, log_sd=log_sd, state=states[state],
+            origin=origin,
+        )  # fmt: skip
+        checked.require_valid_point(made)
+        return made
+
+
+def _point_columns() -> list[Any]:
+    """Return the columns of a point, in the order in which ``_PointReader.point`` takes them."""
+    return [_POINTS.c[name] for name in ("series_id", "recording_id", *_OF_POINT, "state_id")]
+
+
+def _ids(connection: Connection, table: Table, keys: Collection[str]) -> dict[str, int]:
+    """Return the ids of existing rows, by key."""
+    query = select(table.c.key, table.c.id)
+    if len(keys) <= _MOST_NAMED:
+        query = query.where(table.c.key.in_(keys))
+    return {row.key: row.id for row in connection.execute(query) if row.key in keys}
+
+
+def _insert_part(connection: Connection, part: HistoryPart) -> None:
+    """Insert new points and the missing rows that they refer to, but no changes."""
+    series = {each.id: {name: getattr(each, name) for name in _OF_SERIES} for each in part.series}
+    ids = _insert_missing(connection, _SERIES, series)
+    facts = {s.id: {"host_id": s.host_id, "facts": dict(s.facts)} for s in part.states}
+    states = _insert_missing(connection, _STATES, facts)
+    recordings = _insert_recordings(connection, [point for _, point in part.points])
+    rows = [
+        {
+            **_with_clipped_ratios({name: getattr(point, name) for name in _OF_POINT}),
+            "series_id": ids[of],
+            "recording_id": recordings[point.run_id, point.origin],
+            "state_id": states[point.state],
+        }
+        for of, point in part.points
+    ]
+    insert_all(connection, _POINTS, rows)
+
+
+def _update_margins(connection: Connection, series: Iterable[SeriesRecord]) -> None:
+    """Give existing series the margin of the newest run."""
+    for each in series:
+        row = _SERIES.c.key == each.id
+        connection.execute(update(_SERIES).where(row).values(margin=each.margin))
+
+
+def _insert_missing(
+    connection: Connection, table: Table, rows: Mapping[str, Mapping[str, Any]]
+) -> dict[str, int]:
+    """Insert the rows whose keys are not there yet; return the ids of all of them, by key."""
+    known = set(connection.scalars(select(table.c.key)))
+    missing = [{"key": key, **row} for key, row in rows.items() if key not in known]
+    insert_all(connection, table, missing)
+    return _ids(connection, table, rows.keys())
+
+
+def _insert_recordings(
+    connection: Connection, points: Sequence[PointRecord]
+) -> dict[tuple[str, Origin], int]:
+    query = select(_RECORDINGS.c.run_id, _RECORDINGS.c.origin, _RECORDINGS.c.id)
+
+    def ids() -> dict[tuple[str, Origin], int]:
+        return {(row.run_id, row.origin): row.id for row in connection.execute(query)}
+
+    known = ids()
+    dates = {(p.run_id, p.origin): p.at_utc for p in points if (p.run_id, p.origin) not in known}
+    for (run_id, origin), at_utc in dates.items():
+        values = {"run_id": run_id, "at_utc": at_utc, "origin": origin}
+        connection.execute(insert(_RECORDINGS).values(**values))
+    return ids()

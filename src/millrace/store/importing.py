@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, exists, insert, or_, select
+from sqlalchemy import Connection, insert, select
 
 from millrace.errors import UserError
 from millrace.quantities import utc_now
-from millrace.store import digests, rows, run_archive, schema
+from millrace.store import archive, digests, rows, schema
 from millrace.store.artefacts import Artefacts, Staged
 from millrace.store.histories import add_imported
 
@@ -35,7 +35,7 @@ class Imported:
 
 def import_file(path: Path, artefacts: Artefacts, writing: Transaction) -> Imported:
     """Add the runs of a file; see ``Store.import_file``."""
-    with run_archive.reading(path) as found, artefacts.staging() as staged:
+    with archive.reading(path) as found, artefacts.staging() as staged:
         found.stage(staged)
         try:
             with writing() as connection:
@@ -57,24 +57,16 @@ def referred(connection: Connection, names: Collection[str]) -> set[str]:
     return {name for name in connection.scalars(select(kept).distinct()) if name in names}
 
 
-def is_trusted_for(run_id: str) -> ColumnElement[bool]:
-    """Return the condition of runs that are evidence for this one: if it is of here, only such."""
-    of_run = schema.runs.alias()
-    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
-    return or_(schema.runs.c.imported_utc.is_(None), is_imported)
-
-
 def _add(
     connection: Connection,
     path: Path,
-    found: run_archive.RunArchive,
+    found: archive.RunArchive,
     artefacts: Artefacts,
     staged: Staged,
 ) -> Imported:
-    known = set(connection.scalars(select(schema.runs.c.id)))
-    local = set(
-        connection.scalars(select(schema.runs.c.id).where(schema.runs.c.imported_utc.is_(None)))
-    )
+    ids = select(schema.runs.c.id)
+    known = set(connection.scalars(ids))
+    local = set(connection.scalars(ids.where(schema.runs.c.imported_utc.is_(None))))
     added = [entry for entry in found.runs if entry.id not in known]
     new = {entry.id for entry in added}
     trials = {trial: run_id for trial, run_id in found.trials.items() if run_id in new}

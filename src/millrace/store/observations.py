@@ -6,8 +6,6 @@ Many are answers of a server, so they are checked before they are stored, and re
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from pydantic import ValidationError
-
 from millrace import databases, safe_json
 from millrace.errors import UserError
 from millrace.model.observations import Observations
@@ -20,7 +18,7 @@ from millrace.store.records import AttemptResult, InstanceRecord, NewArtefact
 KIND = "observations"
 
 
-def as_artefacts(result: AttemptResult) -> Iterator[NewArtefact]:
+def files(result: AttemptResult) -> Iterator[NewArtefact]:
     """Yield the files to store for an attempt: one for each observed server."""
     for role, observed in result.observations.items():
         if observed:
@@ -29,11 +27,7 @@ def as_artefacts(result: AttemptResult) -> Iterator[NewArtefact]:
 
 def parse(content: bytes) -> Observations:
     """Return the observations in a file's bytes; raise ValueError if they are invalid."""
-    document = safe_json.parse_object(content, OF_A_FILE)
-    try:
-        return Observations.model_validate(document)
-    except ValidationError as error:
-        raise checked.NotARecord(f"{KIND}.{checked.first_problem(error)}") from error
+    return checked.document(KIND, Observations, safe_json.parse_object(content, OF_A_FILE))
 
 
 def readable(observed: Mapping[str, object]) -> Mapping[str, object]:

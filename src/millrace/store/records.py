@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from millrace.levels import Level
-from millrace.model.documents import Count, Excerpt, Items, Positive, exact
+from millrace.model.documents import Count, Document, Excerpt, Items, Number, Positive, Whole, exact
 from millrace.model.host_facts import HostFacts
 from millrace.model.instance_facts import InstanceFacts
 from millrace.model.observations import Observations
@@ -22,8 +22,6 @@ from millrace.model.run_spec import Design, Of, RunSpec
 from millrace.model.servers import BuildFacts
 from millrace.model.steady_limits import SteadyLimits
 from millrace.model.trials import Outcome, Purpose
-from millrace.store.lag import LagSample
-from millrace.store.loops import LoopRecord
 
 Origin = Literal["local", "imported"]
 """Where a run or a point of a history was measured: here, or elsewhere as a file claims."""
@@ -282,6 +280,44 @@ class DrivenInterval(Excerpt):
     p50_us: Count | None = None
 
 
+class LagSample(Document):
+    """A replica at one moment; ``lag_s`` is None where it had no heartbeat to show."""
+
+    t_s: Count
+    written_bytes: int
+    received_bytes: int
+    applied_bytes: int
+    lag_s: Count | None
+    reported_lag_s: Number | None
+
+
+class LoopOperation(Document):
+    """A transaction of the workload in a loop; ``encoded`` is a histogram of service times."""
+
+    name: str
+    count: Whole
+    sum_s: Count
+    encoded: str
+
+
+class LoopRecord(Document):
+    """A loop of one trial, by its number from 1: ``trial`` writes it, ``analysis`` reads it.
+
+    The bytes are those of the data directory when it ended, their length and without holes; None
+    where the server is an attached one. Before a loop that ``restarted_cold``, the server started
+    again on the files that a stopped or killed millrace left.
+    """
+
+    loop: int
+    transactions: Whole
+    errors: Whole
+    duration_s: Count
+    restarted_cold: bool = False
+    apparent_bytes: Whole | None = None
+    allocated_bytes: Whole | None = None
+    operations: Items[LoopOperation] = ()
+
+
 @dataclass(frozen=True)
 class StoredAttempt:
     """An attempt as read back; ``outcome`` is None while it runs (or when its process died).
@@ -323,10 +359,7 @@ class StoredAttempt:
 
     @property
     def measured(self) -> dict[str, float]:
-        """The measurements by name (see millrace.model.measurements).
-
-        Those of a server beside the measured one have its role as a prefix: ``source.settled``.
-        """
+        """The measurements by name, after the role of a server beside: ``source.settled``."""
         return {
             each.name if each.role in MEASURED else f"{each.role}.{each.name}": each.value
             for each in self.measurements

@@ -10,24 +10,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Result, Row, Table, and_, insert, select
 
-from millrace.store import checked, digests, observations, schema
+from millrace.store import checked, digests, observations, records, schema
 from millrace.store.checked import NotARecord
-from millrace.store.records import (
-    ArtefactRecord,
-    AttemptResult,
-    HostRecord,
-    InstanceRecord,
-    MeasurementRecord,
-    Origin,
-    Owner,
-    RunRecord,
-    ServerRecord,
-    StepRecord,
-    StoredAttempt,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store.records import AttemptResult, Origin, Owner, RunRecord, StoredAttempt, StoredRun
 
 T = TypeVar("T")
 AnyRow = Row[Any]
@@ -64,7 +49,7 @@ def _run_record(row: AnyRow) -> RunRecord:
         checked.record(
             RunRecord,
             **{name: getattr(row, name) for name in _RUN_COLUMNS},
-            host=checked.record(HostRecord, id=row.host_id, facts=row.host_facts),
+            host=checked.record(records.HostRecord, id=row.host_id, facts=row.host_facts),
             versions=row.versions,
             spec=row.spec,
             origin=origin(row.imported_utc),
@@ -77,10 +62,11 @@ def origin(imported_utc: str | None) -> Origin:
     return "local" if imported_utc is None else "imported"
 
 
-_RUN_COLUMNS = (
-    "id", "digest", "name", "title", "scale", "created_utc", "seed", "blocks", "margin",
-    "experiment_text", "millrace_command",
-)  # fmt: skip
+_RUN_COLUMNS = tuple(
+    each.name
+    for each in fields(RunRecord)
+    if each.name not in ("host", "versions", "spec", "origin")
+)
 _ATTEMPT_COLUMNS = (
     "id", "trial_id", "number", "started_utc", "ended_utc", "outcome", "failed_step", "reason",
     "log_tail",
@@ -90,13 +76,13 @@ _ATTEMPT_COLUMNS = (
 def insert_plan(
     connection: Connection,
     run_id: str,
-    treatments: Iterable[TreatmentRecord],
-    trials: Iterable[TrialRecord],
+    treatments: Iterable[records.TreatmentRecord],
+    trials: Iterable[records.TrialRecord],
 ) -> None:
     """Insert the treatments and trials that the run does not have yet."""
-    for table, records in ((schema.treatments, treatments), (schema.trials, trials)):
+    for table, planned in ((schema.treatments, treatments), (schema.trials, trials)):
         known = set(connection.scalars(select(table.c.id).where(table.c.run_id == run_id)))
-        missing = [{"run_id": run_id, **asdict(each)} for each in records if each.id not in known]
+        missing = [{"run_id": run_id, **asdict(each)} for each in planned if each.id not in known]
         insert_all(connection, table, missing)
 
 
@@ -170,7 +156,7 @@ def insert_results(
     connection: Connection,
     attempt_id: int,
     result: AttemptResult | StoredAttempt,
-    artefacts: Sequence[ArtefactRecord],
+    artefacts: Sequence[records.ArtefactRecord],
 ) -> None:
     """Insert the steps, measurements, artefacts and instances of an attempt."""
     own = {"attempt_id": attempt_id}
@@ -189,7 +175,9 @@ def insert_all(connection: Connection, table: Table, rows: list[dict[str, Any]])
         connection.execute(insert(table), rows)
 
 
-def _insert_instance(connection: Connection, own: dict[str, Any], instance: InstanceRecord) -> None:
+def _insert_instance(
+    connection: Connection, own: dict[str, Any], instance: records.InstanceRecord
+) -> None:
     server = instance.server
     effective, differing = instance.effective, frozenset(server.host_variables)
     shared = {name: effective[name] for name in sorted(effective.keys() - differing)}
@@ -233,8 +221,8 @@ def stored_run(connection: Connection, run_id: str, from_block: int = 0) -> Stor
     }
     stored = StoredRun(
         run=run,
-        treatments=tuple(_of_columns(TreatmentRecord, row) for row in planned[treatments]),
-        trials=tuple(_of_columns(TrialRecord, row) for row in planned[trials]),
+        treatments=tuple(_of_columns(records.TreatmentRecord, row) for row in planned[treatments]),
+        trials=tuple(_of_columns(records.TrialRecord, row) for row in planned[trials]),
         attempts=_stored_attempts(connection, mine),
     )
     checked.require_consistent_run(stored)
@@ -247,13 +235,11 @@ def _stored_attempts(
     attempts, trials = schema.attempts, schema.trials
     changed = digests.changed_attempts(connection, mine)
     everything, mine = mine, and_(mine, attempts.c.id.not_in(changed))
-    steps = _by_attempt(connection, mine, schema.steps, partial(_of_columns, StepRecord))
-    measurements = _by_attempt(
-        connection, mine, schema.measurements, partial(_of_columns, MeasurementRecord)
-    )
-    of_artefact = partial(_of_columns, ArtefactRecord)
-    artefacts = _by_attempt(connection, mine, schema.attempt_artefacts, of_artefact)
-    instances = _instances(connection, mine)
+    parts: dict[str, Mapping[int, tuple[Any, ...]]] = {
+        name: _by_attempt(connection, mine, table, partial(_of_columns, kind))
+        for name, table, kind in _PARTS
+    }
+    parts["instances"] = instances = _instances(connection, mine)
     query = (
         select(attempts)
         .select_from(attempts.join(trials))
@@ -267,14 +253,18 @@ def _stored_attempts(
             StoredAttempt,
             **{name: getattr(row, name) for name in _ATTEMPT_COLUMNS},
             owner=owner_record(row),
-            steps=steps.get(row.id, ()),
-            instances=instances.get(row.id, ()),
-            measurements=measurements.get(row.id, ()),
-            artefacts=artefacts.get(row.id, ()),
+            **{name: found.get(row.id, ()) for name, found in parts.items()},
             limits=observations.limits_of(instances.get(row.id, ())),
         )
         for row in connection.execute(query)
     )
+
+
+_PARTS: tuple[tuple[str, Table, type[Any]], ...] = (
+    ("steps", schema.steps, records.StepRecord),
+    ("measurements", schema.measurements, records.MeasurementRecord),
+    ("artefacts", schema.attempt_artefacts, records.ArtefactRecord),
+)
 
 
 def _changed_attempt(row: AnyRow) -> StoredAttempt:
@@ -288,10 +278,7 @@ def _changed_attempt(row: AnyRow) -> StoredAttempt:
         "of the store, or measure again with --new",
         log_tail=None,
         owner=owner_record(row),
-        steps=(),
-        instances=(),
-        measurements=(),
-        artefacts=(),
+        **dict.fromkeys(("steps", "instances", "measurements", "artefacts"), ()),
     )
 
 
@@ -317,23 +304,23 @@ def _of_columns(kind: type[T], row: AnyRow) -> T:
 
 def _instances(
     connection: Connection, mine: ColumnElement[bool]
-) -> Mapping[int, tuple[InstanceRecord, ...]]:
+) -> Mapping[int, tuple[records.InstanceRecord, ...]]:
     def used(table: Table, key: str) -> Result[Any]:
         keys = select(schema.instances.c[key])
         keys = keys.select_from(schema.instances.join(schema.attempts).join(schema.trials))
         return connection.execute(select(table).where(table.c.sha256.in_(keys.where(mine))))
 
     of_servers = used(schema.servers, "server_sha256")
-    servers = {row.sha256: _of_columns(ServerRecord, row) for row in of_servers}
+    servers = {row.sha256: _of_columns(records.ServerRecord, row) for row in of_servers}
     of_sets = used(schema.variable_sets, "variables_sha256")
     shared = {row.sha256: row.variables for row in of_sets}
 
-    def record(row: AnyRow) -> InstanceRecord:
+    def record(row: AnyRow) -> records.InstanceRecord:
         variables = (_referred(shared, row.variables_sha256), row.own_variables)
         if not all(isinstance(each, dict) for each in variables):
             raise NotARecord("the variables of an instance are no JSON object")
         return checked.record(
-            InstanceRecord,
+            records.InstanceRecord,
             role=row.role,
             server=_referred(servers, row.server_sha256),
             configuration=row.configuration,

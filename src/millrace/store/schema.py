@@ -29,22 +29,11 @@ series by series (the table is its primary key), and are small: the data that a 
 shares is in rows of its own.
 """
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    text,
-)
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Integer, String, Table, Text
+from sqlalchemy.types import TypeEngine
 
 HEAD = "0001"
 """The revision of these tables, the newest one in ``migrations/versions``."""
@@ -55,29 +44,38 @@ _NAMES = {
     "fk": "fk_%(table_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-metadata = MetaData(naming_convention=_NAMES)
+metadata = sa.MetaData(naming_convention=_NAMES)
+
+alembic_version = Table(
+    "alembic_version",
+    sa.MetaData(),
+    Column("version_num", String(32)),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""The revision of a store, as Alembic makes the table."""
+
+
+def _columns(kind: TypeEngine[Any] | type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    """Return columns of a type that always have a value."""
+    return [Column(name, kind, nullable=False) for name in names]
+
 
 runs = Table(
     "runs",
     metadata,
     Column("id", String(128), primary_key=True),
     Column("digest", String(128), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("scale", Text, nullable=False),
+    *_columns(Text, "name", "title", "scale"),
     Column("created_utc", String(32), nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("blocks", Integer, nullable=False),
     Column("margin", Float, nullable=False),
     Column("host_id", String(128), nullable=False),
-    Column("host_facts", JSON, nullable=False),
-    Column("versions", JSON, nullable=False),
-    Column("spec", JSON, nullable=False),
-    Column("experiment_text", Text, nullable=False),
-    Column("millrace_command", Text, nullable=False),
+    *_columns(JSON, "host_facts", "versions", "spec"),
+    *_columns(Text, "experiment_text", "millrace_command"),
     Column("imported_utc", String(32)),
     Column("sha256", String(64)),
-    Index(None, "digest", "host_id"),
+    sa.Index(None, "digest", "host_id"),
 )
 
 treatments = Table(
@@ -86,8 +84,7 @@ treatments = Table(
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("id", String(128), primary_key=True),
     Column("position", Integer, nullable=False),
-    Column("levels", JSON, nullable=False),
-    Column("resolved", JSON, nullable=False),
+    *_columns(JSON, "levels", "resolved"),
 )
 
 trials = Table(
@@ -96,13 +93,12 @@ trials = Table(
     Column("id", String(255), primary_key=True),
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
     Column("treatment_id", String(128), nullable=False),
-    Column("block", Integer, nullable=False),
-    Column("position", Integer, nullable=False),
+    *_columns(Integer, "block", "position"),
     Column("purpose", String(16), nullable=False),
-    ForeignKeyConstraint(
+    sa.ForeignKeyConstraint(
         ["run_id", "treatment_id"], ["treatments.run_id", "treatments.id"], ondelete="CASCADE"
     ),
-    Index(None, "run_id", "position"),
+    sa.Index(None, "run_id", "position"),
 )
 
 attempts = Table(
@@ -111,10 +107,8 @@ attempts = Table(
     Column("id", Integer, primary_key=True),
     Column("trial_id", ForeignKey("trials.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("owner_host_id", String(128), nullable=False),
-    Column("owner_boot_id", String(128), nullable=False),
-    Column("owner_pid", BigInteger, nullable=False),
-    Column("owner_started_ticks", BigInteger, nullable=False),
+    *_columns(String(128), "owner_host_id", "owner_boot_id"),
+    *_columns(BigInteger, "owner_pid", "owner_started_ticks"),
     Column("started_utc", String(32), nullable=False),
     Column("ended_utc", String(32)),
     Column("outcome", String(16)),
@@ -122,24 +116,21 @@ attempts = Table(
     Column("reason", Text),
     Column("log_tail", Text),
     Column("sha256", String(64)),
-    UniqueConstraint("trial_id", "number"),
+    sa.UniqueConstraint("trial_id", "number"),
     sqlite_autoincrement=True,  # an id is never reused, not even after a removal
 )
 
 
-def _at_most_one(name: str, condition: str) -> None:
-    """Let one attempt of a trial at most satisfy ``condition``, by a unique index."""
-    Index(
-        name,
+# At most one attempt of a trial is open, and one has finished.
+for _name, _condition in (("open", "outcome IS NULL"), ("finished", "outcome = 'finished'")):
+    _where = sa.text(_condition)
+    sa.Index(
+        f"uq_attempts_{_name}",
         attempts.c.trial_id,
         unique=True,
-        sqlite_where=text(condition),
-        postgresql_where=text(condition),
+        sqlite_where=_where,
+        postgresql_where=_where,
     )
-
-
-_at_most_one("uq_attempts_open", "outcome IS NULL")
-_at_most_one("uq_attempts_finished", "outcome = 'finished'")
 
 
 def _of_attempt() -> Column[int]:
@@ -152,8 +143,7 @@ steps = Table(
     _of_attempt(),
     Column("position", Integer, primary_key=True),
     Column("name", Text, nullable=False),
-    Column("started_s", Float, nullable=False),
-    Column("duration_s", Float, nullable=False),
+    *_columns(Float, "started_s", "duration_s"),
     Column("outcome", String(16), nullable=False),
 )
 
@@ -182,12 +172,8 @@ servers = Table(
     "servers",
     metadata,
     Column("sha256", String(64), primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("family", Text, nullable=False),
-    Column("version", Text, nullable=False),
-    Column("version_reported", Text, nullable=False),
-    Column("build", JSON, nullable=False),
-    Column("host_variables", JSON, nullable=False),
+    *_columns(Text, "name", "family", "version", "version_reported"),
+    *_columns(JSON, "build", "host_variables"),
 )
 
 variable_sets = Table(
@@ -207,8 +193,7 @@ instances = Table(
     Column("configuration", Text, nullable=False),
     Column("options", JSON, nullable=False),
     Column("variables_sha256", ForeignKey("variable_sets.sha256"), nullable=False, index=True),
-    Column("own_variables", JSON, nullable=False),
-    Column("facts", JSON, nullable=False),
+    *_columns(JSON, "own_variables", "facts"),
 )
 
 history_series = Table(
@@ -219,12 +204,8 @@ history_series = Table(
     Column("experiment", Text, nullable=False),
     Column("digest", String(128), nullable=False),
     Column("factor", Text, nullable=False),
-    Column("reference", JSON, nullable=False),
-    Column("candidate", JSON, nullable=False),
-    Column("fixed_factors", JSON, nullable=False),
-    Column("metric", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("unit", Text, nullable=False),
+    *_columns(JSON, "reference", "candidate", "fixed_factors"),
+    *_columns(Text, "metric", "title", "unit"),
     Column("direction", String(16), nullable=False),
     Column("margin", Float(53), nullable=False),
     Column("examined", Integer, nullable=False, server_default="0"),
@@ -247,7 +228,7 @@ history_recordings = Table(
     Column("run_id", String(128), nullable=False),
     Column("at_utc", String(32), nullable=False),
     Column("origin", String(16), nullable=False),
-    UniqueConstraint("run_id", "origin"),
+    sa.UniqueConstraint("run_id", "origin"),
     sqlite_autoincrement=True,  # in the order of recording, even after a removal
 )
 
@@ -268,8 +249,8 @@ history_points = Table(
     Column("n_blocks", Integer, nullable=False),
     Column("log_sd", Float(53)),
     Column("state_id", ForeignKey("history_states.id"), nullable=False),
-    UniqueConstraint("label", "series_id"),
-    Index(None, "recording_id"),
+    sa.UniqueConstraint("label", "series_id"),
+    sa.Index(None, "recording_id"),
     sqlite_with_rowid=False,
 )
 
@@ -280,12 +261,8 @@ history_changes = Table(
     Column(
         "series_id", ForeignKey("history_series.id", ondelete="CASCADE"), nullable=False, index=True
     ),
-    Column("label", String(255), nullable=False),
-    Column("earliest", String(255), nullable=False),
-    Column("latest", String(255), nullable=False),
-    Column("ratio", Float(53), nullable=False),
-    Column("low", Float(53), nullable=False),
-    Column("high", Float(53), nullable=False),
+    *_columns(String(255), "label", "earliest", "latest"),
+    *_columns(Float(53), "ratio", "low", "high"),
     Column("n_points", Integer, nullable=False),
     Column("found_utc", String(32), nullable=False),
     Column("state", String(16), nullable=False),

@@ -9,48 +9,56 @@ open is first ended as interrupted.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, select, update
+import sqlalchemy as sa
+from sqlalchemy import ColumnElement, Connection, Engine, delete, exists, func, select, update
 
 from millrace import atomic_file
-from millrace.errors import HostError, UserError
+from millrace.errors import HostError, MillraceError, UserError
 from millrace.model.run_spec import Extension, RunSpec
 from millrace.model.trials import kind_of_block
 from millrace.store import (
-    archive_writer,
+    archive,
+    attempt_files,
+    checked,
     database,
     digests,
-    histograms,
     importing,
     observations,
+    records,
     rows,
     schema,
 )
-from millrace.store.artefacts import write_problem
+from millrace.store.artefacts import Artefacts, write_problem
 from millrace.store.histories import Histories
-from millrace.store.queries import StoreReader
-from millrace.store.records import (
-    ArtefactRecord,
-    AttemptResult,
-    Owner,
-    RunRecord,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store.records import AttemptResult, Owner, RunRecord, RunSummary, StoredRun
+from millrace.store.schema import attempt_artefacts as kept
+from millrace.store.schema import attempts, runs, trials
 
 IsAlive = Callable[[Owner], bool]
 
+_OF_A_SUMMARY = [each.name for each in fields(RunSummary) if each.name in runs.c]
+_NEWEST = "latest"
+_IS_LOCAL = runs.c.imported_utc.is_(None)
+_NEWEST_FIRST = (runs.c.created_utc.desc(), runs.c.id.desc())
 
-class Store(StoreReader):
-    """An open results store; a context manager. Safe for several processes at once."""
+
+class Store:
+    """An open results store; a context manager. Safe for several processes at once.
+
+    Each method is a transaction of its own.
+    """
 
     def __init__(self, path: Path, engine: Engine) -> None:
-        super().__init__(path, engine)
+        self.path = path
+        self.artefacts = Artefacts(path.with_name(path.name + ".artefacts"))
         self.histories = Histories(path, self._reading, self._writing)
+        self._engine = engine
 
     @classmethod
     def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
@@ -76,13 +84,147 @@ class Store(StoreReader):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # Places of files, and queries.
+
+    def events_path(self, run_id: str) -> Path:
+        """Return the event file of a run; it may not exist yet."""
+        return self.path.with_name(self.path.name + ".events") / f"{run_id}.jsonl"
+
+    def report_path(self, run_id: str) -> Path:
+        """Return the default path of a run's HTML report; it may not exist yet."""
+        return self.path.parent / "reports" / f"{run_id}.html"
+
+    def find_run(self, wanted: str, *, trusted: bool = False) -> RunRecord:
+        """Return the run whose id starts with ``wanted``, or the newest local one for ``latest``.
+
+        A beginning stands for a local run, where one has it. Where something depends on the run
+        (``trusted``), raise UserError for an imported one, unless ``wanted`` is its whole id and
+        not the beginning of a local one's.
+        """
+        with self._reading() as connection:
+            columns = (runs.c.id, runs.c.name, runs.c.created_utc, runs.c.imported_utc)
+            known = connection.execute(select(*columns).order_by(*_NEWEST_FIRST)).all()
+            if not known:
+                raise UserError(
+                    f"{self.path}: holds no runs yet", hint="make one with `millrace run FILE`"
+                )
+            local = [row for row in known if row.imported_utc is None]
+            exact = [row for row in known if row.id == wanted]
+            begun = [[row for row in of if str(row.id).startswith(wanted)] for of in (local, known)]
+            if wanted == _NEWEST:
+                matching = local[:1]
+                if not matching:
+                    raise _no_local_run(self.path, known)
+            else:
+                matching = exact or begun[0] or begun[1]
+            if len(matching) != 1:
+                raise _no_single_run(self.path, wanted, matching, known)
+            (match,) = matching
+            if trusted and match.imported_utc is not None:
+                _require_named(self.path, wanted, match, begun[0])
+            (found,) = rows.run_records(connection, runs.c.id == match.id)
+            return found
+
+    def tested_run(self, ablation: RunRecord) -> RunRecord | None:
+        """Return the run that an ablation tested; for a local ablation, only a local run."""
+        tested = ablation.spec.tested
+        if tested is None:
+            return None
+        found = self._runs_where(runs.c.id == tested.run, _is_trusted_for(ablation.id))
+        return next(iter(found), None)
+
+    def runs_of(
+        self, digest: str, host_id: str, seed: int | None, *, imported: bool = False
+    ) -> list[RunRecord]:
+        """Return an experiment's runs on this host (or ``imported`` ones), the newest first."""
+        return self._runs_where(
+            runs.c.digest == digest,
+            runs.c.host_id == host_id,
+            ~_IS_LOCAL if imported else _IS_LOCAL,
+            *(() if seed is None else (runs.c.seed == seed,)),
+        )
+
+    def imported(self, run_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the runs that came from a file: others wrote their experiments."""
+        query = select(runs.c.id).where(~_IS_LOCAL)
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query)) & frozenset(run_ids)
+
+    def finished_trials(self, trial_ids: Collection[str]) -> frozenset[str]:
+        """Return those of the trials that have finished here, not on another host."""
+        wanted = trials.c.id.in_(trial_ids)
+        query = select(trials.c.id).join(runs).where(wanted, _IS_LOCAL, _has_attempt("finished"))
+        with self._reading() as connection:
+            return frozenset(connection.scalars(query))
+
+    def runs_of_workload(self, name: str, host_id: str) -> list[RunRecord]:
+        """Return the runs of a workload that were measured on this host, the newest first."""
+        is_of_workload = runs.c.spec["workload", "name"].as_string() == name
+        return self._runs_where(is_of_workload, runs.c.host_id == host_id, _IS_LOCAL)
+
+    def ablations_of(self, run_id: str) -> list[RunRecord]:
+        """Return a run's ablations, the newest first; for a run measured here, only those here."""
+        tested = runs.c.spec["tested", "run"].as_string()
+        return self._runs_where(tested == run_id, _is_trusted_for(run_id))
+
+    def calibrations_of(self, run: RunRecord) -> list[RunRecord]:
+        """Return the calibrations of a run's host that may be evidence for it, the newest first."""
+        is_calibration = runs.c.spec["calibrates", "digest"].as_string().is_not(None)
+        is_of_host = runs.c.host_id == run.host.id
+        return self._runs_where(is_of_host, is_calibration, _is_trusted_for(run.id))
+
+    def _runs_where(self, *conditions: ColumnElement[bool]) -> list[RunRecord]:
+        with self._reading() as connection:
+            return rows.run_records(connection, sa.and_(sa.true(), *conditions), *_NEWEST_FIRST)
+
+    def list_runs(self) -> list[RunSummary]:
+        """Return every run in one line, the newest first."""
+
+        def count(*conditions: Any) -> Any:
+            counted = select(func.count()).select_from(trials)
+            return counted.where(trials.c.run_id == runs.c.id, *conditions).scalar_subquery()
+
+        finished = _has_attempt("finished")
+        ended = _has_attempt("finished", "failed")
+        query = select(
+            *(runs.c[name] for name in _OF_A_SUMMARY),
+            sa.case((_IS_LOCAL, "local"), else_="imported").label("origin"),
+            count(finished).label("finished"),
+            count(ended, ~finished).label("failed"),
+            count(~ended).label("open"),
+        ).order_by(*_NEWEST_FIRST)
+        with self._reading() as connection:
+            return [checked.record(RunSummary, **row._mapping) for row in connection.execute(query)]
+
+    def load_run(
+        self, run_id: str, *, observations_too: bool = False, from_block: int = 0
+    ) -> StoredRun:
+        """Return the run with exactly this id, or its part ``from_block``; UserError for none.
+
+        Observations are a hundred times as large as everything else. Raises HostError when a file
+        that it reads is missing or was changed.
+        """
+        with self._reading() as connection:
+            self._require(connection, [run_id])
+            stored = rows.stored_run(connection, run_id, from_block)
+        return attempt_files.read_back(stored, self.artefacts, observations_too=observations_too)
+
+    def readable_runs(self, runs: Iterable[RunRecord]) -> Iterator[StoredRun]:
+        """Yield the stored runs of these but those that cannot be read, such as damaged ones."""
+        for run in runs:
+            try:
+                stored = self.load_run(run.id)
+            except MillraceError:
+                continue
+            yield stored
+
     # The ledger.
 
     def begin_run(
         self,
         run: RunRecord,
-        treatments: Sequence[TreatmentRecord],
-        trials: Sequence[TrialRecord],
+        treatments: Sequence[records.TreatmentRecord],
+        trials: Sequence[records.TrialRecord],
         *,
         extension: Extension | None = None,
     ) -> None:
@@ -92,15 +234,10 @@ class Store(StoreReader):
         ``extension`` of its ``spec``. Trial ids are unique in the whole store, so they contain the
         run's.
         """
-        runs = schema.runs
         with self._writing() as connection:
-            known = connection.execute(
-                select(runs.c.digest, runs.c.blocks, runs.c.spec, runs.c.imported_utc).where(
-                    runs.c.id == run.id
-                )
-            ).first()
+            known = connection.execute(select(runs).where(runs.c.id == run.id)).first()
             if known is None:
-                connection.execute(insert(runs).values(**rows.run_row(run)))
+                connection.execute(sa.insert(runs).values(**rows.run_row(run)))
                 digests.sign_run(connection, run.id)
             elif known.imported_utc is not None:
                 raise UserError(
@@ -108,9 +245,8 @@ class Store(StoreReader):
                     hint="remove it, or use another store (--store PATH), and run it again",
                 )
             elif known.digest != run.digest:
-                raise ValueError(
-                    f"run {run.id} measures something else: {known.digest}, {run.digest}"
-                )
+                found = f"{known.digest}, {run.digest}"
+                raise ValueError(f"run {run.id} measures something else: {found}")
             elif known.blocks < run.blocks:
                 grown = update(runs).where(runs.c.id == run.id).values(blocks=run.blocks)
                 if extension is not None:
@@ -124,23 +260,19 @@ class Store(StoreReader):
 
     def delete_unstarted_blocks(self, run_id: str) -> None:
         """Remove blocks without a started trial, to be decided again; ``blocks`` shrinks."""
-        runs, trials, attempts = schema.runs, schema.trials, schema.attempts
         with self._writing() as connection:
-            mine = connection.execute(
-                select(
-                    trials.c.id, trials.c.block, trials.c.purpose, attempts.c.id.label("attempt")
+            columns = (trials.c.id, trials.c.purpose, trials.c.block, attempts.c.id)
+            query = select(*columns).select_from(trials.outerjoin(attempts))
+            mine = [
+                (trial_id, (kind_of_block(purpose), block), attempt is not None)
+                for trial_id, purpose, block, attempt in connection.execute(
+                    query.where(trials.c.run_id == run_id)
                 )
-                .select_from(trials.outerjoin(attempts))
-                .where(trials.c.run_id == run_id)
-            ).all()
-            begun = {
-                (kind_of_block(row.purpose), row.block) for row in mine if row.attempt is not None
-            }
-            unbegun = [
-                row.id for row in mine if (kind_of_block(row.purpose), row.block) not in begun
             ]
+            begun = {block for _, block, is_begun in mine if is_begun}
+            unbegun = [trial_id for trial_id, block, _ in mine if block not in begun]
             if unbegun:
-                one = delete(trials).where(trials.c.id == bindparam("unbegun"))
+                one = delete(trials).where(trials.c.id == sa.bindparam("unbegun"))
                 connection.execute(one, [{"unbegun": trial_id} for trial_id in unbegun])
             left = max((block + 1 for kind, block in begun if kind == "measure"), default=0)
             connection.execute(update(runs).where(runs.c.id == run_id).values(blocks=left))
@@ -161,20 +293,16 @@ class Store(StoreReader):
         retried). A dead owner's attempt is ended as interrupted. Raises LookupError for an unknown
         trial.
         """
-        attempts = schema.attempts
         with self._writing() as connection:
-            trial = select(schema.trials.c.id).where(schema.trials.c.id == trial_id)
+            trial = select(trials.c.id).where(trials.c.id == trial_id)
             if connection.execute(trial).first() is None:
                 raise LookupError(f"{self.path} has no trial {trial_id}")
-            earlier = connection.execute(
-                select(attempts).where(attempts.c.trial_id == trial_id)
-            ).all()
+            of_trial = select(attempts).where(attempts.c.trial_id == trial_id)
+            earlier = connection.execute(of_trial).all()
             outcomes = {row.outcome for row in earlier}
             if "finished" in outcomes or ("failed" in outcomes and not retry_failed):
                 return None
-            for row in earlier:
-                if row.outcome is not None:
-                    continue
+            for row in (each for each in earlier if each.outcome is None):
                 if is_alive(rows.owner_record(row)):
                     return None
                 died = AttemptResult("interrupted", reason="its process ended before the trial did")
@@ -210,11 +338,11 @@ class Store(StoreReader):
         connection: Connection,
         attempt_id: int,
         result: AttemptResult,
-        artefacts: Sequence[ArtefactRecord],
+        artefacts: Sequence[records.ArtefactRecord],
         now_utc: str,
     ) -> None:
         outcome = connection.execute(
-            select(schema.attempts.c.outcome).where(schema.attempts.c.id == attempt_id)
+            select(attempts.c.outcome).where(attempts.c.id == attempt_id)
         ).all()
         if not outcome or outcome[0][0] is not None:
             raise HostError(
@@ -228,14 +356,11 @@ class Store(StoreReader):
         # Write again, now that no removal can interfere: one may have discarded an equal file.
         self._keep_all(result)
 
-    def _keep_all(self, result: AttemptResult) -> tuple[ArtefactRecord, ...]:
+    def _keep_all(self, result: AttemptResult) -> tuple[records.ArtefactRecord, ...]:
+        files = (*attempt_files.of_histograms(result), *observations.files(result))
         return tuple(
-            ArtefactRecord(new.kind, self.artefacts.keep(new.content), len(new.content), new.role)
-            for new in (
-                *result.artefacts,
-                *histograms.as_artefact(result),
-                *observations.as_artefacts(result),
-            )
+            records.ArtefactRecord(kind, self.artefacts.keep(content), len(content), role)
+            for kind, role, content in (*result.artefacts, *files)
         )
 
     # Removing, exporting and importing runs.
@@ -245,7 +370,6 @@ class Store(StoreReader):
 
         Raises UserError, and removes nothing, when one is unknown or is being measured now.
         """
-        runs = schema.runs
         with self._writing() as connection:
             names = self._removable(connection, run_ids, is_alive)
             connection.execute(delete(runs).where(runs.c.id.in_(run_ids)))
@@ -267,8 +391,7 @@ class Store(StoreReader):
         """
         with self._reading() as connection:
             names = self._removable(connection, run_ids, is_alive)
-            kept, trials = schema.attempt_artefacts, schema.trials
-            of_others = kept.join(schema.attempts).join(trials)
+            of_others = kept.join(attempts).join(trials)
             shared = connection.scalars(
                 select(kept.c.sha256).select_from(of_others).where(trials.c.run_id.not_in(run_ids))
             )
@@ -279,7 +402,6 @@ class Store(StoreReader):
         self, connection: Connection, run_ids: Collection[str], is_alive: IsAlive
     ) -> set[str]:
         """Return the names of the files that runs refer to; UserError where one is measured now."""
-        trials, attempts, kept = schema.trials, schema.attempts, schema.attempt_artefacts
         self._require(connection, run_ids)
         mine = trials.c.run_id.in_(run_ids)
         for row in connection.execute(
@@ -305,16 +427,84 @@ class Store(StoreReader):
                     raise write_problem(file, error) from error
 
     def export_runs(self, run_ids: Sequence[str], path: Path, *, replace: bool = False) -> None:
-        """Write runs, files and histories into one archive; see ``archive_writer.write``."""
+        """Write runs, files and histories into one archive; see ``archive.write``."""
         runs = [self.load_run(run_id) for run_id in run_ids]
         history = self.histories.of_runs(run_ids)
-        archive_writer.write(path, runs, self.artefacts, history, replace=replace)
+        archive.write(path, runs, self.artefacts, history, replace=replace)
 
     def import_file(self, path: Path) -> importing.Imported:
         """Add an archive's new runs and points, all or none; UserError for a wrong file."""
         return importing.import_file(path, self.artefacts, self._writing)
 
+    def _require(self, connection: Connection, run_ids: Collection[str]) -> None:
+        known = set(connection.scalars(select(runs.c.id)))
+        for run_id in run_ids:
+            if run_id not in known:
+                raise UserError(
+                    f"{self.path}: holds no run {run_id}", hint="see `millrace results list`"
+                )
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with database.user_errors(self.path), self._engine.begin() as connection:
+            yield connection
+
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with database.user_errors(self.path), database.writing(self._engine) as connection:
             yield connection
+
+
+def _is_trusted_for(run_id: str) -> ColumnElement[bool]:
+    """Return the condition of runs that are evidence for this one: if it is of here, only such."""
+    of_run = runs.alias()
+    is_imported = exists().where(of_run.c.id == run_id, of_run.c.imported_utc.is_not(None))
+    return sa.or_(_IS_LOCAL, is_imported)
+
+
+def _has_attempt(*outcomes: str) -> Any:
+    return exists().where(attempts.c.trial_id == trials.c.id, attempts.c.outcome.in_(outcomes))
+
+
+def _no_single_run(
+    path: Path, wanted: str, matching: Sequence[Any], known: Sequence[Any]
+) -> UserError:
+    lines = _lines(matching or known)
+    if matching:
+        message = f"{path}: {len(matching)} runs have an id that starts with {wanted!r}:\n{lines}"
+        return UserError(message, hint="give more characters of the id, or `latest`")
+    message = f"{path}: no run has an id that starts with {wanted!r}; the newest are:\n{lines}"
+    return UserError(message, hint="see `millrace results list`")
+
+
+def _no_local_run(path: Path, known: Sequence[Any]) -> UserError:
+    return UserError(
+        f"{path}: holds no run that was measured here, only imported ones, and `{_NEWEST}` is "
+        f"never one of these; the newest are:\n{_lines(known)}",
+        hint="name one by its id",
+    )
+
+
+def _require_named(path: Path, wanted: str, found: Any, local: Sequence[Any]) -> None:
+    """Raise UserError where a name is not clearly that of the imported run that it stands for."""
+    if wanted != found.id:
+        raise UserError(
+            f"{path}: {wanted!r} stands for run {found.id}, which was imported: nothing in it was "
+            "measured here",
+            hint=f"name it by its whole id, {found.id}, if you trust whoever made the file",
+        )
+    if local:
+        raise UserError(
+            f"{path}: {wanted!r} is the id of an imported run, and the beginning of the ids of "
+            f"runs measured here:\n{_lines(local)}",
+            hint="give more characters of the id",
+        )
+
+
+def _lines(found: Sequence[Any]) -> str:
+    """Return a line for each of the first few runs."""
+    return "\n".join(
+        f"  {row.id}  {row.name}  {row.created_utc}"
+        + ("" if row.imported_utc is None else "  imported")
+        for row in found[:8]
+    )

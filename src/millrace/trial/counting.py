@@ -31,11 +31,10 @@ from millrace.host.valgrind import Valgrind
 from millrace.loadgen.events import DriveResult
 from millrace.loadgen.spec import Closed, Drive, LoadSpec
 from millrace.model.events import StepBegan
-from millrace.model.instruction_counts import CallPath, CountedStart, Program
+from millrace.model.instruction_counts import CallPath, CountedStart, Program, stored_counts
 from millrace.model.measurements import INSTRUCTIONS
 from millrace.model.roles import SERVER
 from millrace.model.servers import AttachedServer, InstalledServer
-from millrace.model.stored_counts import stored_counts
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.store.records import AttemptResult
@@ -335,4 +334,4 @@ def program_of(spec: TrialSpec) -> Program | None:
         read = elf.read(server.program)
     except (ELFError, OSError):
         return None
-    return Program(read.comment, read.is_position_independent)
+    return Program(compilers=read.comment, position_independent=read.is_position_independent)

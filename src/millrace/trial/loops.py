@@ -15,8 +15,8 @@ from millrace.model.documents import as_lines
 from millrace.model.events import LoopEnded
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots.kept_data import KeptData
-from millrace.store.loops import KIND, LoopOperation, LoopRecord, parse
-from millrace.store.records import NewArtefact
+from millrace.store.attempt_files import LOOPS, parse_loops
+from millrace.store.records import LoopOperation, LoopRecord, NewArtefact
 from millrace.trial.hooks import LiveServer
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.sizes import directory_bytes
@@ -70,7 +70,7 @@ class Loops:
         self._is_resumed = self.kept.was_adopted
         if self._is_resumed:
             # The last loop is measured again: what it measured was not stored.
-            ended = parse(self.kept.progress())[: self.trial.spec.loops - 1]
+            ended = parse_loops(self.kept.progress())[: self.trial.spec.loops - 1]
             self.kept.replace_progress(as_lines(ended))
             self._first = len(ended) + 1
             return
@@ -116,8 +116,8 @@ class Loops:
     def _keep_figures(self) -> tuple[LoopRecord, ...]:
         """Make the figures a file of the attempt, and return them."""
         content = self.kept.progress()
-        self.trial.outputs.artefacts.append(NewArtefact(KIND, self.server.role, content))
-        return parse(content)
+        self.trial.outputs.artefacts.append(NewArtefact(LOOPS, self.server.role, content))
+        return parse_loops(content)
 
 
 def seeded(load_spec: LoadSpec, number: int) -> LoadSpec:

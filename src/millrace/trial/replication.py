@@ -46,8 +46,8 @@ from millrace.model.roles import REPLICA
 from millrace.model.servers import version_of
 from millrace.servers.instances.instance import Instance
 from millrace.shown_text import shown_line
-from millrace.store.lag import KIND, LagSample
-from millrace.store.records import NewArtefact
+from millrace.store.attempt_files import LAG
+from millrace.store.records import LagSample, NewArtefact
 from millrace.trial import measurements
 from millrace.trial.hooks import LiveServer, MeasurementContext
 from millrace.trial.load_run import Emit, OnEvent, run_phases
@@ -305,7 +305,7 @@ class ReplicatedLoad:
                 sampler.stop()
 
     def _keep_samples(self, sampler: LagSampler) -> None:
-        samples = NewArtefact(KIND, REPLICA, as_lines(sampler.samples))
+        samples = NewArtefact(LAG, REPLICA, as_lines(sampler.samples))
         self.measurement.outputs.artefacts.append(samples)
         self._add(names.REPLICATED_BYTES, self._progress().written_bytes)
 

@@ -18,8 +18,7 @@ from millrace.errors import HostError, Interrupted
 from millrace.experiment.model import COUNTED_STARTS
 from millrace.experiment.read import Overrides
 from millrace.model.events import Emitted
-from millrace.model.instruction_counts import CountedStart, Repetition
-from millrace.model.stored_counts import stored_counts
+from millrace.model.instruction_counts import CountedStart, Repetition, stored_counts
 from millrace.servers.snapshots import kept_data
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.records import AttemptResult, MeasurementRecord, StepRecord, StoredRun
@@ -193,7 +192,10 @@ class CountingHost:
             return AttemptResult("failed", failed_step="count", reason="it does not start")
         chosen = extent or SMALLEST
         start = CountedStart(
-            chosen.many, (Repetition(1000.0, 1.0),), {("dispatch_command",): 1000.0}, {}
+            chosen.many,
+            (Repetition(instructions=1000.0, background=1.0),),
+            {("dispatch_command",): 1000.0},
+            {},
         )
         counts = stored_counts(start, None, "3.19.0")
         observed = {"server": {"instructions": counts}}

@@ -23,7 +23,7 @@ from millrace.errors import HostError, Interrupted, PermanentHostError, TrialFai
 from millrace.host import valgrind
 from millrace.host.valgrind import Valgrind
 from millrace.levels import Level
-from millrace.model.stored_counts import stored_counts
+from millrace.model.instruction_counts import stored_counts
 from millrace.store.records import AttemptResult, MeasurementRecord
 from tests.support.counted_starts import OLD, start
 from tests.support.experiment_files import DRIVEN

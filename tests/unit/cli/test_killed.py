@@ -19,7 +19,7 @@ from millrace.store.store import Store
 from tests import killed
 from tests.support.builders import keep
 from tests.support.history_points import run_of
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
+from tests.support.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
 
 pytestmark = pytest.mark.skipif(killed.untraceable() is not None, reason=str(killed.untraceable()))
 

@@ -14,8 +14,8 @@ from millrace.campaign import run_records
 from millrace.servers.snapshots.kept_data import KeptData
 from millrace.store.store import Store
 from tests.support.hdr import FINE, encoded
+from tests.support.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 from tests.unit.cli.called import millrace
-from tests.unit.store.stored_records import LATER, NOW, alive, begun, failed, histogram, result
 
 
 @pytest.fixture

@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.host import cpu_limits
-
-
-def plant(root: Path, files: dict[str, str]) -> Path:
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-    return root
+from tests.support.host_trees import plant
 
 
 @pytest.mark.parametrize(

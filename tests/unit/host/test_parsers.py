@@ -1,5 +1,8 @@
 """Test parsers of Linux's files about a host."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,25 +70,31 @@ def test_what_cpus_did_by_kind() -> None:
     assert (old["idle"], old["steal"]) == (4, 0)
 
 
-def test_pressure_of_tasks() -> None:
-    io = (
-        "some avg10=4.04 avg60=2.83 avg300=2.70 total=1214101451\n"
-        "full avg10=3.48 avg60=2.41 avg300=2.30 total=735735882\n"
-    )
-    assert parsers.pressure_s(io) == {"some": 1214.101451, "full": 735.735882}
-    assert parsers.pressure_s(None) == {}
+IO_PRESSURE = """\
+some avg10=4.04 avg60=2.83 avg300=2.70 total=1214101451
+full avg10=3.48 avg60=2.41 avg300=2.30 total=735735882
+"""
+MIXED_GROUPS = "4:memory:/process/c4ef\n2:cpu,cpuacct:/\n1:name=systemd:/\n0::/user.slice/a:b\n"
 
 
-def test_numbers_by_name() -> None:
-    assert parsers.numbers("pswpin 12\npswpout 0\nnr_x -3\nodd line here\n") == {
-        "pswpin": 12, "pswpout": 0
-    }  # fmt: skip
-
-
-def test_control_groups_of_both_versions() -> None:
-    mixed = "4:memory:/process/c4ef\n2:cpu,cpuacct:/\n1:name=systemd:/\n0::/user.slice/a:b\n"
-    assert parsers.control_groups(mixed) == {
-        "memory": "process/c4ef", "cpu": "", "cpuacct": "", "name=systemd": "",
-        "": "user.slice/a:b",
-    }  # fmt: skip
-    assert parsers.control_groups(None) == {}
+@pytest.mark.parametrize(
+    ("parse", "text", "expected"),
+    [
+        (parsers.pressure_s, IO_PRESSURE, {"some": 1214.101451, "full": 735.735882}),
+        (parsers.pressure_s, None, {}),
+        (parsers.numbers, "pswpin 12\npswpout 0\nnr_x -3\nodd\n", {"pswpin": 12, "pswpout": 0}),
+        (
+            parsers.control_groups,
+            MIXED_GROUPS,
+            {
+                "memory": "process/c4ef", "cpu": "", "cpuacct": "", "name=systemd": "",
+                "": "user.slice/a:b",
+            },
+        ),
+        (parsers.control_groups, None, {}),
+    ],
+)  # fmt: skip
+def test_values_are_read_by_name(
+    parse: Callable[[str | None], object], text: str | None, expected: object
+) -> None:
+    assert parse(text) == expected

@@ -48,10 +48,16 @@ def instances(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-def test_an_instance_is_of_its_own_and_gone_in_the_end(
-    instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Tracing, "_write", lambda *_: None)  # a directory here stays empty
+@pytest.fixture
+def unwritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return what is written to files of an instance, whose directory here stays empty."""
+    written: list[tuple[str, str]] = []
+    monkeypatch.setattr(Tracing, "_write", lambda _, name, text: written.append((name, text)))
+    return written
+
+
+@pytest.mark.usefixtures("unwritten")
+def test_an_instance_is_of_its_own_and_gone_in_the_end(instances: Path) -> None:
     one, other = Tracing(("sched_switch",)), Tracing(("sched_switch",))
     names = sorted(each.name for each in instances.iterdir())
     assert len(names) == 2
@@ -62,14 +68,12 @@ def test_an_instance_is_of_its_own_and_gone_in_the_end(
     assert list(instances.iterdir()) == []
 
 
-def test_what_a_process_that_is_gone_has_left_is_removed(
-    instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("unwritten")
+def test_what_a_process_that_is_gone_has_left_is_removed(instances: Path) -> None:
     with subprocess.Popen(["true"]) as process:
         gone = process.pid
     for name in (f"millrace-{gone}-0", f"millrace-{os.getppid()}-0", "somebody's"):
         (instances / name).mkdir()
-    monkeypatch.setattr(Tracing, "_write", lambda *_: None)
     Tracing(()).close()
     assert sorted(each.name for each in instances.iterdir()) == sorted(
         [f"millrace-{os.getppid()}-0", "somebody's"]
@@ -86,40 +90,40 @@ def test_where_processes_have_other_numbers(
     assert list(instances.iterdir()) == []
 
 
-def test_where_it_may_not_be_used(instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(Unavailable, match="Permission denied") as why:
-        Tracing(())
-    assert "run millrace as root" in (why.value.hint or "")
-
-
-def test_an_instance_that_cannot_be_set_up_is_removed(
-    instances: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("owner", "name", "error", "hint"),
+    [
+        (Path, "mkdir", PermissionError(13, "Permission denied"), "run millrace as root"),
+        (Tracing, "_write", OSError(22, "Invalid argument"), ""),
+    ],
+)
+def test_an_instance_that_cannot_be_made_or_set_up_is_unavailable(
+    instances: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    name: str,
+    error: OSError,
+    hint: str,
 ) -> None:
     def refuse(*_: object) -> None:
-        raise OSError(22, "Invalid argument")
+        raise error
 
-    monkeypatch.setattr(Tracing, "_write", refuse)
-    with pytest.raises(Unavailable, match="Invalid argument"):
+    monkeypatch.setattr(owner, name, refuse)
+    with pytest.raises(Unavailable, match=error.strerror) as why:
         Tracing(())
+    assert hint in (why.value.hint or "")
     assert list(instances.iterdir()) == []
 
 
-def test_recording_starts_after_all_events_are_enabled(
-    instances: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[tuple[str, str]] = []
-    monkeypatch.setattr(Tracing, "_write", lambda _, name, text: written.append((name, text)))
+@pytest.mark.usefixtures("instances")
+def test_recording_starts_after_all_events_are_enabled(unwritten: list[tuple[str, str]]) -> None:
     made = Tracing(("sched_switch", "sched_waking"))
-    assert ("tracing_on", "0") in written
-    written.clear()
+    assert ("tracing_on", "0") in unwritten
+    unwritten.clear()
     made.start()
     made.stop()
     enable = [f"events/sched/{event}/enable" for event in ("sched_switch", "sched_waking")]
-    assert written == [
+    assert unwritten == [
         *((name, "1") for name in enable),
         ("tracing_on", "1"),
         ("tracing_on", "0"),
@@ -127,8 +131,8 @@ def test_recording_starts_after_all_events_are_enabled(
     ]
 
 
-def test_events_without_room_are_counted(instances: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Tracing, "_write", lambda *_: None)
+@pytest.mark.usefixtures("unwritten")
+def test_events_without_room_are_counted(instances: Path) -> None:
     made = Tracing(())
     (directory,) = instances.iterdir()
     for cpu, lost in enumerate((3, 4)):

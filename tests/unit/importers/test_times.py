@@ -35,23 +35,17 @@ def test_a_time_is_read_in_the_forms_of_tools(text: str, seconds: float) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["c12", "1234", "8.0.33", "mysql-8.0.33", "20.04", "", "2026-13-01"]
-)
-def test_other_labels_are_not_times(text: str) -> None:
-    assert times([text], numbers=False) is None
-
-
-@pytest.mark.parametrize(
-    "versions",
+    "texts",
     [
+        *([each] for each in ("c12", "1234", "8.0.33", "mysql-8.0.33", "20.04", "", "2026-13-01")),
         ["5.6.30", "5.6.51", "5.7.12", "5.7.20", "5.7.31", "5.7.44"],
         ["10.4.20", "10.4.31", "10.5.10", "10.5.23", "10.6.12", "10.6.19"],
         ["5.6.10", "5.6.11", "5.7.10", "5.7.11"],
         ["10-4-20", "10-5-10", "10-6-12"],
     ],
 )
-def test_versions_are_not_times(versions: list[str]) -> None:
-    assert times(versions, numbers=False) is None
+def test_versions_and_other_labels_are_not_times(texts: list[str]) -> None:
+    assert times(texts, numbers=False) is None
 
 
 def test_two_digits_of_a_year_are_read_after_slashes() -> None:
@@ -72,11 +66,11 @@ def test_dates_with_dots_are_read_in_a_column_of_times(texts: list[str]) -> None
     assert times(texts, numbers=True) == [DAY - 86_400 + hours, DAY + hours]
 
 
-def test_dotted_dates_are_decided_by_other_rows_or_refused() -> None:
+def test_dates_are_decided_by_other_rows_or_refused() -> None:
     assert times(["30.01.26", "31.01.26", "01.02.26"], numbers=True) is not None
-    for year in ("26", "2026"):
+    for ending in (".26", ".2026", "/2026"):
         with pytest.raises(Ambiguous):
-            times([f"01.02.{year}", f"02.01.{year}"], numbers=True)
+            times([f"01{ending[0]}02{ending}", f"02{ending[0]}01{ending}"], numbers=True)
     assert times(["30.01.26", "1.2.3"], numbers=True) is None
 
 
@@ -84,9 +78,6 @@ def test_numbers_are_times_only_where_wanted() -> None:
     assert times(["1700000060", "1700000000.5"], numbers=True) == [1700000060.0, 1700000000.5]
     assert times(["1700000060", "1700000000.5"], numbers=False) is None
     assert times(["1e999"], numbers=True) is None
-
-
-def test_one_label_that_is_not_a_time_makes_all_labels() -> None:
     assert times(["2026-01-01", "later"], numbers=True) is None
 
 
@@ -96,11 +87,6 @@ def test_day_and_month_are_decided_by_other_rows() -> None:
     falling = times(["03/02/2026", "02/02/2026", "28/01/2026"], numbers=True)
     assert falling is not None
     assert order(falling) == [2, 1, 0]
-
-
-def test_dates_whose_order_depends_on_the_reading_are_ambiguous() -> None:
-    with pytest.raises(Ambiguous):
-        times(["01/02/2026", "02/01/2026"], numbers=True)
 
 
 def test_rows_of_equal_times_are_turned_round_only_when_newest_first() -> None:

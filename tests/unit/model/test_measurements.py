@@ -1,4 +1,4 @@
-"""Test the list of measurements: names, and units."""
+"""Test the list of measurements, and their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 
 from millrace import workloads
 from millrace.model.measurements import (
-    MEASUREMENTS,
     background_done,
     background_test,
     duration_s,
@@ -16,35 +15,20 @@ from millrace.model.measurements import (
     is_size,
     table_of_files,
 )
-from tests.unit.model.listed_measurements import measurement
-
-UNITS = {"s": "_s", "bytes": "_bytes"}
-
-
-def test_each_name_is_there_once_and_ends_with_its_unit() -> None:
-    names = [each.name for each in MEASUREMENTS]
-    assert len(set(names)) == len(names)
-    for each in MEASUREMENTS:
-        ends = [unit for unit, end in UNITS.items() if each.name.endswith(end)]
-        assert ([each.unit] if each.unit else []) == ends or each.name.startswith("bytes_")
-        assert each.meaning.endswith(".")
+from tests.support.listed_measurements import listed
 
 
 @pytest.mark.parametrize("name", workloads.names())
 def test_workloads_measure_what_is_in_the_list(name: str) -> None:
     for metric in workloads.parse_workload(workloads.load(name)).metrics.values():
         for used in (*metric.numerator, *metric.denominator):
-            assert measurement(used) is not None, used
+            assert listed(used) is not None, used
 
 
 def test_a_phase_and_an_error_code_stand_for_themselves() -> None:
-    found = measurement(duration_s("create_index"))
-    assert found is not None
-    assert (found.name, found.unit, found.better) == ("{phase}_duration_s", "s", "lower")
-    known = measurement(errors_of("1213"))
-    assert known is not None
-    assert known.name == "errors_{code}"
-    assert measurement("temperature") is None
+    assert listed(duration_s("create_index")) == "{phase}_duration_s"
+    assert listed(errors_of("1213")) == "errors_{code}"
+    assert listed("temperature") is None
 
 
 def test_an_error_code_is_read_from_its_name() -> None:
@@ -62,9 +46,7 @@ def test_the_test_of_background_clients_is_read_from_a_name() -> None:
 def test_files_of_a_table_have_its_name() -> None:
     apparent, allocated = files_bytes("sbtest1")
     for name in (apparent, allocated):
-        found = measurement(name)
-        assert found is not None
-        assert found.unit == "bytes"
+        assert listed(name) is not None
         assert table_of_files(name) == "sbtest1"
         assert is_size(name)
     assert table_of_files("table_allocated_bytes") is None

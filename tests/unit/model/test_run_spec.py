@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from millrace.model.run_spec import Ablates, Aligned, Bisects, Calibrates, FactorSpec, RunSpec
+from millrace.model.documents import Document
+from millrace.model.run_spec import Ablates, Bisects, Calibrates, FactorSpec, RunSpec
+from tests.support import stored_records
+from tests.support.stored_records import CALIBRATES
 
 SPEC: dict[str, Any] = {
     "workload": {
@@ -19,14 +22,7 @@ SPEC: dict[str, Any] = {
             {"name": "load", "kind": "load_data"},
         ],
         "metrics": {
-            "throughput": {
-                "title": "rows a second",
-                "unit": "rows/s",
-                "direction": "higher",
-                "numerator": ["rows"],
-                "denominator": ["load_duration_s"],
-                "primary": True,
-            },
+            **stored_records.SPEC["workload"]["metrics"],
             "p99": {
                 "title": "99th percentile",
                 "unit": "s",
@@ -53,11 +49,7 @@ SPEC: dict[str, Any] = {
     "collectors": ["threads", "disk"],
     "design": {"kind": "sequential", "blocks": 20, "max_time_s": 60.5},
     "extensions": [
-        {
-            "utc": "2026-05-01T12:05:00Z",
-            "blocks": 3,
-            "design": {"kind": "fixed", "blocks": 3},
-        }
+        {"utc": "2026-05-01T12:05:00Z", "blocks": 3, "design": {"kind": "fixed", "blocks": 3}}
     ],
 }
 ABLATES = {
@@ -67,9 +59,6 @@ ABLATES = {
     "aligned": [{"name": "binary log", "treatment": "t-b"}],
     "left_out": ["compiler: of the build"],
 }
-CALIBRATES = {
-    "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10, "margin": 0.02,
-}  # fmt: skip
 BISECTS = {"members": ["a", "b"], "workload": "updates", "confidence": 0.95, "margin": 0.02}
 
 
@@ -87,36 +76,20 @@ def test_a_specification_is_read_by_attribute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "read"),
+    ("key", "value", "kind"),
     [
-        (
-            "tested",
-            ABLATES,
-            Ablates(
-                run="first",
-                base="t-a",
-                candidate="t-b",
-                aligned=(Aligned(name="binary log", treatment="t-b"),),
-                left_out=("compiler: of the build",),
-            ),
-        ),
-        (
-            "calibrates",
-            CALIBRATES,
-            Calibrates(digest="d", name="study", factor="server", base="a", blocks=10, margin=0.02),
-        ),
-        (
-            "bisects",
-            BISECTS,
-            Bisects(members=("a", "b"), workload="updates", confidence=0.95, margin=0.02),
-        ),
-        ("confirms", "c0ffee", "c0ffee"),
+        ("tested", ABLATES, Ablates),
+        ("calibrates", CALIBRATES, Calibrates),
+        ("bisects", BISECTS, Bisects),
+        ("confirms", "c0ffee", None),
     ],
 )
-def test_a_specification_is_written_as_it_was_read(key: str, value: object, read: object) -> None:
+def test_a_specification_is_written_as_it_was_read(
+    key: str, value: Any, kind: type[Document] | None
+) -> None:
     written = {**SPEC, key: value}
     spec = RunSpec.model_validate(written)
-    assert getattr(spec, key) == read
+    assert getattr(spec, key) == (value if kind is None else kind.model_validate(value))
     assert spec.to_json() == written
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, histogram, result
+from tests.support.stored_records import begin, execute_attempt, histogram, result
 
 
 @pytest.fixture
@@ -26,12 +26,9 @@ def exported_once(own_places: Path) -> Path:
     place.mkdir()
     with Store.open(place / "source.sqlite") as store:
         for run_id in ("one", "two"):
-            what = begun(run_id)
-            store.begin_run(what.run, what.treatments, what.trials)
-            attempt = store.claim(what.trials[0].id, OWNER, NOW, is_alive=alive)
-            assert attempt is not None
+            what = begin(store, run_id)
             measured = replace(result(log=run_id.encode()), histograms=(histogram(),))
-            store.finish(attempt, measured, LATER)
+            execute_attempt(store, what.trials[0].id, measured)
         store.export_runs(["one", "two"], place / "runs.zip")
         first = (place / "runs.zip").read_bytes()
         store.export_runs(["one", "two"], place / "runs.zip", replace=True)

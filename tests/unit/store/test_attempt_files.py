@@ -10,22 +10,33 @@ from typing import Any
 import pytest
 
 from millrace.errors import DamagedResult
+from millrace.model.documents import Document, as_lines
 from millrace.model.observations import Observations
-from millrace.store.records import AttemptResult, DrivenInterval, NewArtefact
-from millrace.store.store import Store
-from tests.unit.store.stored_records import (
-    begin,
-    begun,
-    execute_attempt,
-    histogram,
-    result,
+from millrace.store.attempt_files import CHECKS
+from millrace.store.records import (
+    AttemptResult,
+    DrivenInterval,
+    LagSample,
+    LoopOperation,
+    LoopRecord,
+    NewArtefact,
+    StoredRun,
 )
+from millrace.store.store import Store
+from tests.support.stored_records import begin, execute_attempt, histogram, result
+
+
+def copied(store: Store, tmp_path: Path) -> StoredRun:
+    """Return the run as another store has it after an export and an import."""
+    store.export_runs(["study-1"], tmp_path / "run.zip")
+    with Store.open(tmp_path / "other.sqlite") as other:
+        other.import_file(tmp_path / "run.zip")
+        return other.load_run("study-1", observations_too=True)
 
 
 def test_changed_artefact_is_reported(store: Store) -> None:
-    what = begun()
-    begin(store, what)
-    execute_attempt(store, what.trials[0].id, result())
+    what = begin(store)
+    execute_attempt(store, what.trials[0].id)
     sha256 = store.load_run(what.run.id).attempts[0].artefacts[0].sha256
     store.artefacts.path(sha256).write_bytes(b"changed")
     with pytest.raises(DamagedResult, match="was changed"):
@@ -34,11 +45,10 @@ def test_changed_artefact_is_reported(store: Store) -> None:
 
 
 def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
-    what = begun()
-    begin(store, what)
+    what = begin(store)
     measured = (histogram("point-query"), histogram("COMMIT"))
     execute_attempt(store, what.trials[0].id, replace(result(), histograms=measured))
-    execute_attempt(store, what.trials[1].id, result())
+    execute_attempt(store, what.trials[1].id)
 
     with_some, without = store.load_run(what.run.id).attempts
     assert with_some.histograms == measured
@@ -57,8 +67,7 @@ def test_histograms_are_kept_as_a_file_and_read_back(store: Store) -> None:
 def test_lost_histograms_are_reported(
     store: Store, damage: Callable[[Path], object], message: str
 ) -> None:
-    what = begun()
-    begin(store, what)
+    what = begin(store)
     execute_attempt(store, what.trials[0].id, replace(result(), histograms=(histogram(),)))
     artefact = store.load_run(what.run.id).attempts[0].artefacts[-1]
     damage(store.artefacts.path(artefact.sha256))
@@ -67,15 +76,23 @@ def test_lost_histograms_are_reported(
     assert artefact.sha256 in caught.value.message
 
 
-def test_invalid_histogram_file_is_reported(store: Store) -> None:
-    what = begun()
-    begin(store, what)
-    other = AttemptResult(
-        "finished", artefacts=(NewArtefact("histograms", "client", b'[{"phase": 1}]'),)
-    )
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("histograms", b'[{"phase": 1}]'),
+        ("observations", b"[1]"),
+        ("series", b"[1]\n"),
+        ("series", b'{"type": "mark"}\n{"type"'),
+    ],
+)
+def test_invalid_file_is_reported(store: Store, kind: str, content: bytes) -> None:
+    what = begin(store)
+    other = AttemptResult("finished", artefacts=(NewArtefact(kind, "server", content),))
     execute_attempt(store, what.trials[0].id, other)
-    with pytest.raises(DamagedResult, match="holds no histograms"):
+    if kind == "observations":
         store.load_run(what.run.id)
+    with pytest.raises(DamagedResult, match=f"holds no {kind}"):
+        store.load_run(what.run.id, observations_too=kind == "observations")
 
 
 def test_observations_of_no_collector_are_empty() -> None:
@@ -87,11 +104,10 @@ def test_observations_of_no_collector_are_empty() -> None:
 
 
 def test_observations_are_read_when_requested(store: Store, tmp_path: Path) -> None:
-    what = begun()
-    begin(store, what)
+    what = begin(store)
     observed = {"status": {"deltas": {"Questions": 5}}, "missing": []}
     execute_attempt(store, what.trials[0].id, replace(result(), observations={"server": observed}))
-    execute_attempt(store, what.trials[1].id, result())
+    execute_attempt(store, what.trials[1].id)
 
     assert all(a.observations.is_empty for a in store.load_run(what.run.id).attempts)
     some, none = store.load_run(what.run.id, observations_too=True).attempts
@@ -99,50 +115,61 @@ def test_observations_are_read_when_requested(store: Store, tmp_path: Path) -> N
     assert some.observations.status.deltas == {"Questions": 5}
     assert none.observations.is_empty
 
-    store.export_runs([what.run.id], tmp_path / "run.zip")
-    with Store.open(tmp_path / "other.sqlite") as other:
-        other.import_file(tmp_path / "run.zip")
-        copied, _ = other.load_run(what.run.id, observations_too=True).attempts
-    assert copied.observations == some.observations
-
-
-def test_invalid_observation_file_is_reported(store: Store) -> None:
-    what = begun()
-    begin(store, what)
-    other = AttemptResult("finished", artefacts=(NewArtefact("observations", "server", b"[1]"),))
-    execute_attempt(store, what.trials[0].id, other)
-    store.load_run(what.run.id)
-    with pytest.raises(DamagedResult, match="holds no observations"):
-        store.load_run(what.run.id, observations_too=True)
+    assert copied(store, tmp_path).attempts[0].observations == some.observations
 
 
 def test_series_are_read_back_and_copied(store: Store, tmp_path: Path) -> None:
-    what = begun()
-    begin(store, what)
+    what = begin(store)
     interval = b'{"type": "interval", "t_s": 1.0, "duration_s": 1.0, "transactions": 5}'
     lines = b'{"type": "mark"}\n' + interval + b"\n"
-    execute_attempt(
-        store,
-        what.trials[0].id,
-        replace(result(), artefacts=(NewArtefact("series", "server", lines),)),
-    )
-    execute_attempt(store, what.trials[1].id, result())
+    measured = replace(result(), artefacts=(NewArtefact("series", "server", lines),))
+    execute_attempt(store, what.trials[0].id, measured)
+    execute_attempt(store, what.trials[1].id)
     with_some, without = store.load_run(what.run.id).attempts
     assert with_some.series == (DrivenInterval(t_s=1.0, duration_s=1.0, transactions=5),)
     assert without.series == ()
 
-    store.export_runs([what.run.id], tmp_path / "run.zip")
-    with Store.open(tmp_path / "other.sqlite") as other:
-        other.import_file(tmp_path / "run.zip")
-        copied, _ = other.load_run(what.run.id).attempts
-    assert copied.series == with_some.series
+    assert copied(store, tmp_path).attempts[0].series == with_some.series
 
 
-@pytest.mark.parametrize("content", [b"[1]\n", b'{"type": "mark"}\n{"type"'])
-def test_invalid_series_file_is_reported(store: Store, content: bytes) -> None:
-    what = begun()
-    begin(store, what)
-    other = AttemptResult("finished", artefacts=(NewArtefact("series", "server", content),))
-    execute_attempt(store, what.trials[0].id, other)
-    with pytest.raises(DamagedResult, match="holds no series"):
-        store.load_run(what.run.id)
+SAMPLES = tuple(
+    LagSample(
+        t_s=t_s, written_bytes=300, received_bytes=200, applied_bytes=100, lag_s=lag_s,
+        reported_lag_s=None,
+    )
+    for t_s, lag_s in ((0.0, None), (0.25, 0.0), (0.5, 0.25))
+)  # fmt: skip
+
+
+def loop(number: int, *, cold: bool = False) -> LoopRecord:
+    operation = LoopOperation(name="add_node", count=7, sum_s=0.5, encoded="HIST")
+    return LoopRecord(
+        loop=number, transactions=100 * number, errors=0, duration_s=2.0, restarted_cold=cold,
+        apparent_bytes=8192, allocated_bytes=4096, operations=(operation,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [("lag", SAMPLES), ("loops", (loop(1), loop(2, cold=True)))]
+)
+def test_lines_of_a_trial_are_read_as_they_were_written(
+    kind: str, written: tuple[Document, ...]
+) -> None:
+    assert CHECKS[kind](as_lines(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("lag", b"{}\n"),
+        ("lag", b"no JSON\n"),
+        ("lag", b'{"t_s": -1}\n'),
+        ("loops", b"{}\n"),
+        ("loops", b"no JSON\n"),
+        ("loops", as_lines([loop(2)])),
+        ("loops", as_lines([loop(1)] * 2)),
+    ],
+)
+def test_other_files_are_refused_also_in_imported_runs(kind: str, content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        CHECKS[kind](content)

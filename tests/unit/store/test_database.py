@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -22,12 +21,21 @@ from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
 from tests.support.experiment_files import SHIPPED
+from tests.support.stored_records import (
+    LATER,
+    NOW,
+    OWNER,
+    alive,
+    begin,
+    begun,
+    claim,
+    execute_attempt,
+    result,
+)
 from tests.unit.cli.called import millrace
 from tests.unit.ordinary_user import as_ordinary_user
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"
-NAMES = re.compile(r"(?:CONSTRAINT|CREATE(?: UNIQUE)? INDEX) (\w+)")
 
 
 @pytest.fixture
@@ -45,14 +53,27 @@ def reachable() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
+@pytest.fixture
+def unwritable(reachable: Path) -> Path:
+    """Return a filled store that anyone can read, in a directory that nobody may change."""
+    path = reachable / "results.sqlite"
+    fill(path)
+    path.chmod(0o644)
+    reachable.chmod(0o555)
+    return path
+
+
 def fill(path: Path, trials: int = 1) -> None:
     with Store.open(path) as store:
-        what = begun(blocks=trials)
-        store.begin_run(what.run, what.treatments, what.trials)
+        what = begin(store, blocks=trials)
         for trial in what.trials[:trials]:
-            attempt = store.claim(trial.id, OWNER, NOW, is_alive=alive)
-            assert attempt is not None
-            store.finish(attempt, result(), LATER)
+            execute_attempt(store, trial.id)
+
+
+def restore(path: Path, revision: str) -> None:
+    """Make a store as the millrace of this revision wrote it."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript((SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8"))
 
 
 def refused(path: Path, *, read_only: bool = False) -> MillraceError:
@@ -100,23 +121,19 @@ def test_a_store_that_another_process_is_making_is_waited_for(
         assert store.list_runs() == []
 
 
-def test_the_tables_are_what_the_migrations_make(path: Path) -> None:
-    Store.open(path).close()
-    with create_engine(f"sqlite:///{path}").connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, schema.metadata) == []
-
-
-def test_a_new_store_names_its_constraints_and_indexes_as_stores_of_its_revision_do(
-    path: Path,
-) -> None:
-    """Migrations take the names from the schema's convention, which must therefore stay."""
-    Store.open(path).close()
+def definitions(path: Path) -> list[str]:
+    """Return the tables and indexes of a database, but Alembic's own."""
+    query = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name <> 'alembic_version'"
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        made = "\n".join(connection.iterdump())
-    known = (SCHEMAS / f"{schema.HEAD}.sql").read_text(encoding="utf-8")
-    assert NAMES.findall(made)
-    assert sorted(NAMES.findall(made)) == sorted(NAMES.findall(known))
+        return sorted(sql for (sql,) in connection.execute(query))
+
+
+def test_a_new_store_has_the_tables_of_stores_of_its_revision(path: Path) -> None:
+    """Other tables, or other names of constraints, are another revision."""
+    Store.open(path).close()
+    known = path.with_name("known.sqlite")
+    restore(known, schema.HEAD)
+    assert definitions(path) == definitions(known)
 
 
 def test_the_newest_revision_is_the_one_the_code_expects() -> None:
@@ -128,14 +145,16 @@ def test_the_newest_revision_is_the_one_the_code_expects() -> None:
 def test_a_store_of_every_past_schema_is_upgraded_with_what_it_holds(
     revision: str, read_only: bool, path: Path
 ) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript((SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8"))
+    restore(path, revision)
     with Store.open(path, read_only=read_only) as store:
         (summary,) = store.list_runs()
         stored = store.load_run(summary.id)
     assert (summary.finished, summary.open) == (1, 3)
     assert stored.attempts[0].measurements == result().measurements
     assert stored.attempts[0].instances == result().instances
+    with create_engine(f"sqlite:///{path}").connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
     with contextlib.closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [
             (schema.HEAD,)
@@ -215,18 +234,15 @@ def test_a_read_only_store_is_refused_before_anything_is_measured(reachable: Pat
 
 
 def test_a_directory_without_write_permission_can_be_read_but_not_written(
-    reachable: Path,
+    unwritable: Path,
 ) -> None:
-    path = reachable / "results.sqlite"
-    fill(path)
-    path.chmod(0o644)
-    reachable.chmod(0o555)
+    sub = unwritable.with_name("sub")
     with as_ordinary_user():
-        assert "read-only" in refused(path).message
-        with Store.open(path, read_only=True) as store:
+        assert "read-only" in refused(unwritable).message
+        with Store.open(unwritable, read_only=True) as store:
             assert store.find_run("latest").id == "study-1"
-        with pytest.raises(UserError, match=f"{reachable / 'sub'}: cannot be written"):
-            Store.open(reachable / "sub" / "results.sqlite")
+        with pytest.raises(UserError, match=f"{sub}: cannot be written"):
+            Store.open(sub / "results.sqlite")
 
 
 def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
@@ -236,14 +252,10 @@ def test_a_place_where_no_file_can_be_made_is_not_a_full_disk() -> None:
     assert "--store" in (error.hint or "")
 
 
-def test_an_export_without_permission_speaks_of_its_own_option(reachable: Path) -> None:
-    path = reachable / "results.sqlite"
-    fill(path)
-    path.chmod(0o644)
-    reachable.chmod(0o555)
-    with as_ordinary_user(), Store.open(path, read_only=True) as store:
+def test_an_export_without_permission_speaks_of_its_own_option(unwritable: Path) -> None:
+    with as_ordinary_user(), Store.open(unwritable, read_only=True) as store:
         with pytest.raises(UserError, match=r"e\.zip: cannot be written") as caught:
-            store.export_runs(["study-1"], reachable / "e.zip")
+            store.export_runs(["study-1"], unwritable.with_name("e.zip"))
         assert "--output PATH" in (caught.value.hint or "")
         assert "--store" not in (caught.value.hint or "")
 
@@ -279,8 +291,7 @@ def test_full_disk_is_reported_and_loses_nothing(small_disk: Path) -> None:
     fill(path)
     what = begun()
     with Store.open(path) as store:
-        attempt = store.claim(what.trials[1].id, OWNER, NOW, is_alive=alive)
-        assert attempt is not None
+        attempt = claim(store, what.trials[1].id)
         before = store.load_run("study-1")
         for log in (os.urandom(2_000_000), b"small"):
             ballast = small_disk / "ballast"
@@ -312,11 +323,8 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
     path = small_disk / "results.sqlite"
     fill(path)
     with Store.open(path) as store:
-        more = begun("study-2", blocks=1)
-        store.begin_run(more.run, more.treatments, more.trials)
-        attempt = store.claim(more.trials[0].id, OWNER, NOW, is_alive=alive)
-        assert attempt is not None
-        store.finish(attempt, result(log=os.urandom(300_000)), LATER)
+        more = begin(store, "study-2", blocks=1)
+        execute_attempt(store, more.trials[0].id, result(log=os.urandom(300_000)))
     if with_log:  # as a killed process leaves it
         left = path.with_name("left")
         left.mkdir()
@@ -348,13 +356,10 @@ def test_a_store_on_a_full_disk_is_read_and_its_runs_are_removed(
         assert store.load_run("study-1").attempts[0].outcome == "finished"
 
 
-def test_removal_on_a_full_disk_suggests_other_files(
-    small_disk: Path,
-) -> None:
+def test_removal_on_a_full_disk_suggests_other_files(small_disk: Path) -> None:
     path = small_disk / "results.sqlite"
     with Store.open(path) as store:
-        what = begun()
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store)
     fill_up(small_disk)
     refused = millrace("results", "remove", "study-1", "--yes", "--store", path)
     assert refused.returncode == 4

@@ -14,18 +14,18 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import MillraceError, UserError
 from millrace.store.records import MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.cli.called import millrace
-from tests.unit.store.stored_records import (
+from tests.support.stored_records import (
     LATER,
     NOW,
     OTHER_OWNER,
-    OWNER,
-    alive,
-    begun,
+    begin,
+    claim,
     dead,
+    execute_attempt,
     failed,
     result,
 )
+from tests.unit.cli.called import millrace
 
 
 @pytest.fixture
@@ -33,17 +33,10 @@ def path(tmp_path: Path) -> Path:
     """Return a store of a finished run of three blocks, in which b is slower than a."""
     path = tmp_path / "results.sqlite"
     with Store.open(path) as store:
-        what = begun(blocks=3)
-        store.begin_run(what.run, what.treatments, what.trials)
-        for trial in what.trials:
-            took_s = 4.0 if trial.treatment_id == "t-b" else 2.0
-            measured = (
-                MeasurementRecord("load_duration_s", took_s),
-                MeasurementRecord("rows", 1e4),
-            )
-            attempt = store.claim(trial.id, OWNER, NOW, is_alive=alive)
-            assert attempt is not None
-            store.finish(attempt, replace(result(), measurements=measured), LATER)
+        for trial in begin(store, blocks=3).trials:
+            figures = {"load_duration_s": 4.0 if trial.treatment_id == "t-b" else 2.0, "rows": 1e4}
+            measured = tuple(MeasurementRecord(*each) for each in figures.items())
+            execute_attempt(store, trial.id, replace(result(), measurements=measured))
     return path
 
 
@@ -160,10 +153,8 @@ def test_no_bit_of_a_store_changes_a_result_unnoticed(path: Path, tmp_path: Path
 
 def test_an_import_and_a_dead_attempt_have_digests_of_their_own(path: Path, tmp_path: Path) -> None:
     with Store.open(path) as store:
-        more = begun("study-2", blocks=1)
-        store.begin_run(more.run, more.treatments, more.trials)
-        (first, second) = more.trials
-        store.claim(first.id, OWNER, NOW, is_alive=alive)
+        first, _ = begin(store, "study-2", blocks=1).trials
+        claim(store, first.id)
         again = store.claim(first.id, OTHER_OWNER, NOW, is_alive=dead)
         assert again is not None
         store.finish(again, failed(), LATER)
@@ -171,9 +162,8 @@ def test_an_import_and_a_dead_attempt_have_digests_of_their_own(path: Path, tmp_
         store.export_runs(["study-1", "study-2"], tmp_path / "runs.zip")
     other = tmp_path / "other.sqlite"
     with Store.open(other) as store:
-        begin = begun("study-0", blocks=1)  # so that the imported attempts get other ids
-        store.begin_run(begin.run, begin.treatments, begin.trials)
-        store.claim(begin.trials[0].id, OWNER, NOW, is_alive=alive)
+        kept = begin(store, "study-0", blocks=1)  # so that the imported attempts get other ids
+        claim(store, kept.trials[0].id)
         store.import_file(tmp_path / "runs.zip")
     assert outcomes(other) == ["finished"] * 6
     with contextlib.closing(sqlite3.connect(other)) as connection:
@@ -181,4 +171,3 @@ def test_an_import_and_a_dead_attempt_have_digests_of_their_own(path: Path, tmp_
     assert set(signed) == {(None, 0), ("finished", 1), ("interrupted", 1), ("failed", 1)}
     execute(other, "UPDATE measurements SET value = 3.9 WHERE value = 4.0")
     assert outcomes(other).count("failed") == 3
-    assert second.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,17 +31,13 @@ from tests.support.history_points import (
     STATE,
     change,
     history,
+    part,
     part_of,
     point,
 )
-from tests.unit.store.stored_records import begun, dead
+from tests.support.stored_records import begin, dead
 
 OTHER = replace(SERIES, id="07e7", metric="p95", direction="lower")
-
-
-def part(*points: PointRecord, series: SeriesRecord = SERIES) -> HistoryPart:
-    states = tuple(s for s in (STATE, OTHER_STATE) if s.id in {p.state for p in points})
-    return HistoryPart((series,), states, tuple((series.id, each) for each in points))
 
 
 def labels(store: Store) -> list[str]:
@@ -129,8 +126,7 @@ def test_what_is_forgotten_can_be_recorded_anew(store: Store) -> None:
 
 
 def test_points_outlive_their_runs(store: Store) -> None:
-    what = begun("run-1")
-    store.begin_run(what.run, what.treatments, what.trials)
+    begin(store, "run-1")
     store.histories.record(part(point(1, 0.9)))
     store.remove_runs(["run-1"], is_alive=dead)
     assert labels(store) == ["v1"]
@@ -211,8 +207,7 @@ def test_all_series_are_read_by_as_many_statements_as_one(store: Store) -> None:
 
 def test_histories_travel_with_their_runs(store: Store, tmp_path: Path) -> None:
     for number, each in enumerate(part_of(history([1.0, 0.9, 0.8]))):
-        what = begun(f"run-{number}")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, f"run-{number}")
         store.histories.record(each)
     store.histories.keep([change(1, note="known"), change(2)])
     file = tmp_path / "runs.zip"
@@ -238,13 +233,11 @@ def test_points_of_a_run_that_the_file_did_not_bring_are_left_out(
 ) -> None:
     file = tmp_path / "runs.zip"
     for number, each in enumerate(part_of(history([1.0, 0.5]))):
-        what = begun(f"run-{number}")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, f"run-{number}")
         store.histories.record(each)
     store.export_runs(["run-0", "run-1"], file)
     with Store.open(tmp_path / "other.sqlite") as other:
-        what = begun("run-1", title="Mine")
-        other.begin_run(what.run, what.treatments, what.trials)
+        begin(other, "run-1", title="Mine")
         imported = other.import_file(file)
         assert (imported.added, imported.unrecorded) == (("run-0",), ("run-1",))
         assert labels(other) == ["v0"], "nothing of the other's run-1"
@@ -260,51 +253,42 @@ _numbers = st.floats(1e-6, 1e6)
 _level: st.SearchStrategy[Level] = _texts | st.integers(-5, 5) | st.booleans()
 
 
+_series = st.builds(
+    SeriesRecord, id=st.just(""), experiment=_texts, digest=_texts, factor=_texts,
+    reference=_level, candidate=st.none() | _level,
+    fixed_factors=st.dictionaries(_texts, _level, max_size=2), metric=_texts, title=_texts,
+    unit=_texts, direction=st.sampled_from(["higher", "lower"]), margin=st.floats(1e-6, 0.999),
+)  # fmt: skip
+_states = st.builds(
+    StateRecord, st.just(""), _texts, st.dictionaries(_texts, st.none() | _level, max_size=2)
+)
+_points = st.builds(
+    PointRecord, label=_texts, at_utc=st.just(NOW), run_id=st.just("run"), place=st.just(0),
+    level=_level, build=st.none() | _texts, ratio=_numbers, low=st.none() | _numbers,
+    high=st.none() | _numbers, n_blocks=st.integers(1, 100), log_sd=st.none() | _numbers,
+    state=st.just(""),
+)  # fmt: skip
+
+
 @st.composite
 def _parts(draw: st.DrawFn) -> HistoryPart:
     """Generate the points of one run in any series and environments."""
-    series = [
-        SeriesRecord(
-            id=f"series-{number}",
-            experiment=draw(_texts),
-            digest=draw(_texts),
-            factor=draw(_texts),
-            reference=draw(_level),
-            candidate=draw(st.none() | _level),
-            fixed_factors=draw(st.dictionaries(_texts, _level, max_size=2)),
-            metric=draw(_texts),
-            title=draw(_texts),
-            unit=draw(_texts),
-            direction=draw(st.sampled_from(["higher", "lower"])),
-            margin=draw(st.floats(1e-6, 0.999)),
-        )
-        for number in range(draw(st.integers(1, 3)))
-    ]
-    facts = st.dictionaries(_texts, st.none() | _level, max_size=2)
-    states = [
-        StateRecord(f"state-{number}", draw(_texts), draw(facts))
-        for number in range(draw(st.integers(1, 2)))
-    ]
+    drawn = draw(st.lists(_series, min_size=1, max_size=3))
+    series = [replace(each, id=f"series-{number}") for number, each in enumerate(drawn)]
+    found = draw(st.lists(_states, min_size=1, max_size=2))
+    states = [replace(each, id=f"state-{number}") for number, each in enumerate(found)]
     points = [
         (
-            each.id,
-            PointRecord(
-                label=f"{place}-{draw(_texts)}",
-                at_utc=NOW,
-                run_id="run",
+            of.id,
+            replace(
+                each,
+                label=f"{place}-{each.label}",
                 place=place,
-                level=draw(_level),
-                build=draw(st.none() | _texts),
-                ratio=draw(_numbers),
-                low=draw(st.none() | _numbers),
-                high=draw(st.none() | _numbers),
-                n_blocks=draw(st.integers(1, 100)),
-                log_sd=draw(st.none() | _numbers),
                 state=states[place % len(states)].id,
             ),
         )
-        for each in series
-        for place in range(draw(st.integers(1, 3)))
+        for of in series
+        for place, each in enumerate(draw(st.lists(_points, min_size=1, max_size=3)))
     ]
     return HistoryPart(tuple(series), tuple(states), tuple(points))
 
@@ -312,31 +296,24 @@ def _parts(draw: st.DrawFn) -> HistoryPart:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_parts())
 def test_any_part_comes_back_and_travels(tmp_path: Path, drawn: HistoryPart) -> None:
-    path = tmp_path / f"{abs(hash(drawn.points))}.sqlite"
-    path.unlink(missing_ok=True)
-    with Store.open(path) as store:
-        what = begun("run")
-        store.begin_run(what.run, what.treatments, what.trials)
-        store.histories.record(drawn)
-        made = {each.series.id: each for each in store.histories.read()}
-        for series in drawn.series:
-            own = tuple(point for of, point in drawn.points if of == series.id)
-            assert made[series.id].series == series
-            assert made[series.id].points == own
-        used = {point.state for _, point in drawn.points}
-        wanted = {state.id: state for state in drawn.states if state.id in used}
-        assert store.histories.states() == wanted
-        store.export_runs(["run"], path.with_suffix(".zip"), replace=True)
-    other_path = path.with_suffix(".other")
-    other_path.unlink(missing_ok=True)
-    theirs = as_imported(drawn)
-    with Store.open(other_path) as other:
-        other.import_file(path.with_suffix(".zip"))
-        read = {each.series.id: each for each in other.histories.read()}
-        for series in theirs.series:
-            assert read[series.id].series == series
-            own = tuple(point for of, point in theirs.points if of == series.id)
-            assert read[series.id].points == own
+    with tempfile.TemporaryDirectory(dir=tmp_path) as directory:
+        file = Path(directory, "runs.zip")
+        with Store.open(Path(directory, "results.sqlite")) as store:
+            begin(store, "run")
+            store.histories.record(drawn)
+            require_read(store, drawn)
+            used = {point.state for _, point in drawn.points}
+            wanted = {state.id: state for state in drawn.states if state.id in used}
+            assert store.histories.states() == wanted
+            store.export_runs(["run"], file)
+        with Store.open(Path(directory, "other.sqlite")) as other:
+            other.import_file(file)
+            require_read(other, as_imported(drawn))
 
 
-HISTORY = "history.json"
+def require_read(store: Store, part: HistoryPart) -> None:
+    """Require that a store's histories have all series and points of a part."""
+    read = {each.series.id: each for each in store.histories.read()}
+    for series in part.series:
+        own = tuple(point for of, point in part.points if of == series.id)
+        assert (read[series.id].series, read[series.id].points) == (series, own)

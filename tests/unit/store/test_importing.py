@@ -1,4 +1,4 @@
-"""Test that imports and exports leave all, or nothing."""
+"""Test that imports and exports leave all, or nothing, and change no run that was measured here."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from millrace.errors import UserError
+from millrace.model.host_facts import HostFacts
 from millrace.store.artefacts import Artefacts
+from millrace.store.records import HostRecord
 from millrace.store.store import Store
-from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
-from tests.unit.store.test_archive_writer import refused_unchanged
+from tests.support.stored_records import CALIBRATES, begin, begun, execute_attempt, result
+from tests.unit.store.test_archive import refused_unchanged
 
 
 def test_missing_file_is_reported(tmp_path: Path) -> None:
@@ -46,8 +48,7 @@ def test_export_replaces_only_with_force(exported: Path, tmp_path: Path) -> None
 
 def test_runs_that_are_there_are_passed_over(exported: Path, tmp_path: Path) -> None:
     with Store.open(tmp_path / "target.sqlite") as store:
-        what = begun("two", title="Mine")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, "two", title="Mine")
         imported = store.import_file(exported)
         assert (imported.added, imported.present) == (("one",), ("two",))
         assert store.load_run("two").run.title == "Mine"
@@ -81,11 +82,9 @@ def test_an_import_that_fails_while_it_writes_leaves_nothing(
 ) -> None:
     """By then all files are in place, and all rows but the last are inserted."""
     with Store.open(tmp_path / "target.sqlite") as store:
-        kept = begun("mine")
-        store.begin_run(kept.run, kept.treatments, kept.trials)
-        attempt = store.claim(kept.trials[0].id, OWNER, NOW, is_alive=alive)
-        assert attempt is not None
-        store.finish(attempt, result(log=b"one"), LATER)  # the export has them too
+        kept = begin(store, "mine")
+        # The export has its files too.
+        execute_attempt(store, kept.trials[0].id, result(log=b"one"))
         before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
 
         def interrupted(self: Artefacts, *arguments: Any) -> None:
@@ -128,3 +127,59 @@ def dying_after(adopt: Callable[..., None]) -> Callable[..., None]:
         os.kill(os.getpid(), signal.SIGKILL)
 
     return dying
+
+
+HOST = HostRecord("host", HostFacts())
+TESTS = {"run": "own", "base": "a", "candidate": "b", "aligned": [], "left_out": []}
+
+
+def add(
+    store: Store, run_id: str, created_utc: str = "2026-05-01T00:00:00Z", **said: object
+) -> None:
+    plain = begun().run.spec
+    what = begun(run_id, created_utc=created_utc, host=HOST, spec=plain.replace(**said))
+    begin(store, what)
+
+
+def bring(store: Store, tmp_path: Path, *runs: str) -> None:
+    """Import these runs from another store."""
+    with Store.open(tmp_path / "other.sqlite") as other:
+        add(other, "their-calibration", calibrates=CALIBRATES)
+        add(other, "their-test", tested=TESTS)
+        add(other, "their-run")
+        other.export_runs(runs, tmp_path / "runs.zip")
+    store.import_file(tmp_path / "runs.zip")
+
+
+def test_it_neither_calibrates_this_host_nor_tests_suspects_of_an_own_run(
+    store: Store, tmp_path: Path
+) -> None:
+    add(store, "own")
+    add(store, "own-calibration", calibrates=CALIBRATES)
+    add(store, "own-test", tested=TESTS)
+    bring(store, tmp_path, "their-calibration", "their-test", "their-run")
+    own, theirs = store.find_run("own"), store.find_run("their-run")
+    assert [run.id for run in store.calibrations_of(own)] == ["own-calibration"]
+    assert [run.id for run in store.ablations_of("own")] == ["own-test"]
+    found = {run.id for run in store.calibrations_of(theirs)}
+    assert found == {"own-calibration", "their-calibration"}
+
+
+def test_its_own_kin_are_found_for_an_imported_run(store: Store, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "source.sqlite") as source:
+        add(source, "own")
+        add(source, "own-test", tested=TESTS)
+        source.export_runs(["own", "own-test"], tmp_path / "kin.zip")
+    store.import_file(tmp_path / "kin.zip")
+    assert [run.id for run in store.ablations_of("own")] == ["own-test"]
+
+
+def test_a_run_of_the_future_would_stay_the_latest_and_is_refused(
+    store: Store, tmp_path: Path
+) -> None:
+    with Store.open(tmp_path / "other.sqlite") as other:
+        add(other, "always-latest", created_utc="9999-12-31T23:59:59Z")
+        other.export_runs(["always-latest"], tmp_path / "runs.zip")
+    with pytest.raises(UserError, match="created_utc is in the future"):
+        store.import_file(tmp_path / "runs.zip")
+    assert store.list_runs() == []

@@ -23,10 +23,14 @@ def ordinary_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def filled(path: Path) -> None:
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a store with an artefact and an event file."""
+    path = tmp_path / "results.sqlite"
     with Store.open(path) as store:
         store.artefacts.keep(b"samples")
         EventLog(store.events_path("run")).close()
+    return path
 
 
 @contextlib.contextmanager
@@ -50,9 +54,7 @@ PRIVATE = {
 }
 
 
-def test_a_new_store_is_closed_to_others(tmp_path: Path) -> None:
-    path = tmp_path / "results.sqlite"
-    filled(path)
+def test_a_new_store_is_closed_to_others(path: Path) -> None:
     with log_and_index(path):
         assert modes(path) == PRIVATE
 
@@ -66,22 +68,19 @@ def test_a_new_store_behind_a_link_is_closed_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_a_store_of_before_is_closed_to_others(tmp_path: Path, read_only: bool) -> None:
-    path = tmp_path / "results.sqlite"
-    filled(path)
+def test_a_store_of_before_is_closed_to_others(path: Path, read_only: bool) -> None:
     path.chmod(0o644)
     with log_and_index(path):
-        for each in tmp_path.iterdir():
+        for each in path.parent.iterdir():
             each.chmod(0o755 if each.is_dir() else 0o644)
         Store.open(path, read_only=read_only).close()
         assert modes(path) == PRIVATE
 
 
-def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> None:
-    path, victim = tmp_path / "results.sqlite", tmp_path / "victim"
-    filled(path)
+def test_a_link_in_the_place_of_the_index_is_not_followed(path: Path) -> None:
+    victim = path.with_name("victim")
     victim.touch(mode=0o644)
-    (tmp_path / "results.sqlite-journal").symlink_to(victim)
+    path.with_name("results.sqlite-journal").symlink_to(victim)
     with contextlib.suppress(HostError):
         Store.open(path).close()
     assert victim.stat().st_mode & 0o777 == 0o644
@@ -91,10 +90,8 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> Non
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal"])
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_store_with_a_file_of_another_user_is_refused(
-    tmp_path: Path, ending: str, read_only: bool
+    path: Path, ending: str, read_only: bool
 ) -> None:
-    path = tmp_path / "results.sqlite"
-    filled(path)
     file = path.with_name(path.name + ending)
     file.touch()
     os.chown(file, 60_950, 60_950)

@@ -12,8 +12,8 @@ from millrace.model.servers import FittedOptions
 from millrace.servers.instances import ownership
 from millrace.servers.instances.instance import Instance
 from millrace.servers.snapshots import kept_data
-from millrace.store import loops as stored
-from millrace.store.records import AttemptResult
+from millrace.store.attempt_files import LOOPS, parse_loops
+from millrace.store.records import AttemptResult, LoopRecord
 from millrace.trial import loops, measure
 from millrace.trial.execute import execute_trial
 from millrace.trial.hooks import MeasurementContext
@@ -41,9 +41,9 @@ def spec(place: Path, script: Script | None = None) -> TrialSpec:
     return TrialSpec("test/1", (server,), workload, collectors=("waits",), loops=N)
 
 
-def figures(result: AttemptResult) -> tuple[stored.LoopRecord, ...]:
-    (content,) = [content for kind, _, content in result.artefacts if kind == stored.KIND]
-    return stored.parse(content)
+def figures(result: AttemptResult) -> tuple[LoopRecord, ...]:
+    (content,) = [content for kind, _, content in result.artefacts if kind == LOOPS]
+    return parse_loops(content)
 
 
 class _Killed(BaseException):

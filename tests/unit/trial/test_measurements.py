@@ -24,7 +24,7 @@ from millrace.loadgen.events import (
 )
 from millrace.trial import measurements
 from millrace.workloads.statement_effects import Rows
-from tests.unit.model.listed_measurements import measurement
+from tests.support.listed_measurements import listed
 
 LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
@@ -102,7 +102,7 @@ def test_measurements_are_what_the_phases_yielded() -> None:
     assert found["load_warnings"] == 3
     assert found["load_generator_user_s"] == 0.5
     assert "finish_warnings" not in found
-    assert all(measurement(name) is not None for name in found)
+    assert all(listed(name) is not None for name in found)
 
 
 def test_phases_are_steps_one_after_another() -> None:

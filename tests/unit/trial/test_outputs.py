@@ -4,7 +4,7 @@ import pytest
 
 from millrace.errors import TrialFailed
 from millrace.trial.outputs import TrialOutputs
-from tests.unit.store.stored_records import result
+from tests.support.stored_records import result
 
 
 @pytest.fixture

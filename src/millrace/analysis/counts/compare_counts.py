@@ -99,7 +99,7 @@ def _starts(
     of_treatment = ended.get(_key(treatment), ())
     counts = [each.observations.instructions for each in of_treatment]
     found = [each for each in counts if each is not None]
-    programs: list[Program | None] = [each.built_as() for each in found]
+    programs: list[Program | None] = [each.program for each in found]
     failed = [each for each in of_treatment if each.outcome == "failed"]
     return TreatmentStarts(
         levels=without_clients(treatment.levels),

@@ -57,7 +57,7 @@ def repetitions(
         for other in nearest:
             try:
                 each = count_statement(few[other], session, command_functions, most_callers)
-                found.append(replace(each, counted=replace(each.counted, number=number)))
+                found.append(replace(each, counted=each.counted.replace(number=number)))
                 break
             except ValueError as error:
                 failures.append(str(error))
@@ -84,7 +84,10 @@ def count_statement(
             if not any(path[:length] in once for length in range(2, len(path) + 1)):
                 paths[path] += sign * instructions / more
     background = sum(_background(each.dump, command_functions) for each in (few, many))
-    counted = Repetition(sum(paths.values()), background / (few.statements + many.statements))
+    counted = Repetition(
+        instructions=sum(paths.values()),
+        background=background / (few.statements + many.statements),
+    )
     kept = {path: instructions for path, instructions in paths.items() if instructions}
     return StatementCount(counted, kept, {**sides[0].files, **sides[1].files})
 

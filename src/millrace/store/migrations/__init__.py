@@ -1,6 +1,6 @@
-"""Migrate the schema when a store is opened; each file in ``versions`` is one revision.
+"""Migrate the schema when an older store is opened; each file in ``versions`` is one revision.
 
-The naming convention of ``schema`` names their constraints.
+A new store gets the tables of ``schema``, whose naming convention names all constraints.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ def revisions() -> tuple[str, ...]:
     return tuple(script.revision for script in scripts.walk_revisions())
 
 
-def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Migrate the store on ``connection`` to ``revision``, inside the caller's transaction."""
+def upgrade(connection: Connection) -> None:
+    """Migrate the store on ``connection`` inside the caller's transaction."""
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    command.upgrade(config, "head")

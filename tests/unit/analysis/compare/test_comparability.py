@@ -44,7 +44,7 @@ from tests.support.query_runs import (
     nothing_else,
     usual_rate,
 )
-from tests.unit.store.stored_records import begun
+from tests.support.stored_records import begun
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")
 MOST = 16  # blocks

@@ -33,7 +33,7 @@ from millrace.store.records import (
 )
 from tests.support.known import known, limits
 from tests.support.seconds import events
-from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
+from tests.support.stored_records import LATER, NOW, OWNER, begun
 
 RATE = Metric(
     name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)

@@ -31,7 +31,7 @@ from tests.support.history_points import (
     point,
     run_of,
 )
-from tests.unit.store.stored_records import dead
+from tests.support.stored_records import dead
 
 FLAT = history([1.0] * 80)
 HELD = {"configuration": "default", "engine": "InnoDB", "load_mode": "local"}

@@ -25,7 +25,7 @@ from millrace.report.run.html import as_html
 from millrace.report.run.json import ReportDocument, as_json
 from millrace.report.run.markdown import as_markdown
 from millrace.report.run.tables import sizes_table
-from millrace.store.loops import LoopOperation, LoopRecord
+from millrace.store.records import LoopOperation, LoopRecord
 from tests.support.builders import study
 from tests.support.driven_runs import TWO, falling_candidate, few, rows
 from tests.support.hdr import FINE, encoded

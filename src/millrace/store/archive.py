@@ -1,7 +1,25 @@
-"""Read an archive of runs that another user may have written (see ``archive_writer``).
+"""Write an archive of runs, and read one that another user may have written.
 
-Runs are read and checked one after another, and added ones again while they are written, so that an
-import holds one run in memory.
+``millrace results export`` writes it, another machine imports it. A zip archive, the same bytes for
+the same runs:
+
+    manifest.json        {"format": "millrace.results", "version": 1,
+                          "runs": [{"id", "file", "sha256"}],
+                          "artefacts": [{"sha256", "size_bytes"}],
+                          "history": {"file", "sha256"} or null}
+    runs/0001.json       a StoredRun (millrace.store.records) as JSON, without its histograms,
+                         series and observations
+    artefacts/<sha256>   a file the runs refer to (histograms, series and observations are
+                         such files)
+    history.json         a HistoryPart (millrace.store.history_records): the runs' points, if any
+
+The origin of runs and points is not in it: whoever imports it decides that, not the file.
+
+A change of the records makes a new version; other versions are refused.
+Files are never unpacked under a name from the archive: they are stored under the hash of their
+content. An archive is checked completely before its first row is written. Runs are read and checked
+one after another, and added ones again while they are written, so that an import holds one run in
+memory.
 """
 
 import hashlib
@@ -13,7 +31,7 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,13 +41,100 @@ from typing import BinaryIO
 from millrace import safe_json, zip_directory
 from millrace.errors import HostError, UserError
 from millrace.model.documents import Whole, exact
+from millrace.output_files import ARCHIVE, refuse_replacing
 from millrace.store import checked
-from millrace.store.archive_writer import FORMAT, MANIFEST, VERSION
-from millrace.store.artefacts import SHA256, Staged
+from millrace.store.artefacts import SHA256, Artefacts, Staged, written_atomically
 from millrace.store.attempt_files import CHECKS
-from millrace.store.checked import OF_A_FILE, NotARecord, duplicates
+from millrace.store.checked import OF_A_FILE, NotARecord
 from millrace.store.history_records import HistoryPart
 from millrace.store.records import RunRecord, StoredRun
+
+_FORMAT = "millrace.results"
+_VERSION = 1
+
+_MANIFEST = "manifest.json"
+_HISTORY = "history.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class _ArtefactEntry:
+    sha256: str
+    size_bytes: Whole
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run of an archive: its id, and the member that contains it."""
+
+    id: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _HistoryEntry:
+    file: str
+    sha256: str
+
+
+@exact
+@dataclass(frozen=True)
+class _Manifest:
+    format: str
+    version: int
+    runs: tuple[RunEntry, ...]
+    artefacts: tuple[_ArtefactEntry, ...]
+    history: _HistoryEntry | None
+
+
+def write(
+    path: Path,
+    runs: Sequence[StoredRun],
+    artefacts: Artefacts,
+    history: HistoryPart,
+    *,
+    replace: bool = False,
+) -> None:
+    """Write runs, files and histories atomically.
+
+    Raise UserError where a file is already, unless ``replace`` and it is an archive of millrace;
+    and where the path leads over another user's link.
+    """
+    target = refuse_replacing(path, ARCHIVE, "--output", force=replace)
+    artefacts_of_runs = {a.sha256: a for run in runs for of in run.attempts for a in of.artefacts}
+    sizes = {sha256: a.size_bytes for sha256, a in sorted(artefacts_of_runs.items())}
+    with (
+        written_atomically(target, option="--output", resolved=True) as draft,
+        zipfile.ZipFile(draft, "w") as archive,
+    ):
+        entries = []
+        for number, run in enumerate(runs, start=1):
+            content = checked.adapter(StoredRun).dump_json(
+                run,
+                exclude={"run": {"origin"}, "attempts": {"__all__": set(CHECKS)}},
+                exclude_unset=True,
+            )
+            name = f"runs/{number:04}.json"
+            entries.append(RunEntry(run.run.id, name, _add(archive, name, content)))
+        for sha256 in sizes:
+            _add(archive, f"artefacts/{sha256}", artefacts.read(sha256))
+        held = None
+        if history.points:
+            content = checked.adapter(HistoryPart).dump_json(history)
+            held = _HistoryEntry(_HISTORY, _add(archive, _HISTORY, content))
+        files = tuple(_ArtefactEntry(sha256, size) for sha256, size in sizes.items())
+        manifest = _Manifest(_FORMAT, _VERSION, tuple(entries), files, held)
+        _add(archive, _MANIFEST, checked.adapter(_Manifest).dump_json(manifest, indent=1))
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> str:
+    """Add a member to an archive; return its SHA-256."""
+    entry = zipfile.ZipInfo(name, date_time=_EPOCH)
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content, compress_type=zipfile.ZIP_DEFLATED)
+    return hashlib.sha256(content).hexdigest()
+
 
 LARGEST_BYTES = 4 << 30
 LARGEST_UNPACKED_BYTES = 16 << 30
@@ -45,22 +150,12 @@ _LARGEST_DIRECTORY_BYTES = 32 << 20
 _PIECE_BYTES = 1 << 20
 
 
+@dataclass(frozen=True)
 class Archive:
     """An open archive; UserError for a member that is damaged, too large or missing."""
 
-    def __init__(self, path: Path, opened: zipfile.ZipFile) -> None:
-        self.path = path
-        self._zip = opened
-
-    @property
-    def names(self) -> list[str]:
-        """The names of its members as in the archive, never used as paths."""
-        return self._zip.namelist()
-
-    @property
-    def unpacked_bytes(self) -> int:
-        """The size of all members; none is read beyond its claimed size."""
-        return sum(member.file_size for member in self._zip.infolist())
+    path: Path
+    zip: zipfile.ZipFile
 
     def read(self, name: str, limit_bytes: int) -> bytes:
         """Return a member's bytes; there are at most ``limit_bytes``."""
@@ -77,7 +172,7 @@ class Archive:
     def _pieces(self, name: str, limit_bytes: int) -> Iterator[bytes]:
         left = limit_bytes
         try:
-            with self._zip.open(name) as member:
+            with self.zip.open(name) as member:
                 while piece := member.read(min(_PIECE_BYTES, left + 1)):
                     left -= len(piece)
                     if left < 0:
@@ -185,37 +280,6 @@ _OF_A_RUN = safe_json.Limits(size_bytes=128 << 20, values=8_000_000, depth=64, t
 _OF_THE_MANIFEST = safe_json.Limits(size_bytes=64 << 20, values=1_000_000)
 
 
-@dataclass(frozen=True)
-class _ArtefactEntry:
-    sha256: str
-    size_bytes: Whole
-
-
-@dataclass(frozen=True)
-class RunEntry:
-    """A run of an archive: its id, and the member that contains it."""
-
-    id: str
-    file: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class _HistoryEntry:
-    file: str
-    sha256: str
-
-
-@exact
-@dataclass(frozen=True)
-class _Manifest:
-    format: str
-    version: int
-    runs: tuple[RunEntry, ...]
-    artefacts: tuple[_ArtefactEntry, ...]
-    history: _HistoryEntry | None
-
-
 class RunArchive:
     """An archive with checked runs and histories; its files are checked when they are staged."""
 
@@ -236,16 +300,30 @@ class RunArchive:
         self.history = _history(archive, manifest)
 
     def run(self, entry: RunEntry) -> StoredRun:
-        """Read a run."""
-        return _run(self._archive, entry)
+        """Read a run and check it."""
+        path = self._archive.path
+        content = _document(self._archive, entry.file, entry.sha256)
+        try:
+            run = checked.from_json(StoredRun, content)
+            if run.run.id != entry.id:
+                raise wrong(path, f"{entry.file} holds another run than its {_MANIFEST} says")
+            _refuse_unusable_id(path, entry)
+            checked.valid_run(run.run)
+            _refuse_future(run.run)
+            checked.require_consistent_run(run)
+        except NotARecord as error:
+            raise wrong(path, f"{entry.file} is wrong: {error}") from error
+        return run
 
     def stage(self, staged: Staged) -> None:
         """Write all files of the archive into a staging area; raise UserError for a wrong one."""
         path = self._archive.path
         free_bytes = shutil.disk_usage(staged.directory).free
-        if self._archive.unpacked_bytes > free_bytes:
+        # No member is read beyond its claimed size.
+        needed_bytes = sum(member.file_size for member in self._archive.zip.infolist())
+        if needed_bytes > free_bytes:
             raise HostError(
-                f"{path}: unpacks to {self._archive.unpacked_bytes:,} bytes, and the disk of "
+                f"{path}: unpacks to {needed_bytes:,} bytes, and the disk of "
                 f"{staged.directory.parent} has {free_bytes:,}; nothing was imported",
                 hint="free some space and give the same command again",
             )
@@ -257,14 +335,11 @@ class RunArchive:
                 raise wrong(path, f"{name} was changed: its name is not its SHA-256")
             kind = self._kinds.get(entry.sha256)
             if kind is not None:
-                self._check(name, kind, staged.path(entry.sha256))
-
-    def _check(self, name: str, kind: str, file: Path) -> None:
-        try:
-            with file.open("rb") as content:
-                CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
-        except ValueError as error:
-            raise wrong(self._archive.path, f"{name} holds no {kind} ({error})") from error
+                try:
+                    with staged.path(entry.sha256).open("rb") as content:
+                        CHECKS[kind](safe_json.read_bounded(content, OF_A_FILE.size_bytes))
+                except ValueError as error:
+                    raise wrong(path, f"{name} holds no {kind} ({error})") from error
 
     def _meet(self, stored: StoredRun) -> None:
         for trial in stored.trials:
@@ -285,64 +360,48 @@ def reading(path: Path) -> Iterator[RunArchive]:
     with opened(path) as archive:
         manifest = _manifest(archive)
         _check_names(archive, manifest)
-        for problem in duplicates("run", [entry.id for entry in manifest.runs]):
+        for problem in checked.duplicates("run", [entry.id for entry in manifest.runs]):
             raise wrong(path, problem)
         yield RunArchive(archive, manifest)
 
 
 def _manifest(archive: Archive) -> _Manifest:
     path = archive.path
-    content = archive.read(MANIFEST, _OF_THE_MANIFEST.size_bytes)
+    content = archive.read(_MANIFEST, _OF_THE_MANIFEST.size_bytes)
     try:
         raw = safe_json.parse(content, _OF_THE_MANIFEST)
     except ValueError as error:
-        raise wrong(path, f"its {MANIFEST} is not JSON ({error})") from error
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise wrong(path, f"its {_MANIFEST} is not JSON ({error})") from error
+    if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
         raise wrong(path, "is not a results file of millrace")
-    if (version := raw.get("version")) != VERSION:
+    if (version := raw.get("version")) != _VERSION:
         raise UserError(
-            f"{path}: is a results file of version {version}; this millrace reads {VERSION}",
+            f"{path}: is a results file of version {version}; this millrace reads {_VERSION}",
             hint="import it with the millrace that wrote it",
         )
     try:
         manifest = checked.from_json(_Manifest, content)
     except NotARecord as error:
-        raise wrong(path, f"its {MANIFEST} is wrong: {error}") from error
+        raise wrong(path, f"its {_MANIFEST} is wrong: {error}") from error
     for entry in manifest.artefacts:
         if not SHA256.fullmatch(entry.sha256):
-            raise wrong(path, f"its {MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
+            raise wrong(path, f"its {_MANIFEST} is wrong: {entry.sha256!r} is no SHA-256")
     return manifest
 
 
 def _check_names(archive: Archive, manifest: _Manifest) -> None:
     expected = Counter(
         [
-            MANIFEST,
+            _MANIFEST,
             *(entry.file for entry in manifest.runs),
             *(f"artefacts/{entry.sha256}" for entry in manifest.artefacts),
             *([manifest.history.file] if manifest.history else []),
         ]
     )
-    found = Counter(archive.names)
+    found = Counter(archive.zip.namelist())  # never used as paths
     if found != expected:
         names = ", ".join(sorted(((found - expected) + (expected - found)).keys())[:3])
-        raise wrong(archive.path, f"holds other files than its {MANIFEST} names: {names}")
-
-
-def _run(archive: Archive, entry: RunEntry) -> StoredRun:
-    path = archive.path
-    content = _document(archive, entry.file, entry.sha256)
-    try:
-        run = checked.from_json(StoredRun, content)
-        if run.run.id != entry.id:
-            raise wrong(path, f"{entry.file} holds another run than its {MANIFEST} says")
-        _refuse_unusable_id(path, entry)
-        checked.valid_run(run.run)
-        _refuse_future(run.run)
-        checked.require_consistent_run(run)
-    except NotARecord as error:
-        raise wrong(path, f"{entry.file} is wrong: {error}") from error
-    return run
+        raise wrong(archive.path, f"holds other files than its {_MANIFEST} names: {names}")
 
 
 def _refuse_future(run: RunRecord) -> None:
@@ -367,7 +426,7 @@ def _refuse_unusable_id(path: Path, entry: RunEntry) -> None:
 def _document(archive: Archive, name: str, sha256: str) -> bytes:
     content = archive.read(name, _OF_A_RUN.size_bytes)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {MANIFEST}")
+        raise wrong(archive.path, f"{name} was changed: its SHA-256 is not the one in {_MANIFEST}")
     try:
         safe_json.parse(content, _OF_A_RUN)
     except ValueError as error:

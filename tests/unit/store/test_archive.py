@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
@@ -15,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import UserError
-from millrace.store import run_archive
+from millrace.store import archive as module
 from millrace.store.artefacts import Artefacts
 from millrace.store.store import Store
-from tests.unit.store.stored_records import begun
+from tests.support.history_points import change, part, point
+from tests.support.stored_records import begin
 
 Members = dict[str, bytes]
 
@@ -78,6 +80,18 @@ def run_edit(edit: Callable[[Any], Any]) -> Callable[[Members], None]:
     return lambda content: edit_run(content, edit)
 
 
+def put(place: str, value: Any) -> Callable[[Members], None]:
+    """Return what sets a value of the first run, by the names and numbers of its place."""
+
+    def edit(run: Any) -> None:
+        *way, last = (int(key) if key.isdigit() else key for key in place.split("."))
+        for key in way:
+            run = run[key]
+        run[last] = value
+
+    return run_edit(edit)
+
+
 def manifest_edit(edit: Callable[[Any], Any]) -> Callable[[Members], None]:
     return lambda content: edit_manifest(content, edit)
 
@@ -123,97 +137,61 @@ DAMAGE: dict[str, tuple[Callable[[Members], Any], str]] = {
         lambda c: c.update({artefact_name(c): b"\0" * 10_000_000}),
         "is larger than it should be",
     ),
-    "file not listed": (
-        drop_artefact,
-        "lacks the file",
-    ),
-    "wrong type": (run_edit(lambda r: r["run"].update(blocks="many")), "run.blocks"),
-    "unknown outcome": (
-        run_edit(lambda r: r["attempts"][0].update(outcome="maybe")),
-        "attempts.0.outcome",
-    ),
-    "traversal": (run_edit(lambda r: r["run"].update(id="../../evil")), "unusable id '../../evil'"),
-    "hidden": (run_edit(lambda r: r["run"].update(id=".")), "unusable id '.'"),
+    "file not listed": (drop_artefact, "lacks the file"),
+    "wrong type": (put("run.blocks", "many"), "run.blocks"),
+    "unknown outcome": (put("attempts.0.outcome", "maybe"), "attempts.0.outcome"),
+    "traversal": (put("run.id", "../../evil"), "unusable id '../../evil'"),
+    "hidden": (put("run.id", "."), "unusable id '.'"),
     "no name of a file": (
-        run_edit(lambda r: r["run"].update(id="𝔘" * 51)),
+        put("run.id", "𝔘" * 51),
         r"runs/0001.json: run.id: unusable id '𝔘+'; expected at most 200 of A-Z a-z 0-9",
     ),
-    "too long": (run_edit(lambda r: r["run"].update(id="a" * 201)), "unusable id 'a+'"),
-    "a command": (run_edit(lambda r: r["run"].update(id="a;$(sh b)")), r"unusable id 'a;\$\(sh b"),
-    "an option": (run_edit(lambda r: r["run"].update(id="--help")), "unusable id '--help'"),
-    "whichever is the newest": (
-        run_edit(lambda r: r["run"].update(id="latest")),
-        "unusable id 'latest'",
-    ),
+    "too long": (put("run.id", "a" * 201), "unusable id 'a+'"),
+    "a command": (put("run.id", "a;$(sh b)"), r"unusable id 'a;\$\(sh b"),
+    "an option": (put("run.id", "--help"), "unusable id '--help'"),
+    "whichever is the newest": (put("run.id", "latest"), "unusable id 'latest'"),
     "another than the manifest says": (
         manifest_edit(lambda m: m["runs"][0].update(id="three")),
         "holds another run than its manifest.json says",
     ),
     "a rate in words": (
-        run_edit(lambda r: r["treatments"][0]["levels"].update(clients=1, rate="fast")),
+        put("treatments.0.levels", {"server": "a", "clients": 1, "rate": "fast"}),
         "rate is 'fast'",
     ),
     "a rate below none": (
-        run_edit(lambda r: r["treatments"][0]["levels"].update(clients=1, rate=-1)),
+        put("treatments.0.levels", {"server": "a", "clients": 1, "rate": -1}),
         "rate is -1",
     ),
-    "same run twice": (run_edit(lambda r: r["run"].update(id="two")), "run two is there 2 times"),
-    "trial of no treatment": (
-        run_edit(lambda r: r["trials"][0].update(treatment_id="none")),
-        "unknown treatment none",
-    ),
-    "attempt of no trial": (
-        run_edit(lambda r: r["attempts"][0].update(trial_id="none")),
-        "unknown trial none",
-    ),
+    "same run twice": (put("run.id", "two"), "run two is there 2 times"),
+    "trial of no treatment": (put("trials.0.treatment_id", "none"), "unknown treatment none"),
+    "attempt of no trial": (put("attempts.0.trial_id", "none"), "unknown trial none"),
     "trial twice": (run_edit(lambda r: twice(r, "trials")), "trial .* is there 2 times"),
     "attempt twice": (run_edit(lambda r: twice(r, "attempts")), "attempt .* is there 2 times"),
     "finished twice": (
         run_edit(lambda r: r["attempts"].append(r["attempts"][0] | {"number": 2})),
         "finished attempt of trial .* is there 2 times",
     ),
-    "other histograms": (
-        run_edit(lambda r: r["attempts"][0]["artefacts"][0].update(kind="histograms")),
-        "holds no histograms",
-    ),
-    "deeply nested": (
-        run_edit(lambda r: r["run"]["host"]["facts"].update(x=nested(70))),
-        "nested more than 64 levels",
-    ),
+    "other histograms": (put("attempts.0.artefacts.0.kind", "histograms"), "holds no histograms"),
+    "deeply nested": (put("run.host.facts.x", nested(70)), "nested more than 64 levels"),
     "nested as deeply as nobody reads": (
         lambda c: raw_run(c, b'"seed":7', b'"x":' + b"[" * 50_000 + b"]" * 50_000 + b',"seed":7'),
         "nested more than 64 levels",
     ),
     "not a number": (
-        run_edit(lambda r: r["attempts"][0]["measurements"][0].update(value=float("nan"))),
+        put("attempts.0.measurements.0.value", float("nan")),
         "NaN is not a valid JSON number",
     ),
-    "infinite": (
-        lambda c: raw_run(c, b'"value":3.5', b'"value":1e999'),
-        "a number is beyond",
-    ),
-    "larger than a database's integers": (
-        run_edit(lambda r: r["run"].update(seed=10**30)),
-        "a whole number is beyond",
-    ),
-    "half of a surrogate pair": (
-        run_edit(lambda r: r["run"].update(title="\ud800")),
-        "surrogate",
-    ),
-    "a number as text": (run_edit(lambda r: r["run"].update(seed="7")), "run.seed"),
+    "infinite": (lambda c: raw_run(c, b'"value":3.5', b'"value":1e999'), "a number is beyond"),
+    "larger than a database's integers": (put("run.seed", 10**30), "a whole number is beyond"),
+    "half of a surrogate pair": (put("run.title", "\ud800"), "surrogate"),
+    "a number as text": (put("run.seed", "7"), "run.seed"),
     "compares nothing": (run_edit(lambda r: r["run"]["spec"].pop("compare")), "spec.compare"),
     "compares no factor": (
-        run_edit(lambda r: r["run"]["spec"]["compare"].update(factor="x")),
+        put("run.spec.compare.factor", "x"),
         "compare.factor 'x' is not a factor",
     ),
-    "figures published elsewhere": (
-        run_edit(lambda r: r["run"]["spec"].update(published="../../x")),
-        "spec.published",
-    ),
-    "a factor without a level": (
-        run_edit(lambda r: r["treatments"][0]["levels"].clear()),
-        "has no level of server",
-    ),
+    "figures published elsewhere": (put("run.spec.published", "../../x"), "spec.published"),
+    "a factor without a level": (put("treatments.0.levels", {}), "has no level of server"),
     "millions of values": (
         lambda c: raw_run(c, b'"seed":7', b'"x":[' + b"[]," * 4_100_000 + b'[]],"seed":7'),
         "more than 8,000,000 values",
@@ -240,8 +218,7 @@ def test_a_damaged_file_is_refused_as_a_whole(damage: str, exported: Path, tmp_p
 
 def refused_unchanged(file: Path, tmp_path: Path, message: str) -> None:
     with Store.open(tmp_path / "target.sqlite") as store:
-        what = begun("mine")
-        store.begin_run(what.run, what.treatments, what.trials)
+        begin(store, "mine")
         before = sorted(path for path in tmp_path.rglob("*") if path.is_file())
         with pytest.raises(UserError, match=message) as caught:
             store.import_file(file)
@@ -265,14 +242,102 @@ def test_a_changed_bit_is_refused_or_changes_nothing(
     content = bytearray(exported.read_bytes())
     content[int(place * len(content))] ^= 1 << bit
     (tmp_path / "changed.zip").write_bytes(content)
-    with run_archive.reading(exported) as found:
+    with module.reading(exported) as found:
         runs = [found.run(entry) for entry in found.runs]
     with (
         contextlib.suppress(UserError),
         Artefacts(tmp_path / "files").staging() as staged,
-        run_archive.reading(tmp_path / "changed.zip") as changed,
+        module.reading(tmp_path / "changed.zip") as changed,
     ):
         # The flipped bit was in a date or another unread field.
         assert [changed.run(entry) for entry in changed.runs] == runs
         changed.stage(staged)
         assert len(list(staged.directory.iterdir())) == 3
+
+
+def with_end(path: Path, signature: bytes, directory_bytes: int) -> Path:
+    """Return a file with the end of an archive whose two end records disagree.
+
+    Its 64-bit record, with a right or wrong signature, gives its directory 1 byte, and its ordinary
+    record gives another size.
+    """
+    record = struct.pack("<4sQ2H2L4Q", signature, 44, 45, 45, 0, 0, 1, 1, 1, 0)
+    locator = struct.pack("<4sLQL", b"PK\6\7", 0, 0, 1)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, directory_bytes, 0, 0)
+    path.write_bytes(bytes(100) + record + locator + end)
+    return path
+
+
+def test_a_record_that_readers_pass_over_hides_no_large_directory(tmp_path: Path) -> None:
+    path = with_end(tmp_path / "runs.zip", b"XXXX", 1 << 30)
+    with pytest.raises(UserError, match="holds more than"), module.opened(path):
+        pass
+
+
+def test_a_directory_that_lies_elsewhere_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "runs.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a.json", "{}" * 100)
+    content = bytearray(path.read_bytes())
+    (begin,) = struct.unpack("<L", content[-6:-2])
+    content[-6:-2] = struct.pack("<L", begin + 60)  # members then begin before the file
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="damaged"), module.opened(path) as opened:
+        opened.read("a.json", 1_000)
+
+
+HISTORY = "history.json"
+
+
+@pytest.fixture
+def exported_history(store: Store, tmp_path: Path) -> Path:
+    """Export a run with a point and a change to a file."""
+    begin(store, "run-1")
+    store.histories.record(part(point(1, 0.9)))
+    store.histories.keep([change(1)])
+    store.export_runs(["run-1"], tmp_path / "runs.zip")
+    return tmp_path / "runs.zip"
+
+
+def edited(path: Path, edit: Callable[[Any], object], *, keep_hash: bool = False) -> None:
+    """Change an exported file's histories, and their hash in the manifest with it."""
+    content = members(path)
+    history = json.loads(content[HISTORY])
+    edit(history)
+    content[HISTORY] = json.dumps(history).encode()
+    if not keep_hash:
+        digest = sha256(content[HISTORY]).hexdigest()
+        edit_manifest(content, lambda manifest: manifest["history"].update(sha256=digest))
+    write(path, content)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda raw: raw["points"][0][1].update(run_id="x"), "of an unknown series, state or run"),
+        (lambda raw: raw["points"].append(raw["points"][0]), "is there 2 times"),
+        (lambda raw: raw["points"][0][1].update(ratio=-1), "a ratio is not above 0"),
+        (lambda raw: raw["series"].clear(), "of an unknown series, state or run"),
+        (lambda raw: raw["changes"][0].update(label="x"), "of an unknown point"),
+        (lambda raw: raw["changes"][0].update(state="rumour"), "changes.0.state"),
+        (lambda raw: raw["changes"][0].update(id="a; sh b"), "cannot be the id of a change"),
+    ],
+)
+def test_histories_that_contradict_themselves_are_refused(
+    edit: Callable[[Any], object], said: str, exported_history: Path, tmp_path: Path
+) -> None:
+    edited(exported_history, edit)
+    with Store.open(tmp_path / "other.sqlite") as other:
+        with pytest.raises(UserError, match=said):
+            other.import_file(exported_history)
+        assert other.list_runs() == []
+        assert other.histories.series() == []
+
+
+def test_histories_that_were_changed_are_refused(exported_history: Path, tmp_path: Path) -> None:
+    edited(exported_history, lambda raw: raw["series"][0].update(title="x"), keep_hash=True)
+    with (
+        Store.open(tmp_path / "other.sqlite") as other,
+        pytest.raises(UserError, match=r"history\.json was changed"),
+    ):
+        other.import_file(exported_history)

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace import safe_json
-from millrace.model import stored_counts as documents
-from millrace.model.instruction_counts import CountedStart, Program, Repetition
-from millrace.model.stored_counts import StoredCounts, stored_counts
+from millrace.model import instruction_counts as documents
+from millrace.model.instruction_counts import (
+    CountedStart,
+    Program,
+    Repetition,
+    StoredCounts,
+    stored_counts,
+)
 from millrace.store import observations
 
 NAMES = st.sampled_from(["dispatch_command", "read", "operator new", "ns::f<int>", "[unknown]"])
@@ -21,11 +26,14 @@ COSTS = st.dictionaries(PATHS, st.integers(1, 10**12).map(float), max_size=20)
 
 START = CountedStart(
     480,
-    (Repetition(100.5, 3.0, 0), Repetition(101.0, 2.5, 1)),
+    (
+        Repetition(instructions=100.5, background=3.0, number=0),
+        Repetition(instructions=101.0, background=2.5, number=1),
+    ),
     {("run",): 40.0, ("run", "read", "memcpy"): 60.0},
     {"memcpy": "libc.so", "elsewhere": "libm.so"},
 )
-PROGRAM = Program(("GCC: (GNU) 4.1.2",), position_independent=False)
+PROGRAM = Program(compilers=("GCC: (GNU) 4.1.2",), position_independent=False)
 
 
 def document() -> dict[str, Any]:
@@ -37,7 +45,7 @@ def test_call_paths_come_back(paths: dict[tuple[str, ...], float]) -> None:
     start = CountedStart(6, START.repetitions, paths, {})
     stored = StoredCounts.model_validate(stored_counts(start, None, "3.19.0"))
     assert stored.start().paths == paths
-    assert stored.built_as() is None
+    assert stored.program is None
 
 
 def test_a_start_comes_back_through_a_file() -> None:
@@ -47,7 +55,7 @@ def test_a_start_comes_back_through_a_file() -> None:
     assert stored.start().repetitions == START.repetitions
     assert stored.start().transactions == 480
     assert stored.start().files == {"memcpy": "libc.so"}
-    assert stored.built_as() == PROGRAM
+    assert stored.program == PROGRAM
     assert stored.names == ("run", "read", "memcpy")
 
 

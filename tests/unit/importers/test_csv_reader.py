@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,15 @@ import pytest
 from millrace.errors import UserError
 from millrace.importers import csv_reader
 from millrace.importers.csv_reader import last_digit_unit, read_text
+from tests.support.benchmark_outputs import keep
 from tests.unit.cli.called import millrace
 
-COMMANDS = (
-    ("paired",),
-    ("series",),
-    ("import", "hyperfine"),
-    ("import", "sysbench"),
-    ("import", "hammerdb"),
-)
+COMMANDS = ("paired", "series", "import hyperfine", "import sysbench", "import hammerdb")
 
 
-@pytest.fixture(params=COMMANDS, ids=" ".join)
+@pytest.fixture(params=COMMANDS)
 def command(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    return tuple(request.param)
+    return tuple(request.param.split())
 
 
 def refused(command: tuple[str, ...], path: Path) -> str:
@@ -36,21 +32,25 @@ def refused(command: tuple[str, ...], path: Path) -> str:
     return " ".join(done.stderr.split())
 
 
-def test_devices_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
-    link = tmp_path / "old-1.csv"
-    link.symlink_to("/dev/zero")
-    assert "is a device, not a file" in refused(command, link)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: path.symlink_to("/dev/zero"), "is a device, not a file"),
+        (os.mkfifo, "is a pipe, not a file"),  # without a writer
+        (os.mkdir, "is a directory"),
+    ],
+)
+def test_what_is_not_a_file_is_refused(
+    command: tuple[str, ...], tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    path = tmp_path / "old-1.csv"
+    make(path)
+    assert said in refused(command, path)
 
 
 @pytest.mark.parametrize("format_", ["hyperfine", "sysbench", "pgbench", "mysqlslap", "hammerdb"])
 def test_a_device_is_refused_as_such_whatever_its_name(format_: str) -> None:
     assert "/dev/zero is a device, not a file" in refused(("import", format_), Path("/dev/zero"))
-
-
-def test_pipes_without_a_writer_are_refused(command: tuple[str, ...], tmp_path: Path) -> None:
-    path = tmp_path / "old-1.csv"
-    os.mkfifo(path)
-    assert "is a pipe, not a file" in refused(command, path)
 
 
 @pytest.mark.parametrize(
@@ -71,18 +71,10 @@ def test_contents_that_are_not_text_are_refused(
     assert said in refused(command, path)
 
 
-def test_a_directory_is_refused(command: tuple[str, ...], tmp_path: Path) -> None:
-    path = tmp_path / "old-1.csv"
-    path.mkdir()
-    assert "is a directory" in refused(command, path)
-
-
 def test_a_pipe_of_the_shell_is_read() -> None:
-    text = "block,treatment,value\\n1,old,2.5\\n1,new,2.5\\n"
-    program = (
-        f"exec {sys.executable} -c 'from millrace.cli.main import main; main()' analyze paired"
-    )
-    script = f'{program} <(printf "{text}")'
+    code = "from millrace.cli.main import main; main()"
+    pipe = r'<(printf "block,treatment,value\n1,old,2.5\n1,new,2.5\n")'
+    script = f"exec {sys.executable} -c '{code}' analyze paired {pipe}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "new against old" in done.stdout
@@ -92,9 +84,7 @@ def test_more_rows_than_any_benchmark_writes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv_reader, "MOST_ROWS", 5)
-    path = tmp_path / "a.csv"
-    path.write_text("label,value\n" + "a,1\n" * 6, encoding="utf-8")
-    sheet = csv_reader.Sheet(path, hint="")
+    sheet = csv_reader.Sheet(keep(tmp_path / "a.csv", "label,value\n" + "a,1\n" * 6), hint="")
     with pytest.raises(UserError, match="has more than 5 rows"):
         list(sheet.rows())
 

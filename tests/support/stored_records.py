@@ -46,6 +46,9 @@ def dead(_owner: Owner) -> bool:
     return False
 
 
+CALIBRATES = {
+    "digest": "d", "name": "study", "factor": "server", "base": "a", "blocks": 10, "margin": 0.02,
+}  # fmt: skip
 SPEC: dict[str, Any] = {
     "workload": {
         "name": "load-data",
@@ -151,6 +154,7 @@ _histograms = st.builds(
     count=st.integers(0, 2**63 - 1),
     sum_s=st.just(0.0) | st.floats(1e-9, 1e12),
 )
+_artefacts = st.builds(NewArtefact, _names, _names, st.binary(max_size=20))
 _json = st.recursive(
     st.none() | st.booleans() | _integers | _numbers | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=3),
@@ -173,21 +177,20 @@ _factors = st.dictionaries(st.sampled_from(["replica.server", "scale"]), _levels
 )
 
 
-@st.composite
-def _servers(draw: st.DrawFn) -> ServerRecord:
-    return ServerRecord(
-        name=draw(_names),
-        family=draw(_names),
-        version=draw(_names),
-        version_reported=draw(_names),
-        build=BuildFacts.model_validate(draw(_build_facts)),
-        host_variables=tuple(draw(st.lists(_names, max_size=3))),
-    )
+_servers = st.builds(
+    ServerRecord,
+    name=_names,
+    family=_names,
+    version=_names,
+    version_reported=_names,
+    build=_build_facts.map(BuildFacts.model_validate),
+    host_variables=st.lists(_names, max_size=3).map(tuple),
+)
 
 
 @st.composite
 def _instances(draw: st.DrawFn, role: str) -> InstanceRecord:
-    server = draw(_servers())
+    server = draw(_servers)
     names = st.sampled_from(["port", "version", *server.host_variables])
     options = st.builds(
         OptionRecord, _names, st.none() | _names, _names, st.booleans(), st.none() | _names
@@ -220,11 +223,7 @@ def results(draw: st.DrawFn) -> AttemptResult:
         failed_step=draw(st.none() | _names),
         reason=draw(st.none() | st.text(max_size=20)),
         log_tail=draw(st.none() | st.text(max_size=20)),
-        artefacts=tuple(
-            draw(
-                st.lists(st.builds(NewArtefact, _names, _names, st.binary(max_size=20)), max_size=2)
-            )
-        ),
+        artefacts=tuple(draw(st.lists(_artefacts, max_size=2))),
         histograms=tuple(draw(st.lists(_histograms, max_size=2))),
     )
 
@@ -242,31 +241,39 @@ def runs(draw: st.DrawFn) -> Begun:
         for block in range(blocks)
         for t in treatments
     )
-    run = RunRecord(
-        id="run",
+    run = begun(
+        "run",
+        blocks=blocks,
         digest=draw(_names),
         name=draw(_titles),
         title=draw(st.text(max_size=20)),
         scale=draw(_titles),
-        created_utc=NOW,
         seed=draw(st.integers(0, 2**63 - 1)),
-        blocks=blocks,
         margin=draw(st.floats(1e-6, 0.999)),
         host=HostRecord(draw(_names), HostFacts.model_validate(draw(_host_facts))),
         versions=draw(st.dictionaries(_names, st.text(max_size=8), max_size=2)),
-        spec=RunSpec.model_validate(SPEC),
         experiment_text=draw(st.text(max_size=40)),
         millrace_command=draw(st.text(max_size=20)),
-    )
+    ).run
     return Begun(run, treatments, trials)
 
 
-def begin(store: Store, what: Begun) -> None:
+def begin(store: Store, what: Begun | str = "study-1", **changes: Any) -> Begun:
+    """Begin a run, or one as ``begun`` makes it, by its id."""
+    what = begun(what, **changes) if isinstance(what, str) else what
     store.begin_run(what.run, what.treatments, what.trials)
+    return what
 
 
-def execute_attempt(store: Store, trial_id: str, ended: AttemptResult) -> int:
-    attempt = store.claim(trial_id, OWNER, NOW, is_alive=alive, retry_failed=True)
+def claim(store: Store, trial_id: str, owner: Owner = OWNER) -> int:
+    """Start an attempt, also of a trial that has failed; return its id."""
+    attempt = store.claim(trial_id, owner, NOW, is_alive=alive, retry_failed=True)
     assert attempt is not None
-    store.finish(attempt, ended, LATER)
+    return attempt
+
+
+def execute_attempt(store: Store, trial_id: str, ended: AttemptResult | None = None) -> int:
+    """Claim a trial and end its attempt, with an ordinary result if none is given."""
+    attempt = claim(store, trial_id)
+    store.finish(attempt, ended or result(), LATER)
     return attempt
