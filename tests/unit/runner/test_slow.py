@@ -5,7 +5,9 @@ from tests import slow
 
 def test_of_several_servers_one_of_each_family_is_kept() -> None:
     names = ("mysql-5.5.9", "mysql-8.0.33", "mariadb-10.1.8", "mariadb-11.8.9")
-    tests = {f"a.py::test_a[{name}-{kind}]": (name, kind) for name in names for kind in ("x", 1)}
+    tests: dict[str, tuple[object, ...]] = {
+        f"a.py::test_a[{name}-{kind}]": (name, kind) for name in names for kind in ("x", 1)
+    }
     tests["a.py::test_b[mysql-5.5.9]"] = ("mysql-5.5.9",)
     kept = set(tests) - slow.slow_tests(tests, frozenset())
     assert kept == {
