@@ -8,10 +8,10 @@ import click
 
 from millrace.app import bisect as use_case
 from millrace.app.bisect import BisectionRequest
-from millrace.cli.bisect_output import show
 from millrace.cli.console import echo, print_json
 from millrace.cli.event_text import calling
 from millrace.cli.options import Percent, duration, margin_option, store_option
+from millrace.cli.report import show_bisection
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
@@ -143,5 +143,5 @@ def command(
     if as_json:
         print_json(bisection.as_json(found.found))
     else:
-        show(found.found)
+        show_bisection(found.found)
         echo(f"report: {page}\n")
