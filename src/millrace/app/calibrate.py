@@ -3,13 +3,7 @@
 from pathlib import Path
 
 from millrace.analysis.compare.calibration import Calibration, calibration
-from millrace.app.execution import (
-    Caller,
-    execute_campaign,
-    measuring,
-    resumable_host,
-    select_run,
-)
+from millrace.app.execution import Caller, execute_campaign, measuring, resumable_host, select_run
 from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError

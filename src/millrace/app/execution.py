@@ -7,12 +7,7 @@ from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
-from millrace.app.experiments import (
-    left_out_of_files,
-    require_profile,
-    with_profile,
-    within_limit,
-)
+from millrace.app.experiments import left_out_of_files, require_profile, with_profile, within_limit
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler

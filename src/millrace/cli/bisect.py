@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -107,11 +108,6 @@ def option_value(text: str) -> tuple[str, Level]:
 @store_option
 def command(
     *,
-    good: str,
-    bad: str,
-    among: tuple[str, ...],
-    workload: str,
-    scale: str | None,
     options: tuple[tuple[str, Level], ...],
     by: str | None,
     margin: float | None,
@@ -120,6 +116,7 @@ def command(
     fresh: bool,
     as_json: bool,
     store: Path,
+    **named: Any,
 ) -> None:
     """Find between which two servers of a list the level of a workload changed.
 
@@ -127,11 +124,7 @@ def command(
     trials, not to a wrong answer. The same command resumes.
     """
     request = BisectionRequest(
-        good=good,
-        bad=bad,
-        among=among,
-        workload=workload,
-        scale=scale,
+        **named,
         options=dict(options),
         margin_percent=margin,
         confidence=confidence / 100,

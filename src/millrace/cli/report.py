@@ -11,7 +11,7 @@ from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check_run, fail_on_option
-from millrace.cli.options import Percent, margin_option, store_option
+from millrace.cli.options import OUTPUT_FILE, Percent, margin_option, store_option
 from millrace.errors import UserError
 from millrace.output_files import PAGE, write_text
 from millrace.report import bisection, counts
@@ -31,11 +31,7 @@ from millrace.report.run.formats import FORMATS, REPORTS, render
     show_default=True,
     help="Without --output, HTML goes to `reports/` beside the store, all else to stdout.",
 )
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to FILE, in a directory that exists.",
-)
+@click.option("--output", type=OUTPUT_FILE, help="Write to FILE, in a directory that exists.")
 @margin_option(
     "The smallest difference that matters (default: the experiment's).",
     Percent(0, 100, min_open=True, max_open=True),

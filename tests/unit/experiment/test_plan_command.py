@@ -12,7 +12,7 @@ import pytest
 
 from millrace.campaign.forecast import ForeseenChanges
 from millrace.cli.plan import _visible
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 from tests.unit.experiment.files import SHIPPED, SMALL
 
 

@@ -23,7 +23,7 @@ from millrace.experiment.profiling import too_short_for_profile, with_default_pr
 from millrace.experiment.read import Overrides
 from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 from tests.unit.experiment.files import DRIVEN, SMALL, read_text
 
 LOAD = SMALL.replace("rows = 1000", "rows = 2_000_000")

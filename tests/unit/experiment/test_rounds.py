@@ -24,7 +24,7 @@ from millrace.experiment.read import Overrides, read
 from millrace.experiment.rounds import MOST_SLOTS
 from millrace.levels import Level
 from millrace.workloads.defaults import interleaved
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.files import CONTEXT, SMALL, read_text
 

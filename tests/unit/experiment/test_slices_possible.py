@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.experiment.model import slices_possible
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 from tests.unit.experiment.files import DRIVEN, SMALL, read_text
 
 

@@ -20,7 +20,7 @@ from millrace.importers import (
     text_output,
 )
 from millrace.importers.text_output import Reader
-from tests.unit.cli.judged import Call, caller
+from tests.support.judged import call
 
 SYSBENCH = """\
 sysbench {version} (using system LuaJIT 2.1.0-beta3)
@@ -106,11 +106,6 @@ def exported(folder: Path, name: str, *results: dict[str, object]) -> Path:
     path = folder / name
     path.write_text(json.dumps({"results": list(results)}), encoding="utf-8")
     return path
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capfd)
 
 
 @pytest.mark.parametrize("statuses", [[1, 1, 1], [0, 0, 1], [None, 0], [137]])
@@ -419,7 +414,7 @@ def test_the_rest_after_the_last_checkpoint_is_read_unless_short(
     assert text_output.read(sysbench.read, kept(tmp_path, texts)).values[0].value == value
 
 
-def judged(call: Call, folder: Path, program: str, texts: dict[str, str]) -> tuple[str, str]:
+def judged(folder: Path, program: str, texts: dict[str, str]) -> tuple[str, str]:
     """Return the verdict and the sentence on the imported files."""
     output = folder / "pairs.csv"
     files = [str(path) for path in kept(folder, texts)]
@@ -446,38 +441,36 @@ def blocks(old: Sequence[str], new: Sequence[str]) -> dict[str, str]:
     ],
 )
 def test_ignored_errors_of_sysbench_on_one_side_refuse_a_verdict(
-    call: Call, tmp_path: Path, failures: dict[str, int], verdict: str
+    tmp_path: Path, failures: dict[str, int], verdict: str
 ) -> None:
     old = [of_sysbench(rate=f"{500 + n}.11", seconds=10.0) for n in range(3)]
     new = [of_sysbench(rate=f"{650 + n}.12", seconds=10.0, **failures) for n in range(3)]
-    found, sentence = judged(call, tmp_path, "sysbench", blocks(old, new))
+    found, sentence = judged(tmp_path, "sysbench", blocks(old, new))
     assert found == verdict
     assert ("ended in an error with new" in sentence) == (verdict == "inconclusive")
 
 
-def test_transactions_of_pgbench_that_failed_on_one_side_refuse_a_verdict(
-    call: Call, tmp_path: Path
-) -> None:
+def test_transactions_of_pgbench_that_failed_on_one_side_refuse_a_verdict(tmp_path: Path) -> None:
     old = [of_pgbench(rate=f"{811 + n}.3") for n in range(3)]
     new = [of_pgbench(rate=f"{901 + n}.2", failed=12_000) for n in range(3)]
-    found, sentence = judged(call, tmp_path, "pgbench", blocks(old, new))
+    found, sentence = judged(tmp_path, "pgbench", blocks(old, new))
     assert found == "inconclusive"
     assert "33 % of the transactions ended in an error with new" in sentence
 
 
-def test_skipped_transactions_of_pgbench_refuse_a_verdict(call: Call, tmp_path: Path) -> None:
+def test_skipped_transactions_of_pgbench_refuse_a_verdict(tmp_path: Path) -> None:
     skipped = "number of transactions skipped: 9000 (27 %)\n"
     old = [of_pgbench(rate=f"{811 + n}.3") for n in range(3)]
     new = [of_pgbench(rate=f"{901 + n}.2") + skipped for n in range(3)]
-    found, sentence = judged(call, tmp_path, "pgbench", blocks(old, new))
+    found, sentence = judged(tmp_path, "pgbench", blocks(old, new))
     assert found == "inconclusive"
     assert "of the scheduled transactions were skipped with new" in sentence
 
 
-def test_mostly_errors_on_both_sides_refuse_a_verdict(call: Call, tmp_path: Path) -> None:
+def test_mostly_errors_on_both_sides_refuse_a_verdict(tmp_path: Path) -> None:
     old = [of_sysbench(rate=f"{500 + n}.11", errors=90_000) for n in range(3)]
     new = [of_sysbench(rate=f"{650 + n}.12", errors=90_000) for n in range(3)]
-    found, sentence = judged(call, tmp_path, "sysbench", blocks(old, new))
+    found, sentence = judged(tmp_path, "sysbench", blocks(old, new))
     assert (found, "too many errors" in sentence) == ("inconclusive", True)
 
 
@@ -500,7 +493,7 @@ def test_counts_are_written_and_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", ["-1", "1.5", "many", "9" * 30])
-def test_counts_that_are_none_are_refused(call: Call, tmp_path: Path, count: str) -> None:
+def test_counts_that_are_none_are_refused(tmp_path: Path, count: str) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text(f"block,treatment,value,errors\n1,a,2,{count}\n1,b,2,0\n", encoding="utf-8")
     _, err = call("paired", str(file), status=2)

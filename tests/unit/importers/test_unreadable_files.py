@@ -12,7 +12,7 @@ import pytest
 from millrace.errors import UserError
 from millrace.importers import csv_reader
 from millrace.importers.csv_reader import last_digit_unit, read_text
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 
 COMMANDS = (
     ("paired",),

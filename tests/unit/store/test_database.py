@@ -21,9 +21,9 @@ from sqlalchemy import create_engine
 from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
+from tests.support.ordinary_user import as_ordinary_user
 from tests.unit.experiment.files import SHIPPED
-from tests.unit.ordinary_user import as_ordinary_user
 from tests.unit.store.stored_records import LATER, NOW, OWNER, alive, begun, result
 
 SCHEMAS = Path(__file__).parent / "schemas"

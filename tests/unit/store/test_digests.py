@@ -14,7 +14,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import MillraceError, UserError
 from millrace.store.records import MeasurementRecord
 from millrace.store.store import Store
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 from tests.unit.store.stored_records import (
     LATER,
     NOW,
