@@ -95,17 +95,13 @@ def refuse_place(path: Path, kind: Kind, option: str) -> Path:
     expected = Path(os.path.realpath(path))
     if expected != target or not target.parent.is_dir():
         missing = expected.parent if expected.parent != target.parent else target
-        raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: no directory {missing}",
-            hint=f"make it first, or name another place with {option}",
-        )
+        hint = f"make it first, or name another place with {option}"
+        raise _refused(path, kind, option, f"no directory {missing}", hint)
     if target.is_file() and not kind.is_kind_of(target):
         other = "" if kind.mark is None else f", which is not a {kind.name} that millrace wrote"
-        raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: there is a file already{other}; it was "
-            "left as it is",
-            hint=f"name another file with {option}, or move that one away first",
-        )
+        why = f"there is a file already{other}; it was left as it is"
+        hint = f"name another file with {option}, or move that one away first"
+        raise _refused(path, kind, option, why, hint)
     return target
 
 
@@ -121,10 +117,8 @@ def refuse_replacing(path: Path, kind: Kind, option: str, *, force: bool) -> Pat
             hint=f"name another file with {option}, or replace it with --force",
         )
     if _is_stream(path):
-        raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: it is not a regular file",
-            hint=f"name a file with {option}",
-        )
+        hint = f"name a file with {option}"
+        raise _refused(path, kind, option, "it is not a regular file", hint)
     return refuse_place(path, kind, option)
 
 
@@ -133,11 +127,9 @@ def _not_behind_a_link_of_others(path: Path, kind: Kind, option: str) -> Path:
     target, found = followed(path)
     if found is not None:
         link, owner = found
-        raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: {link} is a link of the user with the "
-            f"number {owner}, who could have it replace any file",
-            hint=f"remove the link, or name a file in a directory of your own with {option}",
-        )
+        why = f"{link} is a link of the user with the number {owner}, who could have it replace"
+        hint = f"remove the link, or name a file in a directory of your own with {option}"
+        raise _refused(path, kind, option, f"{why} any file", hint)
     return target
 
 
@@ -148,11 +140,13 @@ def _refuse_pipe_of_others(target: Path, path: Path, kind: Kind, option: str) ->
     except OSError:  # a pipe without a name, such as our standard output
         return
     if stat.S_ISFIFO(found.st_mode) and not is_of_us(found):
-        raise UserError(
-            f"cannot write {_asked(kind, option)} {path}: it is a pipe of the user with the number "
-            f"{found.st_uid}",
-            hint=f"name a file in a directory of your own with {option}",
-        )
+        why = f"it is a pipe of the user with the number {found.st_uid}"
+        hint = f"name a file in a directory of your own with {option}"
+        raise _refused(path, kind, option, why, hint)
+
+
+def _refused(path: Path, kind: Kind, option: str, why: str, hint: str) -> UserError:
+    return UserError(f"cannot write {_asked(kind, option)} {path}: {why}", hint=hint)
 
 
 def _asked(kind: Kind, option: str) -> str:

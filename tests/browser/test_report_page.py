@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.report.run import html
@@ -48,6 +48,19 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a report of 7 servers x 5 tests x 3 numbers of clients."""
     run = QueryRun(statements=("BEGIN", "point_select", "COMMIT"), published="S3")
     return html.write(compare_run(run.build()), tmp_path_factory.mktemp("report") / "large.html")
+
+
+def overlaps(page: Page, selector: str, first: str = "left", last: str = "right") -> int:
+    """Return the number of texts in pictures that begin before the one in front of them ends."""
+    found: int = page.eval_on_selector_all(
+        selector,
+        f"""all => all.flatMap(svg => {{
+            const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
+            boxes.sort((a, b) => a.{first} - b.{first});
+            return boxes.slice(1).filter((box, n) => box.{first} < boxes[n].{last});
+        }}).length""",
+    )
+    return found
 
 
 def test_nothing_is_loaded_and_nothing_complains(browser: Browser, report: Path) -> None:
@@ -145,16 +158,8 @@ def test_overview_shows_verdicts_by_sign_and_word_too(browser: Browser, large: P
 def test_labels_of_line_charts_do_not_overlap(browser: Browser, large: Path, width: int) -> None:
     page = open_page(browser, large, width=width)
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-    for axis, side, other in (("up", "bottom", "top"), ("across:not(.tilted)", "right", "left")):
-        overlaps = page.eval_on_selector_all(
-            f"svg.{axis}",
-            f"""all => all.flatMap(svg => {{
-                const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
-                boxes.sort((a, b) => a.{other} - b.{other});
-                return boxes.slice(1).filter((box, n) => box.{other} < boxes[n].{side});
-            }}).length""",
-        )
-        assert overlaps == 0, axis
+    assert overlaps(page, "svg.up", "top", "bottom") == 0
+    assert overlaps(page, "svg.across:not(.tilted)") == 0
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -168,14 +173,7 @@ def test_cells_of_the_overview_are_readable(browser: Browser, large: Path, dark:
 
 def test_axis_labels_do_not_overlap(browser: Browser, crowded: Path) -> None:
     page = open_page(browser, crowded, width=400)
-    overlaps = page.eval_on_selector_all(
-        ".axis svg",
-        """all => all.flatMap(svg => {
-            const boxes = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());
-            return boxes.slice(1).filter((box, n) => box.left < boxes[n].right);
-        }).length""",
-    )
-    assert overlaps == 0
+    assert overlaps(page, ".axis svg") == 0
 
 
 @pytest.mark.parametrize("dark", [False, True])

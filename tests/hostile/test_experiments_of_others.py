@@ -14,8 +14,8 @@ from millrace.store.store import Store
 from tests.support.explained import explained_study, study_run
 from tests.support.history_points import change, history, part_of, run_of
 from tests.support.measured import alone
+from tests.support.observed_store import keep
 from tests.unit.campaign.policies.test_confirm import SPEED
-from tests.unit.cli.observed_store import keep
 
 
 def imported(source: Path, place: Path) -> Path:

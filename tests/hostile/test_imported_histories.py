@@ -13,9 +13,9 @@ from millrace.analysis.history.recording import points_of
 from millrace.store.history_records import ChangeRecord, HistoryPart, PointRecord, SeriesRecord
 from millrace.store.store import Store
 from tests.support.builders import keep
+from tests.support.called import Done, millrace
 from tests.support.forged_archives import edited, forged
 from tests.support.history_points import run_of
-from tests.unit.cli.called import Done, millrace
 
 LOCAL, FORGED = "nightly-1", "elsewhere-1"
 N_POINTS = 24
@@ -58,8 +58,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def call(place: Path, *arguments: str) -> Done:
-    return millrace(*arguments, "--store", place / "results.sqlite")
+def call(place: Path, *arguments: str, status: int | None = None) -> Done:
+    return millrace(*arguments, "--store", place / "results.sqlite", status=status)
 
 
 def archive(place: Path, edit: Callable[[Any], object] = lambda _raw: None) -> Path:
@@ -133,8 +133,7 @@ EDITS: dict[str, Callable[[Any], object]] = {
 def test_an_import_changes_nothing_of_a_local_history(edit: str, place: Path) -> None:
     before = local_parts(place)
     assert [each.state for each in before[2]].count("candidate") > 0
-    done = call(place, "results", "import", str(archive(place, EDITS[edit])))
-    assert done.returncode == 0, done.stderr
+    call(place, "results", "import", str(archive(place, EDITS[edit])), status=0)
     assert local_parts(place) == before
     assert call(place, "history", "detect").returncode == 0
     assert local_parts(place) == before
@@ -172,8 +171,7 @@ def test_a_change_is_acknowledged_by_its_id_when_an_import_has_it_as_a_label(pla
 def test_a_local_run_is_recorded_when_an_import_has_taken_its_label(place: Path) -> None:
     assert call(place, "results", "import", str(archive(place, same_labels))).returncode == 0
     keep(run_of("nightly-2", created_utc="2026-03-01T00:00:00Z"), place / "results.sqlite")
-    done = call(place, "history", "record", "latest", "--label", f"c{N_POINTS}")
-    assert done.returncode == 0, done.stderr
+    call(place, "history", "record", "latest", "--label", f"c{N_POINTS}", status=0)
     assert f"c{N_POINTS}" in [each.label for each in local_parts(place)[1][0]]
 
 
@@ -238,8 +236,7 @@ def test_a_change_of_an_imported_series_is_not_confirmed_here(place: Path) -> No
         raw["changes"][0].update(id="c1", state="candidate", reason="")
 
     assert call(place, "results", "import", str(archive(place, forge))).returncode == 0
-    done = call(place, "history", "confirm", "imported-c1")
-    assert done.returncode == 2
+    done = call(place, "history", "confirm", "imported-c1", status=2)
     assert "its builds were measured elsewhere" in done.stderr
     with Store.open(place / "results.sqlite") as store:
         (change,) = store.histories.read([next(iter(local_parts(place)[0])).id])
@@ -255,8 +252,7 @@ def test_an_import_of_another_unit_does_not_join_an_imported_series(place: Path)
         record=lambda store: record(store, "elsewhere-2", "v2"),
         edit_history=EDITS["unit"],
     )
-    done = call(place, "results", "import", str(other))
-    assert done.returncode == 2
+    done = call(place, "results", "import", str(other), status=2)
     assert "differs from the one of the same id" in done.stderr
 
 

@@ -13,9 +13,9 @@ from millrace.errors import UserError
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import keep
+from tests.support.called import Done, millrace
 from tests.support.forged_archives import forged
 from tests.support.history_points import renamed, run_of
-from tests.unit.cli.called import Done, millrace
 
 LOCAL, FORGED = "nightly-20260105-1000", "nightly-20260106-1000"
 
@@ -37,14 +37,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def call(place: Path, *arguments: str) -> Done:
-    return millrace(*arguments, "--store", place / "results.sqlite")
+def call(place: Path, *arguments: str, status: int | None = None) -> Done:
+    return millrace(*arguments, "--store", place / "results.sqlite", status=status)
 
 
 def bring(place: Path, archive: Path, status: int = 0) -> Done:
-    done = call(place, "results", "import", str(archive))
-    assert done.returncode == status, done.stderr
-    return done
+    return call(place, "results", "import", str(archive), status=status)
 
 
 def test_the_newest_run_is_a_local_one_for_every_command_when_a_newer_one_is_imported(
@@ -56,8 +54,7 @@ def test_the_newest_run_is_a_local_one_for_every_command_when_a_newer_one_is_imp
     assert call(place, "report", *gate).returncode == 10
     assert json.loads(call(place, "report", "--format", "json").stdout)["run"]["id"] == LOCAL
     assert LOCAL in call(place, "results", "show", "latest").stdout
-    recorded = call(place, "history", "record", "latest", "--label", "v1")
-    assert recorded.returncode == 0
+    call(place, "history", "record", "latest", "--label", "v1", status=0)
     with Store.open(place / "results.sqlite", read_only=True) as store:
         assert store.find_run("latest").id == LOCAL
         assert [each.run_id for each in store.histories.recordings()] == [LOCAL]
@@ -67,8 +64,7 @@ def test_the_newest_run_is_a_local_one_for_every_command_when_a_newer_one_is_imp
 
 def test_no_run_is_the_newest_when_all_were_imported(tmp_path: Path) -> None:
     bring(tmp_path, forged(tmp_path / "theirs", quick()))
-    done = call(tmp_path, "report", "latest", "--fail-on", "regression")
-    assert done.returncode == 2
+    done = call(tmp_path, "report", "latest", "--fail-on", "regression", status=2)
     assert "holds no run that was measured here" in done.stderr
     assert FORGED in done.stderr
 
@@ -78,8 +74,7 @@ def test_what_depends_on_a_run_takes_an_imported_one_only_by_its_whole_id(
     place: Path, gate: tuple[str, ...]
 ) -> None:
     bring(place, forged(place / "theirs", quick()))
-    refused = call(place, *gate, FORGED[:-2])
-    assert refused.returncode == 2
+    refused = call(place, *gate, FORGED[:-2], status=2)
     assert "was imported" in refused.stderr
     assert FORGED in refused.stderr
     assert call(place, *gate, FORGED).returncode == 0
@@ -105,8 +100,7 @@ def test_a_gate_refuses_the_id_of_an_imported_run_that_begins_a_later_local_one(
 ) -> None:
     bring(tmp_path, forged(tmp_path / "theirs", quick("nightly")))
     keep(run_of(LOCAL, ratio=0.8), tmp_path / "results.sqlite")
-    done = call(tmp_path, "report", "nightly", "--fail-on", "regression")
-    assert done.returncode == 2
+    done = call(tmp_path, "report", "nightly", "--fail-on", "regression", status=2)
     assert LOCAL in done.stderr
     assert call(tmp_path, "results", "remove", "nightly", "--yes").returncode == 0
     assert call(tmp_path, "report", "nightly", "--fail-on", "regression").returncode == 10
@@ -200,8 +194,7 @@ def test_an_ablation_stands_for_the_local_run_that_it_tested_and_no_other(place:
     assert call(place, "results", "export", LOCAL, "--output", str(file)).returncode == 0
     assert call(place, "results", "remove", LOCAL, "--yes").returncode == 0
     bring(place, file)
-    done = call(place, "explain", "nightly-ablation")
-    assert done.returncode == 2
+    done = call(place, "explain", "nightly-ablation", status=2)
     assert "no longer in the store" in done.stderr
 
 

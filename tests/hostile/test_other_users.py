@@ -33,7 +33,7 @@ from millrace.servers.snapshots import repository
 from millrace.servers.sources import deb
 from millrace.servers.sources.coordinates import Deb
 from millrace.shared_directories import may_others_write, refuse_shared
-from tests.unit.ordinary_user import NOBODY, as_ordinary_user
+from tests.support.ordinary_user import NOBODY, as_ordinary_user
 
 OTHER_USER = 60_950
 ID = "mysql-8.0.33-0a1b2c3d"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.called import millrace
 from tests.support.command import experiment
-from tests.unit.cli.called import millrace
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("initialised_once", "settled_soon")]
 
@@ -21,10 +21,8 @@ def test_runs_of_two_servers_become_a_history(
     monkeypatch.setenv("MILLRACE_STORE", str(tmp_path / "results.sqlite"))
     file = experiment(tmp_path, servers=(OLD, NEW), rows=2_000, blocks=1)
     for label in ("night-1", "night-2"):
-        ran = millrace("run", "--new", file)
-        assert ran.returncode == 0, ran.stderr
-        recorded = millrace("history", "record", "latest", "--label", label)
-        assert recorded.returncode == 0, recorded.stderr
+        millrace("run", "--new", file, status=0)
+        recorded = millrace("history", "record", "latest", "--label", label, status=0)
         assert f"recorded {label}: 4 new points" in recorded.stderr
     again = millrace("history", "record", "latest", "--label", "night-2")
     assert "is recorded already" in again.stderr

@@ -11,8 +11,8 @@ import pytest
 
 from millrace.store.history_records import HistoryPart
 from millrace.store.store import Store
+from tests.support.called import millrace
 from tests.support.command import QUICK_START, SHORT_TRIALS, Place
-from tests.unit.cli.called import millrace
 
 # The change is in how often a log is made durable, so the disk must be that of the test alone.
 pytestmark = [
@@ -81,8 +81,7 @@ def test_an_injected_change_is_found_and_confirmed(
     monkeypatch.setenv("MILLRACE_SNAPSHOTS", str(tmp_path / "snapshots"))
     file = tmp_path / "updates.toml"
     file.write_text(FILE + SHORT_TRIALS, encoding="utf-8")
-    ran = millrace("run", file)
-    assert ran.returncode == 0, ran.stderr
+    millrace("run", file, status=0)
     recorded = millrace("history", "record", "latest")
     assert "recorded 0, 1: " in recorded.stderr
     lengthened(place.store, place.latest().run.id, 24)
@@ -94,8 +93,7 @@ def test_an_injected_change_is_found_and_confirmed(
     assert found.label in ("c11", "c12", "c13")
     fact = found
     for blocks in (3, 6, 12):  # on a busy host the first may leave it undecided
-        confirmed = millrace("history", "confirm", found.id, "--blocks", str(blocks))
-        assert confirmed.returncode == 0, confirmed.stderr
+        confirmed = millrace("history", "confirm", found.id, "--blocks", str(blocks), status=0)
         with Store.open(place.store) as store:
             (fact,) = store.histories.changes()
         assert fact.remeasured is not None

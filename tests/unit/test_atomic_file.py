@@ -26,6 +26,22 @@ def files_limited_to(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def kill_a_writer(file: Path) -> None:
+    """Let a process that writes a file die with half of it."""
+    child = os.fork()
+    if child == 0:
+        with atomic_file.atomic_write(file) as draft:
+            draft.write_text("half")
+            os._exit(9)
+    os.waitpid(child, 0)
+
+
+def directories(place: Path, *names: str) -> list[Path]:
+    for name in names:
+        (place / name).mkdir()
+    return [place / name for name in names]
+
+
 def test_a_file_appears_in_a_new_directory_and_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "new" / "µ"
     for text in ("first µ", "second"):
@@ -96,12 +112,7 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_pat
     for other in kept:
         other.touch()
     (tmp_path / ".link.abcdefgh.millrace-draft").symlink_to(kept[0])
-    child = os.fork()
-    if child == 0:
-        with atomic_file.atomic_write(tmp_path / "killed") as draft:
-            draft.write_text("half")
-            os._exit(9)
-    os.waitpid(child, 0)
+    kill_a_writer(tmp_path / "killed")
     before = set(tmp_path.iterdir())
     assert len(before) == 5
     with atomic_file.atomic_write(tmp_path / "one") as draft:  # another process is writing this one
@@ -116,12 +127,7 @@ def test_the_next_writer_removes_what_a_killed_one_left_and_nothing_else(tmp_pat
 def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
     file = tmp_path / "a[1].json"
     atomic_file.write_text(file, "x")
-    child = os.fork()
-    if child == 0:
-        with atomic_file.atomic_write(file) as draft:
-            draft.write_text("half")
-            os._exit(9)
-    os.waitpid(child, 0)
+    kill_a_writer(file)
     others = [tmp_path / ".a1.json.x.millrace-draft", tmp_path / ".a[1].json.bak"]
     for other in others:
         other.touch()
@@ -131,9 +137,7 @@ def test_what_killed_writers_left_can_be_removed(tmp_path: Path) -> None:
 
 
 def test_link_that_took_the_place_of_a_checked_directory_is_not_followed(tmp_path: Path) -> None:
-    place, theirs = tmp_path / "place", tmp_path / "theirs"
-    place.mkdir()
-    theirs.mkdir()
+    place, theirs = directories(tmp_path, "place", "theirs")
     (theirs / "file").write_text("important")
     path = place / "file"
     place.rename(tmp_path / "away")
@@ -145,9 +149,7 @@ def test_link_that_took_the_place_of_a_checked_directory_is_not_followed(tmp_pat
 
 
 def test_directory_that_moves_while_a_file_is_written_keeps_the_file(tmp_path: Path) -> None:
-    place, theirs = tmp_path / "place", tmp_path / "theirs"
-    place.mkdir()
-    theirs.mkdir()
+    place, theirs = directories(tmp_path, "place", "theirs")
     with atomic_file.atomic_write(place / "file", resolved=True) as draft:
         draft.write_text("new")
         place.rename(tmp_path / "away")

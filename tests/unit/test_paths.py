@@ -15,8 +15,8 @@ from millrace import paths
 from millrace.campaign import preparation
 from millrace.errors import UserError
 from millrace.servers.disk import refusals_as_errors
-from tests.unit.cli.called import millrace
-from tests.unit.ordinary_user import as_ordinary_user
+from tests.support.called import millrace
+from tests.support.ordinary_user import as_ordinary_user
 
 PLACES = {
     "MILLRACE_CACHE": paths.cache_dir,
@@ -123,8 +123,7 @@ def test_a_command_ends_with_status_2_and_its_help_is_shown(
 ) -> None:
     place = "/proc/none/there"
     monkeypatch.setenv(variable, place)
-    done = millrace(*COMMANDS[variable])
-    assert done.returncode == 2, done.stderr
+    done = millrace(*COMMANDS[variable], status=2)
     said = " ".join(done.stderr.split())
     assert f"{variable}={place} cannot be used" in said
     assert f"hint: set {variable} to" in said

@@ -1,7 +1,9 @@
-"""Test the display of untrusted text."""
+"""Test the display of untrusted text, and in CSV files what a spreadsheet takes for a formula."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 import sys
@@ -11,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from millrace.shown_text import shown, shown_json, shown_line
+from millrace.importers import paired
+from millrace.importers.paired import Value
+from millrace.importers.units import Measure
+from millrace.shown_text import defused_cell, plain_cell, shown, shown_json, shown_line
 
 _LOADGEN = Path(__file__).parents[2] / "crates/protocol/src/shown.rs"
 
@@ -89,3 +94,35 @@ def test_a_json_document_holds_the_same() -> None:
     document = json.dumps(value, ensure_ascii=False)
     assert json.loads(shown_json(document)) == value
     assert shown(shown_json(document)) == shown_json(document)
+
+
+_NAMES = [
+    '=HYPERLINK("http://evil","x")', "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=1", "''=1",
+    "'quoted'", "10.11", " =1", "\u00a0\u3000\t@SUM(A1)", "\n+1", "' -1", "\uff1d1", "\uff0b1",
+    " \uff0d1", "\uff20SUM(A1)",
+]  # fmt: skip
+
+
+def begins_a_formula(cell: str) -> bool:
+    return cell.startswith(("\t", "\r", "\n")) or cell.strip()[:1] in set("=+-@＝＋－＠")
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_name_comes_back_from_the_form_that_no_spreadsheet_computes(name: str) -> None:
+    cell = defused_cell(name)
+    assert isinstance(cell, str)
+    assert not begins_a_formula(cell)
+    assert plain_cell(cell) == name
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_file_of_pairs_holds_the_same_names(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    values = [Value(block, side, 1.5) for block in ("1", name) for side in (name, "other")]
+    text = paired.as_csv(values, Measure("s", "lower"), base=name)
+    cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+    assert not [cell for cell in cells if begins_a_formula(cell)]
+    file.write_bytes(text.encode())
+    found = paired.read(file).values
+    same = name.replace("\r", r"\r").replace("\n", r"\n")
+    assert found == {same: {"1": 1.5, same: 1.5}, "other": {"1": 1.5, same: 1.5}}

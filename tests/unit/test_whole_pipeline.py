@@ -16,16 +16,17 @@ from millrace.app.explain import explanations_of_report
 from millrace.campaign import forecast
 from millrace.errors import DamagedResult
 from millrace.experiment.estimate import Estimate
+from millrace.experiment.model import Experiment
 from millrace.experiment.plan import expand
 from millrace.experiment.read import read
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.html import as_html
-from millrace.store.records import StoredAttempt
+from millrace.store.records import StoredAttempt, StoredRun
 from millrace.store.store import Store
 from millrace.workloads.defaults import in_open_loop
 from tests.fake_family.family import Script
-from tests.unit.fake_servers import fakes
-from tests.unit.fakes import HOST, Fakes
+from tests.support.fake_servers import fakes
+from tests.support.fakes import HOST, Fakes
 
 WAIT = "wait/io/file/log"
 BASE = Script(waits={WAIT: 1e-4})
@@ -35,6 +36,18 @@ BASE = Script(waits={WAIT: 1e-4})
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with fakes(tmp_path, monkeypatch):
         yield tmp_path
+
+
+@pytest.fixture
+def measured(place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[StoredRun, Experiment]:
+    """Return a run of this host, and its experiment, which may be planned again."""
+    fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})
+    stored = fake.run()
+    monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
+    return stored, read(place / "fakes.toml", scale=None, context=fake.context())
+
+
+ESTIMATE = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
 
 
 def verdict(analysis: RunAnalysis) -> str | None:
@@ -69,18 +82,14 @@ def test_regression_is_found_and_its_waits_are_reported(place: Path) -> None:
 
 
 def test_plan_forecasts_detectable_changes_from_earlier_noise(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, measured: tuple[StoredRun, Experiment]
 ) -> None:
-    fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})
-    stored = fake.run()
-    monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
-    experiment = read(place / "fakes.toml", scale=None, context=fake.context())
-    estimate = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
+    stored, experiment = measured
 
     def visible(**changes: Any) -> forecast.ForeseenChanges | None:
         plan = expand(replace(experiment, **changes), seed=1)
         with Store.open(place / "results.sqlite") as store:
-            return forecast.foreseen_changes(plan, store, estimate)
+            return forecast.foreseen_changes(plan, store, ESTIMATE)
 
     found, with_more = visible(), visible(blocks=16)
     assert found is not None
@@ -103,15 +112,11 @@ def test_plan_forecasts_detectable_changes_from_earlier_noise(
 
 
 def test_a_plan_is_forecast_without_earlier_runs_that_are_damaged(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, measured: tuple[StoredRun, Experiment]
 ) -> None:
-    fake = Fakes(place, {"fake-1": BASE, "fake-2": Script(seed=2, waits={WAIT: 1e-4})})
-    stored = fake.run()
-    monkeypatch.setattr("millrace.campaign.forecast.facts.host_id", lambda _facts: HOST.id)
-    experiment = read(place / "fakes.toml", scale=None, context=fake.context())
+    stored, experiment = measured
     plan = expand(experiment, seed=1)
     alike = expand(replace(experiment, name="another"), seed=1)
-    estimate = Estimate(80.0, 60.0, 1.0, 0, "", 0, 0)
     with Store.open(place / "results.sqlite") as store:
         measured_s = forecast.expected_here_s(plan, store)
         sha256 = stored.attempts[0].artefacts[0].sha256
@@ -119,8 +124,8 @@ def test_a_plan_is_forecast_without_earlier_runs_that_are_damaged(
         with pytest.raises(DamagedResult):
             store.load_run(stored.run.id)
         assert forecast.expected_here_s(plan, store) != measured_s
-        assert forecast.foreseen_changes(plan, store, estimate) is None
-        assert forecast.foreseen_changes(alike, store, estimate) is None
+        assert forecast.foreseen_changes(plan, store, ESTIMATE) is None
+        assert forecast.foreseen_changes(alike, store, ESTIMATE) is None
 
 
 def test_servers_that_are_alike_differ_in_nothing(place: Path) -> None:

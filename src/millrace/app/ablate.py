@@ -1,36 +1,24 @@
 """Measure the cost of likely causes by removing them."""
 
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from millrace import databases
 from millrace.analysis.explain.ablation import ablation
 from millrace.analysis.explain.explanation import SideExplanation, with_ablation
-from millrace.app.execution import Caller, execute_run, new_run
+from millrace.app.execution import Caller, execute_run, measuring, new_run
 from millrace.app.explain import ExplainedRun, titles
-from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import ablate as policy
 from millrace.errors import Interrupted, TrialFailed, UserError
 from millrace.experiment.levels import OPTION
 from millrace.experiment.plan import random_seed
-from millrace.model.events import Announcement
+from millrace.model.events import Notice
 from millrace.model.servers import InstalledServer
 from millrace.servers import install, options
 from millrace.store.records import StoredRun, TreatmentRecord
-from millrace.store.store import Store
 
 _MOST_BLOCKS = 10  # if the user names no number: each has A, B and every alignment
-
-
-@dataclass(frozen=True)
-class AblationPlanned(Announcement):
-    """The event of a planned ablation; ``left_out`` says what it cannot change, a clause each."""
-
-    candidate: str
-    alignments: tuple[policy.Alignment, ...]
-    left_out: tuple[str, ...]
 
 
 def ablate(
@@ -65,7 +53,13 @@ def ablate(
         blocks=blocks or min(stored.run.blocks, _MOST_BLOCKS),
         seed=random_seed(),
     )
-    caller.on_event(AblationPlanned(explanation.candidate, planned.alignments, planned.left_out))
+    settings = [
+        f"{explanation.candidate} with {each.name}: "
+        + ", ".join(f"{name} = {value}" for name, value in {**each.settings, **each.needed}.items())
+        for each in planned.alignments
+    ]
+    not_aligned = (f"not aligned: {clause}" for clause in planned.left_out)
+    caller.on_event(Notice("\n".join([*settings, *not_aligned])))
     measured = _measure(path, ablated, caller)
     found = ablation(measured)
     if found is None:
@@ -77,10 +71,7 @@ def ablate(
 
 
 def _measure(path: Path, ablated: policy.AblationPlan, caller: Caller) -> StoredRun:
-    with ExitStack() as stack:
-        purpose = f"run {ablated.plan.experiment.name}"
-        stack.enter_context(exclusive_host(purpose, caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"run {ablated.plan.experiment.name}", caller) as (stack, store):
         policy.refuse_imported(store, ablated.spec.run)
         new = new_run(ablated.plan, caller)
         spec = new.run.spec.replace(tested=ablated.spec)

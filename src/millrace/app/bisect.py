@@ -1,15 +1,13 @@
 """Search for a level change between two servers of a list."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from millrace.analysis.compare.bisection import Bisection, bisection, is_reversed
-from millrace.app.execution import Caller, execute_campaign, select_run
+from millrace.app.execution import Caller, execute_campaign, measuring, select_run
 from millrace.app.experiments import validation_context
 from millrace.app.report import BisectionReport
-from millrace.app.servers import exclusive_host
 from millrace.campaign.policies import bisect as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError, ValidationError
@@ -17,11 +15,11 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.read import Overrides, parse, read
 from millrace.host import valgrind
 from millrace.levels import Level
-from millrace.model.events import Announcement
+from millrace.model.events import Notice
 from millrace.model.instruction_counts import MARGIN
+from millrace.quantities import counted
 from millrace.report.common.formatting import value_text
 from millrace.servers import install
-from millrace.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,6 @@ class BisectionRequest:
     margin_percent: float | None
     confidence: float
     by_instructions: bool = False
-
-
-@dataclass(frozen=True)
-class BisectionOpened(Announcement):
-    """The event that a search starts or resumes among this number of servers."""
-
-    run: str
-    servers: int
 
 
 def bisect(
@@ -77,12 +67,9 @@ def bisect(
         confidence=request.confidence,
         by_instructions=request.by_instructions,
     )
-    with ExitStack() as stack:
-        purpose = f"bisect {servers[0]} to {servers[-1]}"
-        stack.enter_context(exclusive_host(purpose, caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"bisect {servers[0]} to {servers[-1]}", caller) as (stack, store):
         selection = select_run(store, experiment, caller, fresh=fresh)
-        caller.on_event(BisectionOpened(selection.run.id, len(servers)))
+        caller.on_event(Notice(f"run {selection.run.id}: {counted(len(servers), 'server')}"))
         chosen = policy.Bisect(experiment, seed=selection.run.seed)
         prepare = Preparation(stack, store, caller.on_event)
         executed = execute_campaign(store, selection, chosen, prepare, caller, limit_s=limit_s)

@@ -1,12 +1,9 @@
 """Calibrate a host: measure how reliable its verdicts are."""
 
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.analysis.compare.calibration import Calibration, calibration
-from millrace.app.execution import Caller, execute_campaign, resumable_host, select_run
-from millrace.app.servers import exclusive_host
+from millrace.app.execution import Caller, execute_campaign, measuring, resumable_host, select_run
 from millrace.campaign.policies import calibrate as policy
 from millrace.campaign.preparation import Preparation
 from millrace.errors import UserError
@@ -15,18 +12,10 @@ from millrace.experiment.model import Experiment
 from millrace.experiment.plan import without_slices
 from millrace.experiment.slowdown import CPU
 from millrace.levels import split_role
-from millrace.model.events import Announcement, Notice
+from millrace.model.events import Notice
 from millrace.model.servers import AttachedServer
+from millrace.quantities import counted
 from millrace.servers import install
-from millrace.store.store import Store
-
-
-@dataclass(frozen=True)
-class CalibrationOpened(Announcement):
-    """The event that a calibration starts or resumes, with this number of groups of comparisons."""
-
-    run: str
-    groups: int
 
 
 def calibrate(
@@ -98,16 +87,15 @@ def calibrate_by(
     The block ``check`` is prepared first, so that its errors end the command before anything is
     measured.
     """
-    with ExitStack() as stack:
-        stack.enter_context(exclusive_host(f"calibrate {calibrated.name}", caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"calibrate {calibrated.name}", caller) as (stack, store):
         selection = select_run(store, calibrated, caller, fresh=fresh)
         prepare = Preparation(stack, store, caller.on_event)
         if check is not None:
             stored = None if selection.is_new else store.load_run(selection.run.id)
             with resumable_host():
                 prepare(policy.block_plan(calibrated, check, seed=0, block=0, position=0), stored)
-        caller.on_event(CalibrationOpened(selection.run.id, len(policy.groups_of(calibrated))))
+        n_groups = len(policy.groups_of(calibrated))
+        caller.on_event(Notice(f"run {selection.run.id}: {counted(n_groups, 'group')}"))
         seed = selection.run.seed
         chosen = policy.Calibrate(
             calibrated, seed=seed, verdicts=verdicts, choose_block=choose_block

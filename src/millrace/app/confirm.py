@@ -1,31 +1,18 @@
 """Confirm or withdraw a change of a history by measuring its builds again."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.analysis.history.confirmation import Outcome
 from millrace.analysis.history.overview import ChangeView, series_view
 from millrace.analysis.history.segments import series_names
-from millrace.app.execution import Caller, execute_run, select_run
-from millrace.app.servers import exclusive_host
+from millrace.app.execution import Caller, execute_run, measuring, select_run
 from millrace.campaign.policies import confirm as policy
 from millrace.campaign.policies.confirm import outcomes
 from millrace.errors import Interrupted, UserError
-from millrace.model.events import Announcement
-from millrace.quantities import utc_now
-from millrace.store.history_records import ChangeRecord
+from millrace.model.events import Notice
+from millrace.quantities import counted, utc_now
 from millrace.store.store import Store
-
-
-@dataclass(frozen=True)
-class ConfirmationPlanned(Announcement):
-    """The event that the builds around a change will be measured in ``blocks`` blocks."""
-
-    change: ChangeRecord
-    before: str
-    after: str
-    blocks: int
 
 
 @dataclass(frozen=True)
@@ -58,14 +45,12 @@ def confirm(path: Path, change: str, caller: Caller, *, blocks: int | None = Non
         plan = policy.planned(store, candidate, blocks)
     builds = plan.builds
     caller.on_event(
-        ConfirmationPlanned(
-            candidate, builds.before.label, builds.after.label, plan.experiment.blocks
+        Notice(
+            f"change {candidate.id} at {candidate.label}: {builds.after.label} against "
+            f"{builds.before.label}, {counted(plan.experiment.blocks, 'block')}"
         )
     )
-    with ExitStack() as stack:
-        purpose = f"history confirm {candidate.id}"
-        stack.enter_context(exclusive_host(purpose, caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"history confirm {candidate.id}", caller) as (stack, store):
         selection = select_run(store, plan.experiment, caller)
         try:
             execute_run(stack, store, selection, caller, retry_failed=True)

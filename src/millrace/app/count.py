@@ -5,13 +5,11 @@ remains is the server's own: where its memory lies, and what its heap has been t
 differ in these, and only their spread is an error.
 """
 
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from millrace.analysis.counts.compare_counts import RUN_PREFIX, CountedRun, counted_run
-from millrace.app.execution import Caller, execute_campaign, select_run
-from millrace.app.servers import exclusive_host
+from millrace.app.execution import Caller, execute_campaign, measuring, select_run
 from millrace.campaign.inputs import PreparedTreatment
 from millrace.campaign.policies.experiment import Fixed
 from millrace.campaign.preparation import Preparation
@@ -21,7 +19,6 @@ from millrace.experiment.plan import expand, seed_of, without_slices
 from millrace.host import valgrind
 from millrace.levels import CLIENTS
 from millrace.model.run_spec import CampaignPart
-from millrace.store.store import Store
 from millrace.trial import counting
 from millrace.trial.spec import TrialSpec
 
@@ -43,9 +40,7 @@ def count(
     """
     program = valgrind.find()
     counting_alone = _experiment(experiment, starts)
-    with ExitStack() as stack:
-        stack.enter_context(exclusive_host(f"count {experiment.name}", caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"count {experiment.name}", caller) as (stack, store):
         selection = select_run(
             store, counting_alone, caller, fresh=fresh, tools={"valgrind": program.version}
         )

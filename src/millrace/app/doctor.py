@@ -376,10 +376,7 @@ def _limit(limit: int | None, at_least: int, key: str, line: str) -> Result:
     )
 
 
-@check(
-    "confinement",
-    "a server could write outside of its own directories",
-)
+@check("confinement", "a server could write outside of its own directories")
 def _confinement(host: ObservedHost) -> Result:
     unconfined = host.activity.unconfined
     if host.activity.is_root:
@@ -392,11 +389,9 @@ def _confinement(host: ObservedHost) -> Result:
     return warn_if(unconfined, "; ".join(unconfined) or "they write in their own directories", hint)
 
 
-def examine(
-    facts: HostFacts, work_dir: Path, *, root: Path = Path("/"), sample_s: float = 0.5
-) -> tuple[Finding, ...]:
+def examine(facts: HostFacts, work_dir: Path, *, sample_s: float = 0.5) -> tuple[Finding, ...]:
     """Observe the host of these ``host.facts`` for ``sample_s`` seconds, then check it."""
-    activity = observe(root, sample_s)
+    activity = observe(Path("/"), sample_s)
     try:
         latencies: Sequence[cpu_idle.IdleLatency] = cpu_idle.measure()
     except MillraceError:

@@ -7,12 +7,7 @@ from pathlib import Path
 
 from millrace import __version__, paths
 from millrace.app import doctor
-from millrace.app.experiments import (
-    left_out_of_files,
-    require_profile,
-    with_profile,
-    within_limit,
-)
+from millrace.app.experiments import left_out_of_files, require_profile, with_profile, within_limit
 from millrace.app.report import RunReport, report_of
 from millrace.app.servers import exclusive_host
 from millrace.campaign import resume, scheduler
@@ -43,6 +38,14 @@ class Caller:
     on_event: OnEvent = ignore
 
 
+@contextmanager
+def measuring(path: Path, purpose: str, caller: Caller) -> Iterator[tuple[ExitStack, Store]]:
+    """Reserve the host and open the store at ``path``, until the returned stack is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(exclusive_host(purpose, caller.on_event))
+        yield stack, stack.enter_context(Store.open(path))
+
+
 def run(
     path: Path,
     experiment: Experiment,
@@ -57,9 +60,7 @@ def run(
     or with ``fresh``. Raise Interrupted when the user stops it, HostError when the host cannot
     continue; calling it again resumes the run.
     """
-    with ExitStack() as stack:
-        stack.enter_context(exclusive_host(f"run {experiment.name}", caller.on_event))
-        store = stack.enter_context(Store.open(path))
+    with measuring(path, f"run {experiment.name}", caller) as (stack, store):
         wanted = experiment
         require_profile(wanted)
         fitting = fitted(wanted) if fresh else within_limit(store, wanted)

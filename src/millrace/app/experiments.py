@@ -1,6 +1,6 @@
 """Read and plan experiments on this host."""
 
-from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from millrace.experiment.estimate import Estimate
 from millrace.experiment.levels import ValidationContext
 from millrace.experiment.model import Experiment, Plan, slices_possible
 from millrace.experiment.plan import digest, expand, seed_of
-from millrace.experiment.read import NO_OVERRIDES, Overrides, read, read_configurations
+from millrace.experiment.read import NO_OVERRIDES, Overrides, read
 from millrace.host import facts
 from millrace.servers import catalogue, configurations, install
 from millrace.store.store import Store
@@ -49,11 +49,6 @@ def read_experiment(
 ) -> Experiment:
     """Read an experiment file and check it against the servers and configurations of this host."""
     return read(path, scale=scale, context=validation_context(), overrides=overrides)
-
-
-def configurations_in(path: Path) -> Mapping[str, configurations.Definition]:
-    """Return the configurations that an experiment file defines, whatever else it says."""
-    return read_configurations(path, validation_context())
 
 
 def left_out_of_files(experiment: Experiment) -> list[str]:
@@ -91,25 +86,28 @@ def with_profile(experiment: Experiment) -> tuple[Experiment, str | None]:
     could have none. Blocks and limit of time are final.
     """
     profiled = budget.with_default_profile(experiment)
-    if not profiled.profile_blocks:
+    why = _no_profile() if profiled.profile_blocks else None
+    if why is None:
         return profiled, None
-    try:
-        profile.require_usable()
-    except Unavailable as why:
-        note = f"no block is profiled: {why.message}" + (f"; {why.hint}" if why.hint else "")
-        return (experiment if experiment.profiles_by_default else profiled), note
-    return profiled, None
+    note = f"no block is profiled: {why.message}" + (f"; {why.hint}" if why.hint else "")
+    return (experiment if experiment.profiles_by_default else profiled), note
 
 
 def require_profile(experiment: Experiment) -> None:
     """Raise HostError where the user wants profiled blocks and this host cannot have them."""
-    if experiment.profile_blocks and not experiment.profiles_by_default:
-        try:
-            profile.require_usable()
-        except Unavailable as why:
-            hint = f"{why.hint}; or --profile-blocks 0" if why.hint else "--profile-blocks 0"
-            message = f"profiled blocks need perf: {why.message}"
-            raise HostError(message, hint=hint) from None
+    is_wanted = experiment.profile_blocks and not experiment.profiles_by_default
+    if is_wanted and (why := _no_profile()) is not None:
+        hint = f"{why.hint}; or --profile-blocks 0" if why.hint else "--profile-blocks 0"
+        raise HostError(f"profiled blocks need perf: {why.message}", hint=hint)
+
+
+def _no_profile() -> Unavailable | None:
+    """Return why this host can profile no block; None where it can."""
+    try:
+        profile.require_usable()
+    except Unavailable as why:
+        return why
+    return None
 
 
 @dataclass(frozen=True)
@@ -132,19 +130,15 @@ def plan(path: Path, experiment: Experiment) -> PlannedRun:
     Start nothing. Raise UserError for an experiment that this host cannot measure.
     """
     preparation.refuse_missing_cpus(experiment)
-    if not path.exists():
-        return _planned(None, experiment)
-    with Store.open(path, read_only=True) as store:
-        return _planned(store, experiment)
-
-
-def _planned(store: Store | None, experiment: Experiment) -> PlannedRun:
-    fitted = within_limit(store, experiment)
-    profiled, no_profile = with_profile(fitted)
-    expanded = with_aa_trials(expand(profiled, seed=seed_of(profiled)))
-    preparation.refuse_impossible(expanded)
-    forecast = forecast_here(expanded, store)
-    visible = None if store is None else foreseen_changes(expanded, store, forecast)
+    with ExitStack() as stack:
+        is_there = path.exists()
+        store = stack.enter_context(Store.open(path, read_only=True)) if is_there else None
+        fitted = within_limit(store, experiment)
+        profiled, no_profile = with_profile(fitted)
+        expanded = with_aa_trials(expand(profiled, seed=seed_of(profiled)))
+        preparation.refuse_impossible(expanded)
+        forecast = forecast_here(expanded, store)
+        visible = None if store is None else foreseen_changes(expanded, store, forecast)
     notes = [*left_out_of_files(experiment), *preparation.left_out_by_servers(expanded)]
     notes += budget.notes(experiment, fitted)
     too_short = budget.too_short_for_profile(profiled) if no_profile is None else None

@@ -21,20 +21,10 @@ from millrace.store.store import Store
 _SHOWN = 8
 _MOST_OF_IT = 0.5
 _LEAST_SHARE = 0.1  # of the difference, for a cause to be named in a run's summary
-_NAMED = frozenset(
-    (
-        "environment",
-        "plan",
-        "option",
-        "work",
-        "compression",
-        "lock",
-        "storage",
-        "client",
-        "instructions",
-        "tables",
-    )
-)
+_NAMED = frozenset((
+    "environment", "plan", "option", "work", "compression", "lock", "storage", "client",
+    "instructions", "tables",
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -252,19 +242,17 @@ def _factor_with_levels(
 
     A factor with exactly that spelling of its levels comes first.
     """
-
-    def has_spelling(text: str, known: Sequence[Level]) -> bool:
-        return text in map(str, known)
-
-    def has_level(text: str, known: Sequence[Level]) -> bool:
-        return level_named(text, known) is not None
-
-    for has in (has_spelling, has_level):
-        having = [name for name, known in levels.items() if all(has(t, known) for t in asked)]
+    exactly = {name for name, known in levels.items() if {*asked} <= {*map(str, known)}}
+    anyhow = {
+        name
+        for name, known in levels.items()
+        if all(level_named(text, known) is not None for text in asked)
+    }
+    for having in (exactly, anyhow):
         if compared in having:
             return compared
         if len(having) == 1:
-            return having[0]
+            return having.pop()
     return compared
 
 

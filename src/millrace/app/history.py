@@ -163,13 +163,9 @@ def forget(path: Path, run: str) -> tuple[str, int]:
     """
     with Store.open(path, create=False) as store:
         known = store.histories.recordings()
-        local = [each for each in known if each.origin == "local"]
-        found = (
-            [each for each in local if each.run_id == run]
-            or [each for each in known if each.run_id == run]
-            or [each for each in local if each.run_id.startswith(run)]
-            or [each for each in known if each.run_id.startswith(run)]
-        )
+        named = [each for each in known if each.run_id.startswith(run)]
+        ranks = [(each.run_id != run, each.origin != "local") for each in named]
+        found = [each for each, rank in zip(named, ranks, strict=True) if rank == min(ranks)]
         if len(found) != 1:
             shown = ", ".join(_recording_text(e) for e in (found or known)[-_SHOWN_RUNS:]) or "none"
             which = f"{len(found)} recorded runs have" if found else "no recorded run has"

@@ -3,7 +3,7 @@
 import os
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,8 +78,9 @@ def observe(root: Path, sample_s: float) -> Activity:
         on_battery=_on_battery(root),
         throttled=_throttled(root),
         perf_paranoid=number(root, "proc/sys/kernel/perf_event_paranoid"),
-        perf_program=_perf_program(),
-        valgrind=_valgrind(),
+        # The perf of some systems fits only another kernel.
+        perf_program=_unless_unusable(lambda: perf.find().program),
+        valgrind=_unless_unusable(lambda: valgrind.find().version),
         no_tracing=_no_tracing(),
         is_root=os.geteuid() == 0,
         unconfined=tuple(confinement.lacking()),
@@ -160,18 +161,11 @@ def _throttled(root: Path) -> int | None:
     return max(counts) if counts else None
 
 
-def _perf_program() -> str | None:
-    """Return the path of a perf that runs; the one of some systems fits only another kernel."""
+def _unless_unusable(find: Callable[[], str]) -> str | None:
+    """Return what is found of a program that runs; None where it does not."""
     try:
-        return perf.find().program
-    except Unavailable:
-        return None
-
-
-def _valgrind() -> str | None:
-    try:
-        return valgrind.find().version
-    except HostError:
+        return find()
+    except (HostError, Unavailable):
         return None
 
 

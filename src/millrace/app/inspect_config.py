@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 
 from millrace import databases
-from millrace.app.experiments import configurations_in
+from millrace.app.experiments import validation_context
 from millrace.errors import UserError, did_you_mean
+from millrace.experiment.read import read_configurations
 from millrace.experiment.toml_files import read_text
 from millrace.model.servers import AttachedServer, FittedOptions, Server
 from millrace.servers import configurations, options
@@ -66,7 +67,7 @@ def find_configuration(named: str) -> FoundConfiguration:
     shipped = configurations.load_builtin()
     file, colon, name = named.rpartition(":")
     if colon and file.endswith(".toml"):
-        definitions = {**shipped, **configurations_in(Path(file))}
+        definitions = {**shipped, **read_configurations(Path(file), validation_context())}
         configurations.lineage(name, definitions)
         return FoundConfiguration(name, definitions)
     if "/" in named or named.endswith(_OPTION_FILES):
@@ -83,10 +84,7 @@ def find_configuration(named: str) -> FoundConfiguration:
 
 
 def inspect_config(
-    server: Server,
-    configuration: FoundConfiguration,
-    *,
-    data_bytes: int,
+    server: Server, configuration: FoundConfiguration, *, data_bytes: int
 ) -> InspectedConfig:
     """Inspect ``server`` under ``configuration``, its sizes scaled to ``data_bytes`` and this host.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from millrace.errors import TrialFailed, UserError
 from millrace.host.exclusive import host_lock
-from millrace.model.events import Announcement, Notice, OnEvent
+from millrace.model.events import Notice, OnEvent
 from millrace.model.servers import AttachedServer, InstalledServer, Server
 from millrace.servers import added, attached, availability, catalogue, install, snapshots
 from millrace.servers.attached import AttachedInstance
@@ -127,13 +127,6 @@ def refusal_of(instance: AttachedInstance) -> TrialFailed | None:
 
 
 @dataclass(frozen=True)
-class VerificationStarted(Announcement):
-    """The event that the verification of a server starts."""
-
-    server: str
-
-
-@dataclass(frozen=True)
 class Verified:
     """A server, the result of its verification, and its files changed since the installation."""
 
@@ -157,7 +150,7 @@ def verify_servers(names: Sequence[str], on_event: OnEvent, *, every: bool) -> l
     verified = []
     with exclusive_host("servers verify", on_event):
         for server in servers:
-            on_event(VerificationStarted(server.name))
+            on_event(Notice(server.name))
             result = verify(server, lambda text: on_event(Notice(f"  {text}")))
             changed = tuple(server.changed) if isinstance(server, InstalledServer) else ()
             verified.append(Verified(server, result, changed))

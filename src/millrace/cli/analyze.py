@@ -188,7 +188,10 @@ def series_command(
     else:
         points = counted(sum(each.n_points for each in analyzed), "point")
         n_series = counted(len(analyzed), "series", "series")
-        _print_heading(f"{points} in {n_series}", _better_text(found), _margins_text(found))
+        named = [(each, each.analyzed.name) for each in found]
+        better = _by_series((str(each.better), name) for each, name in named)
+        margin = _by_series((margin_text(each.margin), name) for each, name in named)
+        _print_heading(f"{points} in {n_series}", better, margin)
         _show_points(found, criteria.alpha)
     check(ci_gate.of_series(analyzed), fail_on)
 
@@ -210,17 +213,8 @@ def _show_points(found: Sequence[ComparedSeries], alpha: float) -> None:
         out.print(f"{NOT_SPEED}.")
 
 
-def _better_text(found: Sequence[ComparedSeries]) -> str:
-    """Return which values are better; where series differ, by the names of the series."""
-    return _by_series((str(each.better), each.analyzed.name) for each in found)
-
-
-def _margins_text(found: Sequence[ComparedSeries]) -> str:
-    """Return the margin; where those of series differ, by the names of the series."""
-    return _by_series((margin_text(each.margin), each.analyzed.name) for each in found)
-
-
 def _by_series(texts: Iterable[tuple[str, str]]) -> str:
+    """Return the text of all series; where those of series differ, each with their names."""
     names: dict[str, list[str]] = {}
     for text, name in texts:
         names.setdefault(text, []).append(name)

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from millrace.app import bisect as use_case
 from millrace.app.bisect import BisectionRequest
-from millrace.cli.bisect_output import show
 from millrace.cli.console import echo, print_json
 from millrace.cli.event_text import calling
 from millrace.cli.options import Percent, duration, margin_option, store_option
+from millrace.cli.report import show_bisection
 from millrace.errors import nearest_names
 from millrace.experiment.settings import MAX_MARGIN_PERCENT
 from millrace.levels import Level
@@ -107,11 +108,6 @@ def option_value(text: str) -> tuple[str, Level]:
 @store_option
 def command(
     *,
-    good: str,
-    bad: str,
-    among: tuple[str, ...],
-    workload: str,
-    scale: str | None,
     options: tuple[tuple[str, Level], ...],
     by: str | None,
     margin: float | None,
@@ -120,6 +116,7 @@ def command(
     fresh: bool,
     as_json: bool,
     store: Path,
+    **named: Any,
 ) -> None:
     """Find between which two servers of a list the level of a workload changed.
 
@@ -127,11 +124,7 @@ def command(
     trials, not to a wrong answer. The same command resumes.
     """
     request = BisectionRequest(
-        good=good,
-        bad=bad,
-        among=among,
-        workload=workload,
-        scale=scale,
+        **named,
         options=dict(options),
         margin_percent=margin,
         confidence=confidence / 100,
@@ -143,5 +136,5 @@ def command(
     if as_json:
         print_json(bisection.as_json(found.found))
     else:
-        show(found.found)
+        show_bisection(found.found)
         echo(f"report: {page}\n")

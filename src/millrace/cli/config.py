@@ -62,10 +62,10 @@ def list_(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    _print_table(
-        ("configuration", "extends", "title"),
-        ((str(row["name"]), str(row["extends"] or ""), str(row["title"])) for row in rows),
-    )
+    table = plain_table("configuration", "extends", "title")
+    for row in rows:
+        table.add_row(*(str(each or "") for each in row.values()))
+    print_table(table)
 
 
 @command.command()
@@ -146,49 +146,45 @@ def _side_name(asked: InspectedConfig) -> str:
 
 def _print_asked(asked: InspectedConfig, mismatches: Sequence[Mismatch]) -> None:
     effective = {mismatch.name: mismatch.effective for mismatch in mismatches}
-    if asked.fitted.applied:
-        out.print("\n[bold]asked[/] (effective only where it is another value)", markup=True)
-        _print_table(
-            ("option", "asked", "effective", "layer"),
-            (
-                (option.name, _value(option.value), effective.get(option.name, ""), option.layer)
-                for option in asked.fitted.applied
-            ),
-        )
-    if asked.fitted.left_out:
-        out.print("\n[bold]left out[/]", markup=True)
-        _print_table(
-            ("option", "value", "layer", "reason"),
-            (
-                (left.option.name, _value(left.option.value), left.option.layer, left.reason)
-                for left in asked.fitted.left_out
-            ),
-        )
+    _print_table(
+        "asked[/] (effective only where it is another value)",
+        ("option", "asked", "effective", "layer"),
+        (
+            (each.name, _value(each.value), effective.get(each.name, ""), each.layer)
+            for each in asked.fitted.applied
+        ),
+    )
+    _print_table(
+        "left out[/]",
+        ("option", "value", "layer", "reason"),
+        (
+            (left.option.name, _value(left.option.value), left.option.layer, left.reason)
+            for left in asked.fitted.left_out
+        ),
+    )
 
 
 def _print_groups(differences: VariablesDiff, a: str, b: str) -> None:
     for side, only in ((a, differences.only_a), (b, differences.only_b)):
-        if only:
-            out.print(f"\n[bold]only in {escape(side)}[/] ({len(only)})", markup=True)
-            _print_table(("variable", side), only.items())
-    if differences.different:
-        out.print(f"\n[bold]different[/] ({len(differences.different)})", markup=True)
-        _print_table(
-            ("variable", a, b),
-            (
-                (name, *variables.differing_items(*values))
-                for name, values in differences.different.items()
-            ),
-        )
+        _print_table(f"only in {escape(side)}[/] ({len(only)})", ("variable", side), only.items())
+    different = differences.different.items()
+    _print_table(
+        f"different[/] ({len(different)})",
+        ("variable", a, b),
+        ((name, *variables.differing_items(*values)) for name, values in different),
+    )
     if not (differences.only_a or differences.only_b or differences.different):
         out.print(f"\n{a} and {b} have the same variables")
 
 
-def _print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def _print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, unless it is empty; the markup of its title begins bold."""
     table = plain_table(*headings)
     for row in rows:
         table.add_row(*row)
-    print_table(table)
+    if table.rows:
+        out.print(f"\n[bold]{title}", markup=True)
+        print_table(table)
 
 
 def _value(value: str | None) -> str:

@@ -10,7 +10,7 @@ from millrace.app import count as use_case
 from millrace.cli.console import err, out, print_json
 from millrace.cli.event_text import calling
 from millrace.cli.experiment_options import ExperimentChoice, count_options
-from millrace.cli.options import store_option
+from millrace.cli.options import OUTPUT_FILE, store_option
 from millrace.cli.plan import note_if_nothing_compared
 from millrace.errors import TrialFailed, UserError
 from millrace.experiment.model import COUNTED_STARTS, Experiment
@@ -35,7 +35,7 @@ _GRAPH = "--flame-graph"
 @click.option(
     "--flame-graph",
     "graph",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUTPUT_FILE,
     help="Write differential flame graphs (SVG) of instructions to FILE.",
 )
 @store_option

@@ -7,10 +7,6 @@ from contextlib import contextmanager
 
 from millrace.analysis.compare.bisection import trials_to_go
 from millrace.analysis.compare.calibration import Calibration
-from millrace.app.ablate import AblationPlanned
-from millrace.app.bisect import BisectionOpened
-from millrace.app.calibrate import CalibrationOpened
-from millrace.app.confirm import ConfirmationPlanned
 from millrace.app.execution import Caller
 from millrace.campaign.policies.bisect import BisectionReviewed
 from millrace.campaign.policies.calibrate import CalibrationReviewed
@@ -31,28 +27,16 @@ def calling() -> Iterator[Caller]:
 
 def event_line(event: Emitted) -> str | None:
     """Return the line that says an event; None for an event without one."""
-    line = None
     match event:
         case RunOpened():
-            line = _run_text(event)
+            return _run_text(event)
         case SequentialOpened():
-            line = sequential_text(event)
-        case CalibrationOpened():
-            line = f"run {event.run}: {counted(event.groups, 'group')}"
+            return sequential_text(event)
         case CalibrationReviewed():
-            line = _calibration_text(event)
-        case BisectionOpened():
-            line = f"run {event.run}: {counted(event.servers, 'server')}"
+            return _calibration_text(event)
         case BisectionReviewed():
-            line = _bisection_text(event)
-        case ConfirmationPlanned():
-            line = (
-                f"change {event.change.id} at {event.change.label}: {event.after} against "
-                f"{event.before}, {counted(event.blocks, 'block')}"
-            )
-        case AblationPlanned():
-            line = _ablation_text(event)
-    return line
+            return _bisection_text(event)
+    return None
 
 
 def _run_text(event: RunOpened) -> str:
@@ -117,12 +101,3 @@ def _bisection_text(event: BisectionReviewed) -> str:
         if to_go := trials_to_go(found):
             text += f", about {counted(to_go, 'trial')} to go"
     return text
-
-
-def _ablation_text(event: AblationPlanned) -> str:
-    lines = []
-    for alignment in event.alignments:
-        values = {**alignment.settings, **alignment.needed}
-        settings = ", ".join(f"{name} = {value}" for name, value in values.items())
-        lines.append(f"{event.candidate} with {alignment.name}: {settings}")
-    return "\n".join([*lines, *(f"not aligned: {clause}" for clause in event.left_out)])

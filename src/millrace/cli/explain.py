@@ -12,7 +12,7 @@ from millrace.app.ablate import ablate
 from millrace.app.explain import Selection, explain_run, titles
 from millrace.cli.console import echo, err, out
 from millrace.cli.event_text import calling
-from millrace.cli.options import store_option
+from millrace.cli.options import OUTPUT_FILE, store_option
 from millrace.errors import UserError
 from millrace.experiment.settings import MAX_BLOCKS
 from millrace.report.common.flame_graph import FlameGraph, as_svg
@@ -23,7 +23,6 @@ from millrace.report.explanation.folded_stacks import as_differential, as_folded
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import title
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _KINDS: Mapping[str, output_files.Kind] = {
     "--html": output_files.PAGE,
     "--flame-graph": output_files.FLAME_GRAPH,
@@ -54,10 +53,12 @@ _KINDS: Mapping[str, output_files.Kind] = {
     help="Only where another factor has this level; may be repeated.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
-@click.option("--html", type=_FILE, help="Write a page to FILE.")
-@click.option("--flame-graph", type=_FILE, help="Write differential flame graphs (SVG) to FILE.")
-@click.option("--speedscope", type=_FILE, help="Write both profiles for speedscope to FILE.")
-@click.option("--folded", type=_FILE, help="Write call paths, ns in A and in B, to FILE.")
+@click.option("--html", type=OUTPUT_FILE, help="Write a page to FILE.")
+@click.option(
+    "--flame-graph", type=OUTPUT_FILE, help="Write differential flame graphs (SVG) to FILE."
+)
+@click.option("--speedscope", type=OUTPUT_FILE, help="Write both profiles for speedscope to FILE.")
+@click.option("--folded", type=OUTPUT_FILE, help="Write call paths, ns in A and in B, to FILE.")
 @click.option(
     "--side",
     type=click.Choice(["A", "B"]),

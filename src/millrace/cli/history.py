@@ -144,7 +144,7 @@ def _show_next_step(changes: Sequence[ChangeView]) -> None:
 @click.option(
     "--html",
     "html_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.OUTPUT_FILE,
     metavar="FILE",
     help="Write a page with a chart of each series.",
 )

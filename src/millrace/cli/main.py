@@ -105,10 +105,10 @@ def _with_near_names(error: click.ClickException) -> click.ClickException:
     """
     match error:
         case click.NoSuchOption(ctx=click.Context() as context, option_name=name):
-            shown = (each for each in context.command.get_params(context) if _is_shown(each))
             known = [
                 each
-                for option in shown
+                for option in context.command.get_params(context)
+                if isinstance(option, click.Option) and not option.hidden
                 for each in (*option.opts, *option.secondary_opts)
                 if each.startswith("--")
             ]
@@ -121,10 +121,6 @@ def _with_near_names(error: click.ClickException) -> click.ClickException:
     return click.UsageError(
         f"{error.message} Did you mean {meant}?" if near else error.message, context
     )
-
-
-def _is_shown(parameter: click.Parameter) -> bool:
-    return isinstance(parameter, click.Option) and not parameter.hidden
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

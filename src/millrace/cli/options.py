@@ -20,6 +20,10 @@ The command line takes it out of the environment before anything else: it is the
 """
 
 
+OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False)
+"""A file that a command writes."""
+
+
 class OrderedGroup(click.Group):
     """A group whose help lists the commands in the order of their definitions."""
 

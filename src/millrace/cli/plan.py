@@ -1,6 +1,6 @@
 """Provide ``millrace plan``: the trials of an experiment, and what they will take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,9 @@ def _print_plan(planned: use_case.PlannedRun, *, seed_is_ours: bool, all_trials:
         ("trials", f"{counted(len(plan.treatments), 'treatment')} x {_blocks(experiment)}"),
         ("design", _design(experiment, shown)),
         ("seed", f"{plan.seed}{keep}"),
+        *_estimate_lines(planned),
     ):
         out.print(f"{name:<10}{text}")
-    _print_estimate(planned)
     out.print()
     # A last line that leaves out one or two trials would be as long as these.
     listed = shown if all_trials or len(shown) <= _SHOWN + _SHOWN // 2 else shown[:_SHOWN]
@@ -155,26 +155,21 @@ def _telling(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _print_estimate(planned: use_case.PlannedRun) -> None:
+def _estimate_lines(planned: use_case.PlannedRun) -> Iterator[tuple[str, str]]:
+    """Yield the names and texts of lines on time, disk, and changes that will be visible."""
     estimate, experiment = planned.estimate, planned.plan.experiment
     basis = "a guess: nothing of this was measured here yet"
     if estimate.measured_share:
         share = f"{100 * estimate.measured_share:.0f} %"
         basis = f"{share} of the trials by their like on this host"
-    lines = [
-        ("time", f"{_time(estimate, experiment)}, {basis}"),
-        ("disk", _disk(estimate)),
-    ]
+    yield "time", f"{_time(estimate, experiment)}, {basis}"
+    yield "disk", _disk(estimate)
     if profiled := _profiled(planned):
-        lines.append(("profile", profiled))
+        yield "profile", profiled
     if estimate.download_bytes:
-        lines.append(
-            ("download", f"about {readable_size(estimate.download_bytes)} of servers first")
-        )
+        yield "download", f"about {readable_size(estimate.download_bytes)} of servers first"
     if planned.visible is not None:
-        lines.append(("visible", _visible(planned.visible)))
-    for name, text in lines:
-        out.print(f"{name:<10}{text}")
+        yield "visible", _visible(planned.visible)
 
 
 def _profiled(planned: use_case.PlannedRun) -> str:

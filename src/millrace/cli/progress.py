@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich import progress
 
 from millrace.analysis.compare.treatments import shown
 from millrace.cli.console import err
@@ -51,7 +43,7 @@ class Listener:
         self._line_of = line_of
         self._downloads = DownloadBar()
         self._trials = TrialBar()
-        self._drawn: Progress | None = None
+        self._drawn: progress.Progress | None = None
 
     def __enter__(self) -> Listener:
         return self
@@ -71,7 +63,7 @@ class Listener:
         if line is not None:
             err.print(line)
 
-    def _draw(self, bar: Progress | None) -> None:
+    def _draw(self, bar: progress.Progress | None) -> None:
         if self._drawn is not bar:
             if self._drawn is not None:
                 self._drawn.stop()
@@ -97,17 +89,17 @@ class DownloadBar:
     """A bar for each download."""
 
     def __init__(self) -> None:
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(24),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
+        self.bar = progress.Progress(
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(24),
+            progress.DownloadColumn(),
+            progress.TransferSpeedColumn(),
+            progress.TimeRemainingColumn(),
             console=err,
             transient=True,
             disable=not err.is_terminal,
         )
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[str, progress.TaskID] = {}
 
     def show(self, moved: events.DownloadMoved) -> None:
         """Show the bytes that are there."""
@@ -138,11 +130,11 @@ class TrialBar:
         self._started = time.monotonic()
         # The steps of the trials that are measured now, and the times at which they began.
         self._steps: defaultdict[str | None, list[tuple[str, float]]] = defaultdict(list)
-        self.bar = Progress(
-            BarColumn(24),
-            TextColumn("{task.completed}/{task.total} trials", markup=False),
-            TextColumn("· {task.fields[left]} left ·", markup=False),
-            TextColumn("{task.fields[now]}", markup=False),
+        self.bar = progress.Progress(
+            progress.BarColumn(24),
+            progress.TextColumn("{task.completed}/{task.total} trials", markup=False),
+            progress.TextColumn("· {task.fields[left]} left ·", markup=False),
+            progress.TextColumn("{task.fields[now]}", markup=False),
             console=err,
             transient=True,
             refresh_per_second=1,  # drawing takes CPU from the server

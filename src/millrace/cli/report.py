@@ -5,16 +5,17 @@ from pathlib import Path
 import click
 
 from millrace.analysis.ci_gate import Gated
+from millrace.analysis.compare.bisection import Bisection
 from millrace.analysis.counts.compare_counts import CountedRun
 from millrace.app import report as use_case
 from millrace.app.report import BisectionReport
-from millrace.cli import bisect_output
 from millrace.cli.console import echo, err, out, print_json
 from millrace.cli.fail_on import check_run, fail_on_option
-from millrace.cli.options import Percent, margin_option, store_option
+from millrace.cli.options import OUTPUT_FILE, Percent, margin_option, store_option
 from millrace.errors import UserError
-from millrace.output_files import write_text
-from millrace.report import counts
+from millrace.output_files import PAGE, write_text
+from millrace.report import bisection, counts
+from millrace.report.common.terminal_table import show_table
 from millrace.report.run import html, terminal
 from millrace.report.run.formats import FORMATS, REPORTS, render
 
@@ -30,11 +31,7 @@ from millrace.report.run.formats import FORMATS, REPORTS, render
     show_default=True,
     help="Without --output, HTML goes to `reports/` beside the store, all else to stdout.",
 )
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write to FILE, in a directory that exists.",
-)
+@click.option("--output", type=OUTPUT_FILE, help="Write to FILE, in a directory that exists.")
 @margin_option(
     "The smallest difference that matters (default: the experiment's).",
     Percent(0, 100, min_open=True, max_open=True),
@@ -68,7 +65,7 @@ def command(
                 f"run {found.found.run.id} is a bisection, which has no verdicts",
                 hint="leave out --fail-on",
             )
-        bisect_output.report(found.found, output_format, output, found.page)
+        _report_bisection(found, output_format, output)
         return
     if isinstance(found, CountedRun):
         if fail_on or margin is not None:
@@ -93,6 +90,36 @@ def command(
         check_run(analysis, fail_on)
 
 
+def show_bisection(found: Bisection) -> None:
+    """Print the answer, the levels and the servers that were passed over."""
+    out.print()
+    out.print(bisection.answer(found))
+    out.print()
+    show_table(bisection.members_table(found), out)
+    for line in bisection.notes(found):
+        out.print(f"note: {line}")
+
+
+def _report_bisection(report: BisectionReport, output_format: str, output: Path | None) -> None:
+    """Print a bisection's report, or write its page; raise UserError for other formats."""
+    found = report.found
+    if output_format == "html":
+        page, is_ours = output or report.page, output is None
+        path = write_text(page, bisection.as_html(found), PAGE, make_directory=is_ours)
+        (out if is_ours else err).print(str(path) if is_ours else f"report: {path}")
+    elif output_format == "json" and output is None:
+        print_json(bisection.as_json(found))
+    elif output_format == "terminal" and output is None:
+        show_bisection(found)
+    else:
+        raise _no_format(
+            f"run {found.run.id} is a bisection",
+            output_format,
+            output,
+            hint="ask for terminal, json (both to standard output) or html",
+        )
+
+
 def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> None:
     """Print the counts of a run; raise UserError for formats that they do not have."""
     if output_format == "terminal" and output is None:
@@ -100,9 +127,15 @@ def _show_counts(found: CountedRun, output_format: str, output: Path | None) -> 
     elif output_format == "json" and output is None:
         print_json(counts.as_json(found))
     else:
-        raise UserError(
-            f"run {found.run.id} counts instructions: it has no report of the format "
-            f"{output_format}" + ("" if output is None else " in a file"),
+        raise _no_format(
+            f"run {found.run.id} counts instructions",
+            output_format,
+            output,
             hint="ask for terminal or json, both to standard output; `millrace count FILE "
             "--flame-graph GRAPH` draws what is counted",
         )
+
+
+def _no_format(what: str, output_format: str, output: Path | None, *, hint: str) -> UserError:
+    place = "" if output is None else " in a file"
+    return UserError(f"{what}: it has no report of the format {output_format}{place}", hint=hint)

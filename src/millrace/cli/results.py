@@ -1,8 +1,10 @@
 """Provide ``millrace results``: list, show, move and remove stored runs."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import starmap
 from pathlib import Path
 
 import click
@@ -11,7 +13,7 @@ from rich.text import Text
 
 from millrace.app import results as use_case
 from millrace.cli.console import LineTable, err, out, print_json, print_table
-from millrace.cli.options import store_option
+from millrace.cli.options import OUTPUT_FILE, store_option
 from millrace.cli.progress import block_text
 from millrace.errors import Interrupted, UserError
 from millrace.levels import level_text
@@ -76,9 +78,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
 
 @command.command()
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option(
-    "--output", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file."
-)
+@click.option("--output", required=True, type=OUTPUT_FILE, help="The file.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 @store_option
 def export(runs: tuple[str, ...], output: Path, force: bool, store: Path) -> None:
@@ -169,10 +169,7 @@ def _print_header(stored: StoredRun) -> None:
 def _print_trials(stored: StoredRun) -> None:
     last = {attempt.trial_id: attempt for attempt in stored.attempts}
     labels = {
-        treatment.id: " · ".join(
-            level_text(name, level) for name, level in treatment.levels.items()
-        )
-        for treatment in stored.treatments
+        each.id: " · ".join(starmap(level_text, each.levels.items())) for each in stored.treatments
     }
     for trial in stored.trials:
         attempt = last.get(trial.id)
@@ -192,13 +189,11 @@ def _print_results(attempt: StoredAttempt) -> None:
     if attempt.steps:
         steps = (f"{shown_line(step.name)} {step.duration_s:.3g} s" for step in attempt.steps)
         out.print(f"  steps: {', '.join(steps)}")
-    for role in dict.fromkeys(measurement.role for measurement in attempt.measurements):
-        values = (
-            f"{shown_line(m.name)} {_number(m.value)}"
-            for m in attempt.measurements
-            if m.role == role
-        )
-        out.print(f"  {shown_line(role)}: {', '.join(values)}")
+    values: defaultdict[str, list[str]] = defaultdict(list)
+    for each in attempt.measurements:
+        values[each.role].append(f"{shown_line(each.name)} {_number(each.value)}")
+    for role, texts in values.items():
+        out.print(f"  {shown_line(role)}: {', '.join(texts)}")
     found = {(each.of, each.name, each.time): each for each in use_case.latencies(attempt)}
     for record in attempt.histograms:
         if record.of == "transaction" and record.count:

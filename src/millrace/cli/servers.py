@@ -10,7 +10,6 @@ from rich.text import Text
 
 from millrace import databases
 from millrace.app import servers as use_case
-from millrace.app.servers import VerificationStarted
 from millrace.cli.console import LineTable, err, plain_table, print_json, print_table
 from millrace.cli.progress import Listener
 from millrace.errors import TrialFailed, UserError
@@ -108,7 +107,7 @@ def show_command(name: str, as_json: bool) -> None:
 @click.option("--all", "every", is_flag=True, help="All installed, added and attached servers.")
 def verify_command(names: tuple[str, ...], every: bool) -> None:
     """Boot, query, load and stop servers, and check that they are what was installed."""
-    with Listener(lambda e: e.server if isinstance(e, VerificationStarted) else None) as listener:
+    with Listener() as listener:
         verified = use_case.verify_servers(names, listener, every=every)
     table = plain_table("server", "version", "result", "steps")
     for each in verified:

@@ -7,7 +7,7 @@ from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.errors import Unavailable
 from tests.conftest import InstanceOf
 from tests.support.driven import is_root, loaded, observed, target_of
-from tests.unit.ordinary_user import as_ordinary_user
+from tests.support.ordinary_user import as_ordinary_user
 
 pytestmark = [
     pytest.mark.integration,

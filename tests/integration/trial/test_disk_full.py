@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from millrace.servers.instances import ownership
+from tests.support.called import millrace
 from tests.support.command import Place, experiment
-from tests.unit.cli.called import millrace
 
 pytestmark = pytest.mark.integration
 

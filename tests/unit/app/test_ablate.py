@@ -16,7 +16,7 @@ from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run, new_run_record
 from millrace.errors import Interrupted, TrialFailed
 from millrace.experiment.model import Plan
-from millrace.model.events import Emitted
+from millrace.model.events import Emitted, Notice
 from millrace.store.records import AttemptResult, InstanceRecord, OptionRecord, StoredRun
 from millrace.store.store import Store
 from tests.support.builders import OWNER
@@ -121,10 +121,11 @@ def test_the_run_is_recorded_with_what_it_tests(
     assert found.left_out == test.left_out
     assert "compiler: of the build" in test.left_out[0]
     assert [each.share.n for each in found.recovered] == [BLOCKS]
-    (planned,) = (event for event in EVENTS if isinstance(event, use_case.AblationPlanned))
-    assert planned.candidate == B
-    (alignment,) = planned.alignments
-    assert {**alignment.settings, **alignment.needed} == {"log_bin": "ON", "server_id": "1"}
+    aligned, *not_aligned = next(
+        each.text.splitlines() for each in EVENTS if isinstance(each, Notice) and B in each.text
+    )
+    assert aligned == f"{B} with binary log: log_bin = ON, server_id = 1"
+    assert not_aligned == [f"not aligned: {clause}" for clause in test.left_out]
 
 
 @pytest.mark.parametrize(

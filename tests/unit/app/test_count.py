@@ -27,9 +27,9 @@ from millrace.trial.steps import StepsOutcome
 from millrace.trial.trial_server import TrialContext
 from tests.support import small_servers
 from tests.support.builders import study
+from tests.support.called import Done, millrace
 from tests.support.counted_starts import OLD, start
 from tests.support.measured import HOST, alone
-from tests.unit.cli.called import Done, millrace
 
 FILE = """\
 name = "counted"
@@ -108,26 +108,26 @@ def counter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counter:
     return counter
 
 
-def counted(directory: Path, *options: str, **changes: str) -> Done:
+def counted(directory: Path, *options: str, status: int | None = None, **changes: str) -> Done:
     given = {
         "workload": "sysbench", "factors": DRIVEN, "factor": "server", "base": '"mysql-5.6.24"',
         "parameters": "table_size = 100", **changes,
     }  # fmt: skip
     file = directory / "counted.toml"
     file.write_text(FILE.format(**given), encoding="utf-8")
-    return millrace("count", file, "--store", directory / "results.sqlite", *options)
+    store = directory / "results.sqlite"
+    return millrace("count", file, "--store", store, *options, status=status)
 
 
-def stored(directory: Path, *arguments: str) -> Done:
+def stored(directory: Path, *arguments: str, status: int | None = None) -> Done:
     """Call a command on the store of a test."""
-    return millrace(*arguments, "--store", directory / "results.sqlite")
+    return millrace(*arguments, "--store", directory / "results.sqlite", status=status)
 
 
 def test_servers_start_in_turns_with_one_client_and_the_same_statements(
     counter: Counter, tmp_path: Path
 ) -> None:
-    done = counted(tmp_path, "--starts", "2", "--json")
-    assert done.returncode == 0, done.stderr
+    done = counted(tmp_path, "--starts", "2", "--json", status=0)
     assert len(counter.asked) == 2 * 2 * 2
     assert counter.asked[:4] != counter.asked[4:]
     assert {extent for _, _, extent in counter.asked[4:]} == {Extent(80, 480)}
@@ -142,18 +142,17 @@ def test_servers_start_in_turns_with_one_client_and_the_same_statements(
 
 def test_a_flame_graph_is_of_one_comparison(counter: Counter, tmp_path: Path) -> None:
     graph = tmp_path / "graph.svg"
-    done = counted(tmp_path, "--flame-graph", str(graph))
-    assert done.returncode == 2
+    done = counted(tmp_path, "--flame-graph", str(graph), status=2)
     assert "has 2 comparisons, and a flame graph shows one" in done.stderr.replace("\n", " ")
     assert not counter.asked
-    one = counted(tmp_path, "--flame-graph", str(graph), "--starts", "2", factors='test = ["scan"]')
-    assert one.returncode == 0, one.stderr
+    counted(
+        tmp_path, "--flame-graph", str(graph), "--starts", "2", factors='test = ["scan"]', status=0
+    )
     assert "instructions per statement" in graph.read_text(encoding="utf-8")
 
 
 def test_text_begins_with_the_result(counter: Counter, tmp_path: Path) -> None:
-    done = counted(tmp_path, "--starts", "2", "--candidate", "mysql-5.7.22")
-    assert done.returncode == 0, done.stderr
+    done = counted(tmp_path, "--starts", "2", "--candidate", "mysql-5.7.22", status=0)
     assert "Counted statements: instructions" in done.stdout
     assert "point-query: mysql-5.7.22 executes" in done.stdout
     assert counter.asked
@@ -163,22 +162,19 @@ def test_a_server_that_fails_twice_is_not_tried_again_and_the_others_are_counted
     counter: Counter, tmp_path: Path
 ) -> None:
     counter.failing = "mysql-5.7.22"
-    done = counted(tmp_path, "--starts", "3")
-    assert done.returncode == 3
+    done = counted(tmp_path, "--starts", "3", status=3)
     assert "mysql-5.7.22 has no count: the server does not start" in done.stdout
     # Each of two starts is tried twice, for each of two tests.
     assert [name for name, _, _ in counter.asked].count("mysql-5.7.22") == 2 * 2 * 2
     counter.asked.clear()
     counter.failing = None
-    again = counted(tmp_path, "--starts", "3")
-    assert again.returncode == 0, again.stderr
+    again = counted(tmp_path, "--starts", "3", status=0)
     assert [name for name, _, _ in counter.asked] == ["mysql-5.7.22"] * 3 * 2
     assert "mysql-5.7.22 executes" in again.stdout
 
 
 def test_a_count_is_kept_and_not_repeated(counter: Counter, tmp_path: Path) -> None:
-    first = counted(tmp_path, "--starts", "2")
-    assert first.returncode == 0, first.stderr
+    first = counted(tmp_path, "--starts", "2", status=0)
     counter.asked.clear()
     again = counted(tmp_path, "--starts", "2")
     assert (counter.asked, again.stdout) == ([], first.stdout)
@@ -196,8 +192,7 @@ def test_a_count_is_kept_and_not_repeated(counter: Counter, tmp_path: Path) -> N
 
 def test_an_interrupted_count_resumes(counter: Counter, tmp_path: Path) -> None:
     counter.ends_after = 3
-    done = counted(tmp_path, "--starts", "2")
-    assert done.returncode == 130
+    done = counted(tmp_path, "--starts", "2", status=130)
     assert "the same command resumes where it stopped" in done.stderr
     counter.asked.clear()
     assert counted(tmp_path, "--starts", "2").returncode == 0
@@ -250,15 +245,13 @@ def test_a_report_has_the_formats_of_counts(counter: Counter, tmp_path: Path) ->
         (["--margin", "1"], "without a margin or verdicts on speed"),
         (["--base", "mysql-9"], "is not a level of the compared factor"),
     ):
-        refused = stored(tmp_path, "report", *options)
-        assert refused.returncode == 2
+        refused = stored(tmp_path, "report", *options, status=2)
         assert said in " ".join(refused.stderr.split())
 
 
 def test_a_count_is_explained_without_a_time(counter: Counter, tmp_path: Path) -> None:
     counted(tmp_path, "--starts", "2", factors='test = ["scan"]')
-    explained = stored(tmp_path, "explain")
-    assert explained.returncode == 0, explained.stderr
+    explained = stored(tmp_path, "explain", status=0)
     said = " ".join(explained.stdout.split())
     assert "No time was measured: this run counts instructions, and nothing else." in said
     assert "mysql-5.7.22 executes" in said
@@ -268,10 +261,8 @@ def test_a_count_is_explained_without_a_time(counter: Counter, tmp_path: Path) -
 def test_a_count_moves_to_another_store(counter: Counter, tmp_path: Path) -> None:
     made = counted(tmp_path, "--starts", "2")
     file, other = tmp_path / "runs.zip", tmp_path / "other.sqlite"
-    exported = stored(tmp_path, "results", "export", "latest", "--output", str(file))
-    assert exported.returncode == 0, exported.stderr
-    imported = millrace("results", "import", file, "--store", other)
-    assert imported.returncode == 0, imported.stderr
+    stored(tmp_path, "results", "export", "latest", "--output", str(file), status=0)
+    millrace("results", "import", file, "--store", other, status=0)
     (run,) = json.loads(millrace("results", "list", "--json", "--store", other).stdout)
     assert run["origin"] == "imported"
     shown = millrace("report", run["id"], "--store", other).stdout
@@ -280,8 +271,7 @@ def test_a_count_moves_to_another_store(counter: Counter, tmp_path: Path) -> Non
 
 def test_a_count_is_recorded_in_a_history(counter: Counter, tmp_path: Path) -> None:
     counted(tmp_path, "--starts", "2")
-    done = stored(tmp_path, "history", "record", "latest", "--label", "a1b2c3d")
-    assert done.returncode == 0, done.stderr
+    done = stored(tmp_path, "history", "record", "latest", "--label", "a1b2c3d", status=0)
     assert "recorded a1b2c3d: 2 new points" in done.stderr
     (tmp_path / "history.json").write_text(stored(tmp_path, "history", "show", "--json").stdout)
     series = json.loads((tmp_path / "history.json").read_text())["series"]
@@ -303,8 +293,7 @@ def test_without_valgrind_the_host_cannot(
         raise PermanentHostError("valgrind is not installed", hint="install the package valgrind")
 
     monkeypatch.setattr(valgrind, "find", missing)
-    done = counted(tmp_path)
-    assert done.returncode == 4
+    done = counted(tmp_path, status=4)
     assert "install the package valgrind" in done.stderr
     assert not counter.asked
 
@@ -326,8 +315,7 @@ def test_without_valgrind_the_host_cannot(
 def test_what_has_no_count_is_refused(
     counter: Counter, tmp_path: Path, changes: Mapping[str, str], said: str
 ) -> None:
-    done = counted(tmp_path, **changes)
-    assert done.returncode == 2, done.stdout
+    done = counted(tmp_path, **changes, status=2)
     assert said in done.stderr.replace("\n", " ")
     assert not counter.asked
 

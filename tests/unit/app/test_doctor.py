@@ -21,7 +21,7 @@ from millrace.host.parsers import CpuTimes
 from millrace.loadgen.cpu_idle import IdleLatency
 from millrace.model.host_facts import Finding, HostFacts
 from tests.support import host_trees as trees
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 
 QUIET = Activity(
     busy_share=0.01,
@@ -177,15 +177,11 @@ def test_what_else_can_be_wrong(tmp_path: Path) -> None:
     }
     found = findings(tmp_path, GOOD | slow, seen)
     status = {check: finding.status for check, finding in found.items() if finding.status != "ok"}
-    assert status == {
-        "other databases": "warn",
-        "clock source": "warn",
-        "address layout": "warn",
-        "power": "problem",
-        "perf": "warn",
-        "open files": "warn",
-        "processes": "warn",
-    }
+    assert status.pop("power") == "problem"
+    assert set(status.values()) == {"warn"}
+    assert status.keys() == {
+        "other databases", "clock source", "address layout", "perf", "open files", "processes",
+    }  # fmt: skip
     assert found["other databases"].observed == "postgres (pid 8)"
 
 
@@ -271,11 +267,9 @@ def test_this_host_is_examined_and_the_docs_explain_every_check(tmp_path: Path) 
 
 
 def test_the_command_shows_and_never_fails() -> None:
-    text = millrace("doctor")
-    assert text.returncode == 0, text.stderr
+    text = millrace("doctor", status=0)
     assert "transparent huge pages" in text.stdout
-    document = millrace("doctor", "--json")
-    assert document.returncode == 0, document.stderr
+    document = millrace("doctor", "--json", status=0)
     shown = json.loads(document.stdout)
     assert {"host_id", "facts", "findings"} == set(shown)
     assert {"check", "status", "observed", "why", "hint"} == set(shown["findings"][0])

@@ -13,14 +13,11 @@ from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.app.explain import Selection, explain_run, first_causes
 from millrace.errors import UserError
 from tests.support.explained import explained_study, study_run
-from tests.unit.cli.observed_store import keep
+from tests.support.observed_store import keep
 
 
 def cause(
-    kind: Kind,
-    about: str,
-    share: float | None = 0.5,
-    certainty: Certainty = Certainty.LIKELY,
+    kind: Kind, about: str, share: float | None = 0.5, certainty: Certainty = Certainty.LIKELY
 ) -> LikelyCause:
     us = None if share is None else 10.0 * share
     return LikelyCause(

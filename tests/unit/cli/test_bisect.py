@@ -31,12 +31,12 @@ from tests.support.laboratory import inputs_of
 from tests.support.measured import (
     Speed,
     alone,
-    carried,
     experiment_file,
     n_runs,
     newest,
     noisy,
 )
+from tests.unit.cli.conftest import Carry
 
 SERVERS = ["mysql-5.5.34", "mysql-5.6.24", "mysql-5.7.22", "mysql-8.0.33", "mysql-9.7.4"]
 SLOW = SERVERS[3:]
@@ -45,11 +45,6 @@ SLOW = SERVERS[3:]
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     alone(monkeypatch)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "results.sqlite"
 
 
 def speed(levels: Mapping[str, Level], _block: int) -> float:
@@ -76,10 +71,8 @@ def search(store: Path, *arguments: str, **changes: str) -> Result:
     )
 
 
-def test_change_is_reported_with_levels_and_a_page(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = carried(monkeypatch, noisy(speed, 0.01))
+def test_change_is_reported_with_levels_and_a_page(store: Path, carry: Carry) -> None:
+    stand_in = carry(noisy(speed, 0.01))
     result = search(store)
     assert result.exit_code == 0, result.output
     answer_text = " ".join(result.stdout.split())
@@ -93,9 +86,10 @@ def test_change_is_reported_with_levels_and_a_page(
     assert {levels["server"] for _, levels in stand_in.trials[:8]} == {SERVERS[0], SERVERS[-1]}
 
 
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, carry: Carry) -> list[str]:
     """Count instructions without servers from now on; return the servers that are counted."""
-    carried(monkeypatch, speed)
+    carry(speed)
     servers: list[str] = []
 
     def execute_claimed(claimed: Sequence[Claimed], _emit: object) -> list[AttemptResult]:
@@ -124,9 +118,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_change_of_instructions_takes_few_starts_and_names_the_function(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, counted: list[str]
 ) -> None:
-    servers = counted(monkeypatch)
     file = store.parent / "driven.toml"
     file.write_text(DRIVEN, encoding="utf-8")
     result = search(store, "--by", "instructions", workload=str(file))
@@ -140,19 +133,18 @@ def test_a_change_of_instructions_takes_few_starts_and_names_the_function(
     assert "+10" in said
     assert "in extra with all that it calls" in said
     assert "Instructions are not speed" in said
-    assert 8 <= len(servers) <= 16
+    assert 8 <= len(counted) <= 16
     again = search(store, "--by", "instructions", "--json", workload=str(file))
     assert json.loads(again.stdout)["metric"] == "instructions"
-    assert len(servers) == len(newest(store).trials)
+    assert len(counted) == len(newest(store).trials)
     by_speed = newest(store).run.spec.bisects
     assert by_speed is not None
     assert by_speed.by == "instructions"
 
 
 def test_instructions_need_valgrind_and_clients(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch, counted: list[str]
 ) -> None:
-    servers = counted(monkeypatch)
     with pytest.raises(UserError, match="--by instructions: the workload drives no clients"):
         search(store, "--by", "instructions")
 
@@ -162,13 +154,11 @@ def test_instructions_need_valgrind_and_clients(
     monkeypatch.setattr(valgrind, "find", missing)
     with pytest.raises(PermanentHostError):
         search(store, "--by", "instructions")
-    assert servers == []
+    assert counted == []
 
 
-def test_json_and_later_reports_tell_the_same(
-    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    carried(monkeypatch, noisy(speed, 0.01))
+def test_json_and_later_reports_tell_the_same(store: Path, tmp_path: Path, carry: Carry) -> None:
+    carry(noisy(speed, 0.01))
     document = json.loads(search(store, "--json").stdout)
     assert document["schema"] == "millrace.bisection/2"
     assert (document["last_good"], document["first_bad"]) == ("mysql-5.7.22", ["mysql-8.0.33"])
@@ -185,8 +175,8 @@ def test_json_and_later_reports_tell_the_same(
         CliRunner().invoke(cli, [*report, "csv"], catch_exceptions=False)
 
 
-def test_it_goes_on_where_it_was_stopped(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = carried(monkeypatch, noisy(speed, 0.01), ends_after=5)
+def test_it_goes_on_where_it_was_stopped(store: Path, carry: Carry) -> None:
+    stand_in = carry(noisy(speed, 0.01), ends_after=5)
     with pytest.raises(Interrupted):
         search(store)
     first = newest(store)
@@ -202,9 +192,9 @@ def test_it_goes_on_where_it_was_stopped(store: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_server_that_does_not_start_is_passed_over_after_a_second_try(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, carry: Carry
 ) -> None:
-    stand_in = carried(monkeypatch, noisy(without("mysql-5.7.22"), 0.01))
+    stand_in = carry(noisy(without("mysql-5.7.22"), 0.01))
     document = json.loads(search(store, "--json").stdout)
     assert document["last_good"] == "mysql-5.6.24"
     assert document["first_bad"] == ["mysql-5.7.22", "mysql-8.0.33"]
@@ -217,9 +207,9 @@ def test_a_server_that_does_not_start_is_passed_over_after_a_second_try(
 
 @pytest.mark.parametrize(("problem", "tries"), [(PermanentHostError, 2), (UserError, 1)])
 def test_a_server_that_cannot_be_had_is_passed_over(
-    problem: Any, tries: int, store: Path, monkeypatch: pytest.MonkeyPatch
+    problem: Any, tries: int, store: Path, monkeypatch: pytest.MonkeyPatch, carry: Carry
 ) -> None:
-    carried(monkeypatch, noisy(speed, 0.01))
+    carry(noisy(speed, 0.01))
     asked: list[str] = []
 
     def given(_stack: Any, plan: Any, *_others: Any, **_named: Any) -> RunInput:
@@ -238,9 +228,9 @@ def test_a_server_that_cannot_be_had_is_passed_over(
 
 
 def test_what_may_pass_ends_it_and_the_server_is_tried_again(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch, carry: Carry
 ) -> None:
-    stand_in = carried(monkeypatch, noisy(speed, 0.01))
+    stand_in = carry(noisy(speed, 0.01))
     is_down = [True]
 
     def given(_stack: Any, plan: Any, *_others: Any, **_named: Any) -> RunInput:
@@ -262,9 +252,9 @@ def test_what_may_pass_ends_it_and_the_server_is_tried_again(
 
 
 def test_a_data_file_that_servers_read_is_made_once(
-    store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch, carry: Carry
 ) -> None:
-    carried(monkeypatch, noisy(speed, 0.01))
+    carry(noisy(speed, 0.01))
     seen: list[Path | None] = []
     made = store.parent / "nodes.tsv"
 
@@ -278,30 +268,28 @@ def test_a_data_file_that_servers_read_is_made_once(
     assert (seen[0], {*seen[1:]}) == (None, {made})
 
 
-def test_an_end_that_does_not_start_ends_it(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    carried(monkeypatch, noisy(without(SERVERS[-1]), 0.01))
+def test_an_end_that_does_not_start_ends_it(store: Path, carry: Carry) -> None:
+    carry(noisy(without(SERVERS[-1]), 0.01))
     with pytest.raises(TrialFailed, match=r"an end of the list .* mysql-9\.7\.4: failed at start"):
         search(store)
 
 
-def test_ends_the_wrong_way_round_are_to_be_swapped(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = carried(monkeypatch, noisy(speed, 0.005))
+def test_ends_the_wrong_way_round_are_to_be_swapped(store: Path, carry: Carry) -> None:
+    stand_in = carry(noisy(speed, 0.005))
     with pytest.raises(UserError, match=r"mysql-5\.5\.34 is better than mysql-9\.7\.4") as refused:
         search(store, good=SERVERS[-1], bad=SERVERS[0])
     assert refused.value.hint == f"swap them: --good {SERVERS[0]} --bad {SERVERS[-1]}"
     assert len(stand_in.trials) <= 12
 
 
-def test_absence_of_a_change_is_reported(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    carried(monkeypatch, noisy(lambda _levels, _block: 1000.0, 0.004))
+def test_absence_of_a_change_is_reported(store: Path, carry: Carry) -> None:
+    carry(noisy(lambda _levels, _block: 1000.0, 0.004))
     answer_text = " ".join(search(store, "--margin", "3").stdout.split())
     assert "no change between mysql-5.5.34 and mysql-9.7.4 beyond 3 %" in answer_text
 
 
-def test_a_list_may_be_a_file(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    carried(monkeypatch, noisy(speed, 0.01))
+def test_a_list_may_be_a_file(store: Path, tmp_path: Path, carry: Carry) -> None:
+    carry(noisy(speed, 0.01))
     file = tmp_path / "servers.txt"
     file.write_text("# by age\n" + "\n".join(SERVERS) + "\n\n", encoding="utf-8")
     assert search(store, among=str(file)).exit_code == 0

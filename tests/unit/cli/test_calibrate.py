@@ -27,22 +27,17 @@ from tests.support.experiment_files import DRIVEN, SMALL
 from tests.support.measured import (
     TRIAL_S,
     alone,
-    carried,
     experiment_file,
     n_runs,
     newest,
     noisy,
 )
+from tests.unit.cli.conftest import Carry
 
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     alone(monkeypatch)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "results.sqlite"
 
 
 def slowed(levels: Mapping[str, Level], _block: int) -> float:
@@ -57,11 +52,9 @@ def run(store: Path, *arguments: str | Path) -> Result:
     return CliRunner().invoke(cli, given, catch_exceptions=False)
 
 
-def test_calibration_reports_verdicts_noise_and_injections(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carried(monkeypatch, noisy(slowed, 0.01))
-    result = run(store, experiment_file(tmp_path), "--verdicts", "10", "--json")
+def test_calibration_reports_verdicts_noise_and_injections(store: Path, carry: Carry) -> None:
+    carry(noisy(slowed, 0.01))
+    result = run(store, experiment_file(store.parent), "--verdicts", "10", "--json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["schema"] == "millrace.calibration/2"
@@ -79,11 +72,9 @@ def test_calibration_reports_verdicts_noise_and_injections(
         assert injected["ratio"] == pytest.approx(1 - injected["stopped"], abs=0.03)
 
 
-def test_terminal_describes_the_calibration(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carried(monkeypatch, noisy(slowed, 0.002))
-    file = experiment_file(tmp_path, engines=["InnoDB"])
+def test_terminal_describes_the_calibration(store: Path, carry: Carry) -> None:
+    carry(noisy(slowed, 0.002))
+    file = experiment_file(store.parent, engines=["InnoDB"])
     result = run(store, file, "--verdicts", "4")
     assert "0 false verdicts of 4 (0 to 60 %)" in result.stdout
     assert "injected a server stopped for" in result.stdout
@@ -115,11 +106,9 @@ def test_sliced_loads_are_calibrated_interleaved_with_a_note(
     assert in_slices == [not interleaves]
 
 
-def test_the_same_command_goes_on_and_more_verdicts_are_added(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = carried(monkeypatch, noisy(slowed, 0.01), ends_after=7)
-    file = experiment_file(tmp_path)
+def test_the_same_command_goes_on_and_more_verdicts_are_added(store: Path, carry: Carry) -> None:
+    stand_in = carry(noisy(slowed, 0.01), ends_after=7)
+    file = experiment_file(store.parent)
     with pytest.raises(Interrupted) as stopped:
         run(store, file, "--verdicts", "2")
     assert "the same command" in (stopped.value.hint or "")
@@ -139,10 +128,10 @@ def test_the_same_command_goes_on_and_more_verdicts_are_added(
 
 
 def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, carry: Carry
 ) -> None:
-    stand_in = carried(monkeypatch, noisy(slowed, 0.01))
-    file = experiment_file(tmp_path)
+    stand_in = carry(noisy(slowed, 0.01))
+    file = experiment_file(store.parent)
     assert 4 * TRIAL_S == 12  # per block
     for blocks, limit in ((1, "1s"), (2, "30s"), (2, "35s"), (3, "36s")):
         result = run(store, file, "--max-time", limit)
@@ -154,33 +143,29 @@ def test_the_time_of_all_trials_is_limited_however_often_it_goes_on(
     assert asked.blocks == 8  # those of the experiment
 
 
-def test_servers_that_do_not_start_end_it(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carried(monkeypatch, lambda _levels, _block: None)
+def test_servers_that_do_not_start_end_it(store: Path, carry: Carry) -> None:
+    carry(lambda _levels, _block: None)
     with pytest.raises(TrialFailed, match="trials of InnoDB failed"):
-        run(store, experiment_file(tmp_path))
+        run(store, experiment_file(store.parent))
 
 
-def test_too_few_blocks_are_refused_before_anything_is_measured(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carried(monkeypatch, slowed)
+def test_too_few_blocks_are_refused_before_anything_is_measured(store: Path, carry: Carry) -> None:
+    carry(slowed)
     with pytest.raises(UserError, match="2 blocks cannot decide anything"):
-        run(store, experiment_file(tmp_path, blocks=2))
+        run(store, experiment_file(store.parent, blocks=2))
     assert not store.exists()
 
 
 @pytest.mark.parametrize("slowdown", ["memory", "cpu=3%", "fsync=1", "=1"])
-def test_a_slowdown_that_is_none_is_refused(slowdown: str, tmp_path: Path, store: Path) -> None:
-    result = run(store, experiment_file(tmp_path), "--slowdown", slowdown)
+def test_a_slowdown_that_is_none_is_refused(slowdown: str, store: Path) -> None:
+    result = run(store, experiment_file(store.parent), "--slowdown", slowdown)
     assert result.exit_code == 2
     assert "is none of none, cpu, fsync and OPTION=VALUE" in result.output
 
 
 @pytest.mark.parametrize("time", ["soon", "0s", "5", ""])
-def test_a_time_that_is_none_is_refused(time: str, tmp_path: Path, store: Path) -> None:
-    result = run(store, experiment_file(tmp_path), "--max-time", time)
+def test_a_time_that_is_none_is_refused(time: str, store: Path) -> None:
+    result = run(store, experiment_file(store.parent), "--max-time", time)
     assert result.exit_code == 2
     assert "is not a duration" in result.output
 
@@ -190,9 +175,7 @@ def report_text(store: Path, run_of_report: StoredRun, output_format: str) -> st
         return render(with_calibration(opened, compare_run(run_of_report)), output_format)
 
 
-def test_reports_quote_the_calibration_or_say_that_there_is_none(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_quote_the_calibration_or_say_that_there_is_none(store: Path, carry: Carry) -> None:
     measured = study()
     keep(measured, store)
     formats = ("terminal", "html", "markdown", "json")
@@ -202,8 +185,8 @@ def test_reports_quote_the_calibration_or_say_that_there_is_none(
             assert json.loads(without)["calibration"] is None
         else:
             assert "this host was not calibrated" in " ".join(without.split()), output_format
-    carried(monkeypatch, noisy(slowed, 0.01))
-    run(store, experiment_file(tmp_path), "--verdicts", "4", "--slowdown", "none")
+    carry(noisy(slowed, 0.01))
+    run(store, experiment_file(store.parent), "--verdicts", "4", "--slowdown", "none")
     for output_format in formats:
         text = report_text(store, measured, output_format).replace("\u00a0", " ")
         said = "on this host for small: 0 false verdicts of 4"
@@ -211,10 +194,10 @@ def test_reports_quote_the_calibration_or_say_that_there_is_none(
 
 
 def test_report_is_readable_when_the_calibration_is_damaged(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, monkeypatch: pytest.MonkeyPatch, carry: Carry
 ) -> None:
-    carried(monkeypatch, noisy(slowed, 0.01))
-    run(store, experiment_file(tmp_path), "--verdicts", "2", "--slowdown", "none")
+    carry(noisy(slowed, 0.01))
+    run(store, experiment_file(store.parent), "--verdicts", "2", "--slowdown", "none")
 
     def damaged(_store: Store, _run_id: str) -> StoredRun:
         raise DamagedResult("a file was changed")
@@ -224,10 +207,10 @@ def test_report_is_readable_when_the_calibration_is_damaged(
 
 
 def test_a_calibration_of_the_experiment_goes_before_a_newer_one_of_another(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Path, carry: Carry
 ) -> None:
-    carried(monkeypatch, noisy(slowed, 0.01))
-    file = experiment_file(tmp_path)
+    carry(noisy(slowed, 0.01))
+    file = experiment_file(store.parent)
     run(store, file, "--verdicts", "2", "--slowdown", "none")
     own = calibration(newest(store))
     other = tmp_path / "other"
@@ -243,11 +226,9 @@ def test_a_calibration_of_the_experiment_goes_before_a_newer_one_of_another(
     assert not quoted.stale
 
 
-def test_another_kernel_and_many_days_make_it_stale(
-    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    carried(monkeypatch, noisy(slowed, 0.01))
-    run(store, experiment_file(tmp_path), "--verdicts", "2", "--slowdown", "none")
+def test_another_kernel_and_many_days_make_it_stale(store: Path, carry: Carry) -> None:
+    carry(noisy(slowed, 0.01))
+    run(store, experiment_file(store.parent), "--verdicts", "2", "--slowdown", "none")
     measured = study()
     facts = measured.run.host.facts.replace(kernel={"release": "6.18"})
     later = replace(

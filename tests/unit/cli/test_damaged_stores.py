@@ -10,7 +10,7 @@ import contextlib
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,10 @@ from millrace.analysis.history.recording import points_of
 from millrace.errors import UserError
 from millrace.store import schema
 from millrace.store.store import Store
+from tests.support.called import call
 from tests.support.explained import study_run
 from tests.support.history_points import run_of
-from tests.unit.cli.called import call
-from tests.unit.cli.observed_store import keep
+from tests.support.observed_store import keep
 
 Damage = Callable[[Path, random.Random], None]
 
@@ -46,6 +46,21 @@ def whole(own_places: Path) -> Path:
     return path
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a store to damage it, without the checks that it makes of itself."""
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        yield connection
+
+
+def column_of(chance: random.Random) -> tuple[str, str]:
+    """Return the names of a table and of a column of it."""
+    table = chance.choice([*schema.metadata.tables.values()])
+    return table.name, chance.choice([*table.columns]).name
+
+
 def overwrite(path: Path, chance: random.Random) -> None:
     content = bytearray(path.read_bytes())
     for _ in range(chance.randrange(1, 40)):
@@ -59,37 +74,25 @@ def cut_short(path: Path, chance: random.Random) -> None:
 
 
 def change_a_cell(path: Path, chance: random.Random) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        table = chance.choice([*schema.metadata.tables.values()])
-        column = chance.choice([*table.columns]).name
-        with contextlib.suppress(sqlite3.IntegrityError):
-            connection.execute(
-                f"UPDATE {table.name} SET {column} = ?",
-                [chance.choice(CELLS)],
-            )
+    table, column = column_of(chance)
+    with writing(path) as connection, contextlib.suppress(sqlite3.IntegrityError):
+        connection.execute(f"UPDATE {table} SET {column} = ?", [chance.choice(CELLS)])
 
 
 def drop_a_table(path: Path, chance: random.Random) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
+    with writing(path) as connection:
         connection.execute(f"DROP TABLE {chance.choice([*schema.metadata.tables])}")
 
 
 def empty_a_table(path: Path, chance: random.Random) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
+    with writing(path) as connection:
         connection.execute(f"DELETE FROM {chance.choice([*schema.metadata.tables])}")
 
 
 def drop_a_column(path: Path, chance: random.Random) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("PRAGMA foreign_keys = OFF")
-        table = chance.choice([*schema.metadata.tables.values()])
-        column = chance.choice([*table.columns]).name
-        with contextlib.suppress(sqlite3.OperationalError):
-            connection.execute(f"ALTER TABLE {table.name} DROP COLUMN {column}")
+    table, column = column_of(chance)
+    with writing(path) as connection, contextlib.suppress(sqlite3.OperationalError):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
 
 
 def leave_a_foreign_log(path: Path, chance: random.Random) -> None:
@@ -119,15 +122,14 @@ def replace_by_a_directory(path: Path, _chance: random.Random) -> None:
 
 def replace_by_another_database(path: Path, _chance: random.Random) -> None:
     path.unlink()
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+    with writing(path) as connection:
         connection.execute("CREATE TABLE runs (id TEXT)")
 
 
 def write_another_revision(path: Path, chance: random.Random) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "UPDATE alembic_version SET version_num = ?", [chance.choice(["9999", "", "x", "0001"])]
-        )
+    revision = chance.choice(["9999", "", "x", "0001"])
+    with writing(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
 
 
 DAMAGES: tuple[tuple[Damage, int], ...] = (
@@ -165,7 +167,7 @@ def test_damage_is_reported_with_a_hint(whole: Path, tmp_path: Path) -> None:
         ("UPDATE runs SET spec = '{'", "its row was changed after it was written"),
     ):
         shutil.copyfile(whole, path)
-        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        with writing(path) as connection:
             connection.execute(statement)
         with (
             Store.open(path, read_only=True) as store,

@@ -7,6 +7,7 @@ import shlex
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -24,15 +25,9 @@ from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.sentences import command as shown_command
 from millrace.stats.mean import MeanEstimate
 from millrace.store.records import StoredRun, TreatmentRecord, TrialRecord
-from tests.support.explained import (
-    SUSPECTS,
-    explained_study,
-    of_levels,
-    study_run,
-    unobserved,
-)
+from tests.support.explained import SUSPECTS, explained_study, of_levels, study_run, unobserved
+from tests.support.observed_store import keep
 from tests.support.reports import Page, one_line
-from tests.unit.cli.observed_store import keep
 from tests.unit.report.explanation.test_ablation import RATE
 
 
@@ -53,6 +48,29 @@ def done(result: Result) -> Result:
     return result
 
 
+def refused(store: Path, *arguments: str) -> UserError:
+    """Return the error in which the command ends."""
+    error = run(store, *arguments).exception
+    assert isinstance(error, UserError)
+    return error
+
+
+def explained(store: Path, *arguments: str) -> list[dict[str, Any]]:
+    """Return the explanations in the JSON that the command prints."""
+    found: list[dict[str, Any]] = json.loads(done(run(store, *arguments, "--json")).stdout)[
+        "explanations"
+    ]
+    return found
+
+
+def reported(store: Path, *arguments: str) -> str:
+    """Return the page that `millrace report` writes."""
+    file = store.with_name("report.html")
+    options = ("--store", str(store), "--format", "html", "--output", str(file))
+    done(CliRunner().invoke(report, [*arguments, *options]))
+    return file.read_text("utf-8")
+
+
 def test_the_latest_run_is_explained(store: Path) -> None:
     text = done(run(store)).stdout
     assert "mysql-9.7.4 against mysql-5.6.24 (clients 1)" in text
@@ -67,15 +85,14 @@ def test_one_group_is_chosen(store: Path) -> None:
 
 
 def test_base_and_candidate_may_be_named(store: Path) -> None:
-    arguments = ("--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24", "--json")
-    document = json.loads(done(run(store, *arguments)).stdout)
-    assert [e["a"]["label"] for e in document["explanations"]] == ["mysql-9.7.4"] * 2
+    found = explained(store, "--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24")
+    assert [each["a"]["label"] for each in found] == ["mysql-9.7.4"] * 2
 
 
 def test_levels_of_another_factor_are_found(store: Path) -> None:
-    document = json.loads(done(run(store, "--base", "1", "--candidate", "16", "--json")).stdout)
-    assert {e["factor"] for e in document["explanations"]} == {"clients"}
-    assert document["explanations"][0]["title"].startswith("clients 16 against clients 1 (")
+    found = explained(store, "--base", "1", "--candidate", "16")
+    assert {each["factor"] for each in found} == {"clients"}
+    assert found[0]["title"].startswith("clients 16 against clients 1 (")
 
 
 def test_files_are_written_and_nothing_is_printed(store: Path, tmp_path: Path) -> None:
@@ -97,9 +114,8 @@ def test_files_are_written_and_nothing_is_printed(store: Path, tmp_path: Path) -
 def test_a_file_of_the_user_is_left_as_it_is(store: Path, tmp_path: Path, option: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\n', "utf-8")
-    result = run(store, "--where", "clients=1", option, str(file))
-    assert isinstance(result.exception, UserError)
-    assert f"another file with {option}" in (result.exception.hint or "")
+    error = refused(store, "--where", "clients=1", option, str(file))
+    assert f"another file with {option}" in (error.hint or "")
     assert file.read_text("utf-8") == 'name = "mine"\n'
 
 
@@ -129,13 +145,18 @@ def test_one_side_may_be_folded_alone(store: Path, tmp_path: Path) -> None:
         (("--factor", "servers"), "has no factor 'servers'", "server"),
         (("--factor", "engine"), "InnoDB is the only level of engine", "another level"),
         (("--flame-graph", "x.svg"), "2 comparisons have profiles", "(clients 16)"),
+        (("--where", "clients"), "expected FACTOR=LEVEL", "--where"),
+        (
+            ("--factor", "clients", "--where", "clients=1"),
+            "clients is what is compared here",
+            "leave --where out",
+        ),
     ],
 )
 def test_mistakes_name_what_there_is(
     store: Path, arguments: tuple[str, ...], said: str, hint: str
 ) -> None:
-    error = run(store, *arguments).exception
-    assert isinstance(error, UserError)
+    error = refused(store, *arguments)
     assert said in error.message
     assert hint in (error.hint or "")
 
@@ -160,8 +181,7 @@ def test_mistakes_are_reported_before_any_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    error = run(store, *arguments).exception
-    assert isinstance(error, UserError)
+    error = refused(store, *arguments)
     assert said in error.message
     assert "--output" not in (error.hint or "")
     assert list(tmp_path.iterdir()) == []
@@ -174,13 +194,12 @@ def test_switches_are_named_as_in_an_experiment_or_a_report(
     switched = of_levels(study_run(profiled=0, clients=(1, 16)), "tls", False, True)
     store = keep(switched, tmp_path / "results.sqlite")
     arguments = ("--factor", "tls", "--base", on, "--candidate", off, "--where", "clients=1")
-    (explanation,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    (explanation,) = explained(store, *arguments)
     assert explanation["title"] == "tls off against tls on (clients 1)"
     others = ("--base", "1", "--candidate", "16", "--where", f"tls={on}")
-    (explanation,) = json.loads(done(run(store, *others, "--json")).stdout)["explanations"]
+    (explanation,) = explained(store, *others)
     assert explanation["title"] == "clients 16 against clients 1 (tls on)"
-    error = run(store, "--where", "tls=yes").exception
-    assert isinstance(error, UserError)
+    error = refused(store, "--where", "tls=yes")
     assert error.message == "the factor tls has no level 'yes'"
     assert error.hint == "there is: off, on (or false, true; or 0, 1)"
 
@@ -191,7 +210,7 @@ def test_the_command_of_a_comparison_is_understood(tmp_path: Path) -> None:
     found = explain_levels(switched, Selection())
     assert len(found) == 2
     _, _, *arguments = shlex.split(shown_command(found[1]))
-    (explanation,) = json.loads(done(run(store, *arguments, "--json")).stdout)["explanations"]
+    (explanation,) = explained(store, *arguments)
     assert explanation["title"] == "tls on against tls off (clients 16)"
 
 
@@ -199,13 +218,6 @@ def test_several_levels_of_a_factor_are_any_of_them(store: Path) -> None:
     text = done(run(store, "--where", "clients=1", "--where", "clients=16")).stdout
     assert "(clients 16)" in text
     assert "(clients 1)" in text
-
-
-def test_a_test_that_is_compared_is_not_held(store: Path) -> None:
-    error = run(store, "--factor", "clients", "--where", "clients=1").exception
-    assert isinstance(error, UserError)
-    assert error.message == "clients is what is compared here"
-    assert "leave --where out" in (error.hint or "")
 
 
 def test_what_an_experiment_showed_is_in_every_output(
@@ -307,53 +319,35 @@ def test_what_was_tested_is_in_every_output(tested: Path, tmp_path: Path) -> Non
     assert document["ablation"]["run"] == "x-suspects-1"
     assert document["ablation"]["remaining"]["mean"] == pytest.approx(0)
     assert 'id="explanation-1-ablation"' in page.read_text("utf-8")
-    of_report = tmp_path / "report.html"
-    options = ("--store", str(tested), "--format", "html", "--output", str(of_report))
-    done(CliRunner().invoke(report, ["sysbench", *options]))
-    assert 'id="explanation-1-ablation"' in of_report.read_text("utf-8")
+    assert 'id="explanation-1-ablation"' in reported(tested, "sysbench")
 
 
 def test_what_was_tested_the_other_way_round_is_another_question(tested: Path) -> None:
-    sides = ("--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24")
-    (document,) = json.loads(done(run(tested, *sides, "--json")).stdout)["explanations"]
+    (document,) = explained(tested, "--base", "mysql-9.7.4", "--candidate", "mysql-5.6.24")
     assert document["ablation"] is None
 
 
 def test_ablation_of_a_removed_run_is_reported(tmp_path: Path) -> None:
     test = suspects_run("x-suspects-1", study_run(), blocks=3, created="2030-01-01T00:00:00Z")
-    error = run(keep(test, tmp_path / "results.sqlite")).exception
-    assert isinstance(error, UserError)
+    error = refused(keep(test, tmp_path / "results.sqlite"))
     assert "x-suspects-1 is an ablation of run" in error.message
 
 
-def test_a_level_without_a_factor_is_a_usage_error(store: Path) -> None:
-    error = run(store, "--where", "clients").exception
-    assert isinstance(error, UserError)
-    assert "expected FACTOR=LEVEL" in error.message
-
-
 def test_run_without_observations_is_reported(tmp_path: Path) -> None:
-    error = run(keep(unobserved(), tmp_path / "results.sqlite")).exception
-    assert isinstance(error, UserError)
+    error = refused(keep(unobserved(), tmp_path / "results.sqlite"))
     assert "holds no observations" in error.message
     assert "--collectors" in (error.hint or "")
 
 
 def test_call_paths_need_profiles(tmp_path: Path) -> None:
     store = keep(study_run(profiled=0), tmp_path / "results.sqlite")
-    error = run(store, "--flame-graph", str(tmp_path / "x.svg")).exception
-    assert isinstance(error, UserError)
+    error = refused(store, "--flame-graph", str(tmp_path / "x.svg"))
     assert "--profile-blocks" in (error.hint or "")
     assert not (tmp_path / "x.svg").exists()
 
 
-def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    result = CliRunner().invoke(
-        report, ["--store", str(store), "--format", "html", "--output", str(path)]
-    )
-    done(result)
-    page = Page(path.read_text("utf-8"))
+def test_a_report_explains_what_was_observed(store: Path) -> None:
+    page = Page(reported(store))
     assert page.open == []
     assert "explanation-2-breakdown" in page.sections
     assert page.sections.index("explanation-1-answer") < page.sections.index("options")
@@ -362,13 +356,7 @@ def test_a_report_explains_what_was_observed(store: Path, tmp_path: Path) -> Non
 def test_a_report_of_many_comparisons_explains_each(tmp_path: Path) -> None:
     clients = tuple(range(1, 11))
     store = keep(study_run(profiled=1, clients=clients), tmp_path / "results.sqlite")
-    path = tmp_path / "report.html"
-    done(
-        CliRunner().invoke(
-            report, ["--store", str(store), "--format", "html", "--output", str(path)]
-        )
-    )
-    text = path.read_text("utf-8")
+    text = reported(store)
     page = Page(text)
     assert page.open == []
     assert "explanation-10-breakdown" in page.sections
@@ -377,14 +365,7 @@ def test_a_report_of_many_comparisons_explains_each(tmp_path: Path) -> None:
 
 
 def test_a_report_of_a_run_that_nobody_observed_explains_nothing(tmp_path: Path) -> None:
-    store = keep(unobserved(), tmp_path / "results.sqlite")
-    path = tmp_path / "report.html"
-    done(
-        CliRunner().invoke(
-            report, ["--store", str(store), "--format", "html", "--output", str(path)]
-        )
-    )
-    text = path.read_text("utf-8")
+    text = reported(keep(unobserved(), tmp_path / "results.sqlite"))
     assert "<script" not in text
     assert "explanation-1" not in text
 
@@ -395,3 +376,14 @@ def test_a_report_of_one_server_explains_nothing() -> None:
     run = replace(stored.run, spec=stored.run.spec.replace(factors=factors))
     assert explanations_of_report(replace(stored, run=run), "mysql-5.6.24", ()) == ()
     assert len(explanations_of_report(stored, "mysql-5.6.24", ())) == 1
+
+
+def test_counted_instructions_have_a_flame_graph_where_nothing_was_profiled(tmp_path: Path) -> None:
+    store = keep(study_run(profiled=0, counted=True), tmp_path / "results.sqlite")
+    done(run(store, "--flame-graph", str(tmp_path / "x.svg")))
+    assert "instructions per statement" in (tmp_path / "x.svg").read_text("utf-8")
+    refused(store, "--folded", str(tmp_path / "x.txt"))
+    page = tmp_path / "why.html"
+    done(run(store, "--html", str(page)))
+    assert "explanation-1-instructions" in Page(page.read_text("utf-8")).sections
+    assert 'class="flame-graph"' in page.read_text("utf-8")

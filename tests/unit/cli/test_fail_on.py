@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from millrace.analysis import ci_gate
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.app import report as use_case
 from tests.support.builders import Fails, RunBuilder, keep, noisy
+from tests.support.called import millrace
 from tests.support.history_points import run_of
-from tests.unit.cli.called import millrace
 
 
 @pytest.fixture
@@ -29,16 +29,18 @@ def report(store: Path, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def pairs(path: Path, ratios: list[float]) -> Path:
-    rows = [f"{i},old,1000\n{i},new,{1000 * ratio}" for i, ratio in enumerate(ratios)]
-    path.write_text("block,treatment,value\n" + "\n".join(rows) + "\n", "utf-8")
+def table(path: Path, head: str, rows: Iterable[str]) -> Path:
+    path.write_text("\n".join([head, *rows]) + "\n", "utf-8")
     return path
+
+
+def pairs(path: Path, ratios: list[float]) -> Path:
+    rows = (f"{i},old,1000\n{i},new,{1000 * ratio}" for i, ratio in enumerate(ratios))
+    return table(path, "block,treatment,value", rows)
 
 
 def history(path: Path, values: list[float]) -> Path:
-    rows = [f"c{i},{value}" for i, value in enumerate(values)]
-    path.write_text("label,value\n" + "\n".join(rows) + "\n", "utf-8")
-    return path
+    return table(path, "label,value", (f"c{i},{value}" for i, value in enumerate(values)))
 
 
 def test_report_exits_with_10_only_with_fail_on(store: Path) -> None:
@@ -153,8 +155,7 @@ def test_a_run_and_its_report_end_alike(
     text = f'workload = "load-data"\n[factors]\nserver = ["{BASE}", "{CANDIDATE}"]\n'
     text += "[parameters]\nrows = 1000\n"
     file.write_text(f'name = "study"\n{text}[compare]\nfactor = "server"\nbase = "{BASE}"\n')
-    ran = millrace("run", file, "--store", store, "--fail-on", "regression")
-    assert ran.returncode == wanted, ran.stderr
+    millrace("run", file, "--store", store, "--fail-on", "regression", status=wanted)
     assert report(store, "--fail-on", "regression")[0] == wanted
 
 
@@ -190,12 +191,7 @@ def test_one_failure_of_the_gate_is_singular(tmp_path: Path) -> None:
         ([0.5, 1.5, 1.0], "--fail-on inconclusive: 1 inconclusive: new"),
     ):
         file = pairs(tmp_path / "pairs.csv", values)
-        done = millrace(
-            "analyze",
-            "paired",
-            file,
-            *("--direction", "higher", "--fail-on", "regression,inconclusive"),
-        )
+        done = millrace("analyze", "paired", file, "--direction", "higher", "--fail-on", GATES[2])
         assert said in done.stderr
 
 
@@ -210,13 +206,9 @@ def test_one_failure_of_the_gate_is_singular(tmp_path: Path) -> None:
 )
 def test_histories_can_gate(tmp_path: Path, values: list[float], status: int) -> None:
     file = history(tmp_path / "history.csv", values)
-    done = millrace(
-        "analyze",
-        "series",
-        file,
-        *("--direction", "higher", "--fail-on", "regression,inconclusive"),
+    millrace(
+        "analyze", "series", file, "--direction", "higher", "--fail-on", GATES[2], status=status
     )
-    assert done.returncode == status, done.stderr
 
 
 @pytest.mark.parametrize("command", ["paired", "series"])
@@ -233,25 +225,14 @@ def test_a_gate_is_refused_when_the_direction_is_assumed(
 
 
 def test_one_series_of_unknown_direction_refuses_the_gate(tmp_path: Path) -> None:
-    file = tmp_path / "values.csv"
-    rows = [
-        f"{name},c{i},{100 + i % 3},{unit}"
-        for i in range(8)
-        for name, unit in (("a", "ms"), ("b", "score"))
-    ]
-    file.write_text("series,label,value,unit\n" + "\n".join(rows) + "\n", "utf-8")
-    done = millrace("analyze", "series", file, "--fail-on", "regression")
-    assert done.returncode == 2
+    rows = (f"a,c{i},{100 + i % 3},ms\nb,c{i},{100 + i % 3},score" for i in range(8))
+    file = table(tmp_path / "values.csv", "series,label,value,unit", rows)
+    done = millrace("analyze", "series", file, "--fail-on", "regression", status=2)
     assert "unit 'score'" in done.stderr
 
 
 @pytest.mark.parametrize("unit", ["usec", "msec", "nsec", "ms (p95)", "cycles", "errors", "bytes"])
 def test_higher_costs_fail_the_gate(tmp_path: Path, unit: str) -> None:
-    file = tmp_path / "pairs.csv"
-    rows = [
-        f"{i},{name},{value + i % 3},{unit}"
-        for i in range(8)
-        for name, value in (("old", 1001), ("new", 1201))
-    ]
-    file.write_text("block,treatment,value,unit\n" + "\n".join(rows) + "\n", "utf-8")
+    rows = (f"{i},old,{1001 + i % 3},{unit}\n{i},new,{1201 + i % 3},{unit}" for i in range(8))
+    file = table(tmp_path / "pairs.csv", "block,treatment,value,unit", rows)
     assert millrace("analyze", "paired", file, "--fail-on", "regression").returncode == 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,13 +17,13 @@ from millrace.analysis.history.recording import points_of
 from millrace.app import confirm, execution
 from millrace.campaign.resume import RunSelection
 from millrace.campaign.run_records import begin_run
-from millrace.cli.main import main
 from millrace.errors import Interrupted
 from millrace.report.history import HistoryDocument
 from millrace.store.history_records import ChangeRecord, HistoryPart, SeriesRecord
 from millrace.store.records import AttemptResult, MeasurementRecord
 from millrace.store.store import Store
 from tests.support.builders import OWNER, keep
+from tests.support.called import millrace
 from tests.support.history_points import (
     CANDIDATE,
     NOW,
@@ -47,18 +46,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+def call(path: Path) -> Call:
     """Return a function that calls a command of `history` and returns its stdout and stderr."""
 
     def called(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
-        command = ["millrace", "history", *map(str, arguments), "--store", str(path)]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert ended.value.code == status, err
-        assert "Traceback" not in err
-        return out, " ".join(err.split())
+        done = millrace("history", *arguments, "--store", path, status=status)
+        return done.stdout, " ".join(done.stderr.split())
 
     return called
 
@@ -102,6 +95,15 @@ def make_long_history(path: Path, *, states: bool, ratio: float) -> SeriesRecord
 def changes(path: Path) -> list[ChangeRecord]:
     with Store.open(path) as store:
         return store.histories.changes()
+
+
+@pytest.fixture
+def found(call: Call, path: Path) -> ChangeRecord:
+    """Return the only change of a long history, as a candidate that was found and stored."""
+    long_history(path)
+    call("detect")
+    (change,) = changes(path)
+    return change
 
 
 def test_a_run_is_recorded_once(call: Call, path: Path) -> None:
@@ -224,10 +226,9 @@ def test_show_writes_a_page_and_json(call: Call, path: Path, tmp_path: Path) -> 
     assert page.read_text(encoding="utf-8") == "mine"
 
 
-def test_a_change_is_acknowledged_by_id_or_label(call: Call, path: Path) -> None:
-    long_history(path)
-    call("detect")
-    (found,) = changes(path)
+def test_a_change_is_acknowledged_by_id_or_label(
+    call: Call, path: Path, found: ChangeRecord
+) -> None:
     _, err = call("acknowledge", found.id[:5], "--note", "MDEV-1")
     assert f"acknowledged {found.id} at v40" in err
     assert changes(path) == [replace(found, note="MDEV-1")]
@@ -275,11 +276,8 @@ def measuring(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def test_a_change_is_confirmed_by_a_measurement_of_its_own(
-    call: Call, path: Path, measuring: Callable[..., None]
+    call: Call, path: Path, found: ChangeRecord, measuring: Callable[..., None]
 ) -> None:
-    long_history(path)
-    call("detect")
-    (found,) = changes(path)
     measuring(0.85)
     out, err = call("confirm", found.id)
     assert f"change {found.id} at v40: v40 against v39, 6 blocks" in err
@@ -300,11 +298,8 @@ def test_a_change_is_confirmed_by_a_measurement_of_its_own(
 
 
 def test_a_change_that_is_not_there_is_withdrawn(
-    call: Call, path: Path, measuring: Callable[..., None]
+    call: Call, path: Path, found: ChangeRecord, measuring: Callable[..., None]
 ) -> None:
-    long_history(path)
-    call("detect")
-    (found,) = changes(path)
     measuring(1.0)
     out, _ = call("confirm", found.id)
     assert "✕ withdrawn at v40" in " ".join(out.split())
@@ -315,11 +310,8 @@ def test_a_change_that_is_not_there_is_withdrawn(
 
 
 def test_undecided_confirmation_estimates_blocks_and_resumes(
-    call: Call, path: Path, measuring: Callable[..., None]
+    call: Call, path: Path, found: ChangeRecord, measuring: Callable[..., None]
 ) -> None:
-    long_history(path)
-    call("detect")
-    (found,) = changes(path)
     measuring(0.965, swing=0.03)
     out, _ = call("confirm", found.id, "--blocks", "3")
     words = " ".join(out.split())
@@ -337,28 +329,19 @@ def test_undecided_confirmation_estimates_blocks_and_resumes(
 
 
 def test_a_measurement_that_is_stopped_decides_nothing(
-    call: Call, path: Path, measuring: Callable[..., None]
+    call: Call, path: Path, found: ChangeRecord, measuring: Callable[..., None]
 ) -> None:
-    long_history(path)
-    call("detect")
-    before = changes(path)
     measuring(0.85, blocks=2)
-    _, err = call("confirm", before[0].id, status=130)
+    _, err = call("confirm", found.id, status=130)
     assert "the same command resumes" in err
-    assert changes(path) == before
+    assert changes(path) == [found]
 
 
-def test_removed_runs_leave_their_points(
-    call: Call, path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_removed_runs_leave_their_points(call: Call, path: Path) -> None:
     keep(run_of("run-a"), path)
     call("record", "run-a")
-    arguments = ["millrace", "results", "remove", "run-a", "--yes", "--store", str(path)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit):
-        main()
-    said = " ".join(capfd.readouterr().err.split())
-    assert "`millrace history forget run-a`" in said
+    removed = millrace("results", "remove", "run-a", "--yes", "--store", path)
+    assert "`millrace history forget run-a`" in " ".join(removed.stderr.split())
     assert CANDIDATE in call("show")[0]
     assert REFERENCE not in call("show")[0]
     call("forget", "run-a")

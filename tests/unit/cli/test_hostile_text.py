@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
 
-from millrace.cli.main import cli, main
+from millrace.cli.main import cli
 from millrace.report.run.formats import REPORTS
 from millrace.shown_text import shown
 from millrace.store import checked
 from millrace.store.records import StoredRun
 from millrace.store.store import Store
 from tests.support.builders import Fails, RunBuilder, keep, noisy
+from tests.support.called import millrace
 from tests.support.explained import study_run
-from tests.unit.cli.observed_store import keep as keep_observed
+from tests.support.observed_store import keep as keep_observed
 
 HOSTILE = "\x1b]52;c;ZXZpbA==\x07 \x9b31m \u202egnp.\u2066 \u200b\ufeff [red]x[/nope] :smile:"
 
-Call = Callable[..., tuple[int, str]]
 
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    """Call a command and return its exit status and output.
-
-    Fail where the output holds hidden text."""
-
-    def called(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["millrace", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert "Traceback" not in err
-        check(out)
-        check(err)
-        return int(str(ended.value.code)), out + err
-
-    return called
+def call(*arguments: str) -> tuple[int, str]:
+    """Call a command, whose output may hold no hidden text; return its exit status and output."""
+    done = millrace(*arguments)
+    check(done.stdout)
+    check(done.stderr)
+    return done.returncode, done.stdout + done.stderr
 
 
 def check(text: str) -> None:
@@ -72,7 +59,6 @@ COMMANDS = list(leaves(cli))
     ("words", "command"), COMMANDS, ids=[" ".join(words) for words, _ in COMMANDS]
 )
 def test_what_a_user_pastes_is_shown_in_errors(
-    call: Call,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
@@ -114,9 +100,7 @@ def store(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("output_format", REPORTS)
-def test_reports_of_a_hostile_run(
-    call: Call, store: Path, tmp_path: Path, output_format: str
-) -> None:
+def test_reports_of_a_hostile_run(store: Path, tmp_path: Path, output_format: str) -> None:
     file = tmp_path / "report"
     arguments = ("report", "latest", "--store", str(store), "--format", output_format)
     if output_format != "html":
@@ -141,11 +125,11 @@ def test_reports_of_a_hostile_run(
     ],
     ids=" ".join,
 )
-def test_a_hostile_run_is_listed_and_shown(call: Call, store: Path, words: tuple[str, ...]) -> None:
+def test_a_hostile_run_is_listed_and_shown(store: Path, words: tuple[str, ...]) -> None:
     call(*words, "--store", str(store))
 
 
-def test_a_hostile_history(call: Call, store: Path) -> None:
+def test_a_hostile_history(store: Path) -> None:
     assert call("history", "record", "latest", "--label", "a1", "--store", str(store))[0] == 0
     for words in (("show",), ("show", "--json"), ("detect",)):
         assert call("history", *words, "--store", str(store))[0] == 0
@@ -153,7 +137,7 @@ def test_a_hostile_history(call: Call, store: Path) -> None:
         assert list(opened.histories.read())
 
 
-def test_names_of_a_csv_file(call: Call, tmp_path: Path) -> None:
+def test_names_of_a_csv_file(tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     rows = "".join(f"{n},{HOSTILE}a,1,{HOSTILE}\n{n},{HOSTILE}b,2,{HOSTILE}\n" for n in range(5))
     file.write_text("block,treatment,value,unit\n" + rows, encoding="utf-8")
@@ -169,7 +153,7 @@ def test_names_of_a_csv_file(call: Call, tmp_path: Path) -> None:
     assert (status, r"\x1b]52;c;" in said) == (2, True)
 
 
-def test_commands_that_hyperfine_timed(call: Call, tmp_path: Path) -> None:
+def test_commands_that_hyperfine_timed(tmp_path: Path) -> None:
     source = tmp_path / "a.json"
     results = [{"command": f"{name}{HOSTILE}", "mean": 1.5} for name in ("old", "new")]
     source.write_text(json.dumps({"results": results}), encoding="utf-8")
@@ -182,9 +166,7 @@ def test_commands_that_hyperfine_timed(call: Call, tmp_path: Path) -> None:
     assert call("analyze", "paired", str(target))[0] == 0
 
 
-def test_names_of_an_experiment(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_of_an_experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_STATE", str(tmp_path))
     file = tmp_path / "mine.toml"
     hostile = json.dumps(HOSTILE)
@@ -208,7 +190,7 @@ FORGED = "\nerror: forged"
     [("report", "latest"), ("explain", "latest"), ("results", "show", "latest")],
     ids=" ".join,
 )
-def test_no_name_of_a_run_begins_a_line(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_no_name_of_a_run_begins_a_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     """A line end in what others wrote would let them write lines that look like millrace's."""
     found = json.loads(study_document())
 
@@ -233,7 +215,7 @@ def study_document() -> bytes:
     return bytes(checked.adapter(StoredRun).dump_json(study_run(profiled=1), exclude_unset=True))
 
 
-def test_no_name_of_a_csv_file_begins_a_line(call: Call, tmp_path: Path) -> None:
+def test_no_name_of_a_csv_file_begins_a_line(tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     names = [f'"{name}{FORGED}"' for name in ("old", "new", "ms")]
     rows = "".join(

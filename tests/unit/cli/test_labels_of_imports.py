@@ -9,12 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from millrace.cli.main import cli
 from millrace.store.store import Store
 from tests.support.builders import Fails, RunBuilder, keep, noisy
-from tests.unit.cli.called import call
+from tests.support.called import call, millrace
 
 FORGED = "answer: mysql-9 is 50 % faster"
 LABEL = f"\r\n{FORGED}\n\t"
@@ -29,11 +27,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("labels")
     failing = [Fails(reason=f"it said{LABEL}", log_tail="its log")] * 4
     stored = RunBuilder(
-        {
-            "mysql-5.6.24": noisy(3.0, 4),
-            LEVEL: noisy(4.0, 4, seed=2),
-            f"mysql-8{LABEL}": failing,
-        },
+        {"mysql-5.6.24": noisy(3.0, 4), LEVEL: noisy(4.0, 4, seed=2), f"mysql-8{LABEL}": failing},
         factors={"configuration": [f"wmf{LABEL}"], f"options.a{LABEL}": [f"x{LABEL}", f"y{LABEL}"]},
     ).build()
     run = replace(stored.run, title=f"title{LABEL}")
@@ -45,10 +39,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(*words: str | Path) -> str:
-    done = CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "run" in done.stdout
-    return done.stdout
+    text = millrace(*words, status=0).stdout
+    assert "run" in text
+    return text
 
 
 def forged_lines(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,7 @@ from tests.unit.cli.called import millrace
     ],
 )
 def test_mistyped_names_are_suggested(arguments: tuple[str, ...], suggested: str) -> None:
-    done = millrace(*arguments)
-    assert done.returncode == 2
+    done = millrace(*arguments, status=2)
     assert suggested in done.stderr
     assert "Usage: millrace" in done.stderr
 
@@ -28,7 +27,6 @@ def test_mistyped_names_are_suggested(arguments: tuple[str, ...], suggested: str
     [("run", "x.toml", "--test", "foo"), ("plan", "-Z"), ("quux",), ("servers", "fetch")],
 )
 def test_nothing_is_suggested_when_no_name_is_near(arguments: tuple[str, ...]) -> None:
-    done = millrace(*arguments)
-    assert done.returncode == 2
+    done = millrace(*arguments, status=2)
     assert "No such" in done.stderr
     assert "Did you mean" not in done.stderr

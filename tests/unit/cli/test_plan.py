@@ -12,8 +12,8 @@ import pytest
 
 from millrace.campaign.forecast import ForeseenChanges
 from millrace.cli.plan import _visible
+from tests.support.called import millrace
 from tests.support.experiment_files import SHIPPED, SMALL, experiment_text, written
-from tests.unit.cli.called import millrace
 
 
 def refusal(*arguments: str | Path) -> str:

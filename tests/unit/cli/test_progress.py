@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
 from typing import Any
@@ -21,7 +20,7 @@ from millrace.cli.progress import (
     loop_text,
     review_text,
 )
-from millrace.experiment.model import Plan
+from millrace.experiment.model import Plan, PlannedTrial
 from millrace.experiment.plan import expand
 from millrace.model.events import (
     BlockEnded,
@@ -59,6 +58,14 @@ RATIOS = (
     InterimRatio(label="c", ratio=1.01),
     *[InterimRatio(label="d", ratio=1.0)] * 4,
 )
+
+
+def about(trial: PlannedTrial) -> dict[str, Any]:
+    """Return what the beginning and the end of a trial have in common."""
+    return {
+        "trial": trial.id, "treatment": trial.treatment.label,
+        "treatment_id": trial.treatment.id, "block": 0, "position": trial.position,
+    }  # fmt: skip
 
 
 def scheduled(plan: Plan, estimate_s: float) -> TrialsScheduled:
@@ -136,15 +143,11 @@ def test_the_time_left_runs_down_from_the_last_look() -> None:
 def test_lines_say_how_many_trials_there_are_at_most(capsys: pytest.CaptureFixture[str]) -> None:
     assert not err.is_terminal
     plan = expand(experiment({"server": ["a", "b"]}, blocks=8), seed=1)
-    first = plan.trials[0]
-    about: Mapping[str, Any] = {
-        "trial": first.id, "treatment": "a", "treatment_id": first.treatment.id, "block": 0,
-        "position": 0,
-    }  # fmt: skip
+    first = {**about(plan.trials[0]), "treatment": "a"}
     with Listener() as watch:
         watch(look(0, n_open=0, trials=16))
-        watch(TrialBegan(**about, purpose="measure"))
-        watch(TrialEnded(**about, purpose="aa", outcome="finished", failed_step=None, reason=None))
+        watch(TrialBegan(**first, purpose="measure"))
+        watch(TrialEnded(**first, purpose="aa", outcome="finished", failed_step=None, reason=None))
         watch(look(1, n_open=1, trials=14, ended=1))
         watch(look(2, closed("b", "equivalent"), n_open=0, trials=0, ended=1))
     said = capsys.readouterr().err.splitlines()
@@ -159,35 +162,26 @@ def test_the_time_left_is_without_snapshots_that_are_made_once(
 ) -> None:
     plan = expand(experiment({"server": ["a", "b"]}, blocks=2), seed=1)
     first = plan.trials[0]
-    about: Mapping[str, Any] = {
-        "trial": first.id, "treatment": "a", "treatment_id": first.treatment.id, "block": 0,
-        "position": 0, "purpose": "measure",
-    }  # fmt: skip
     now_s = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     with Listener() as watch:
         watch(scheduled(plan, 400.0))
-        watch(TrialBegan(**about))
+        watch(TrialBegan(**about(first), purpose="measure"))
         for name, took_s in (("make", 80), ("save", 5), ("restore", 1), ("measure", 9)):
             watch(StepBegan(name=name, trial=first.id))
             now_s += took_s
-        watch(TrialEnded(**about, outcome="finished"))
+        watch(TrialEnded(**about(first), purpose="measure", outcome="finished"))
     assert capsys.readouterr().err.splitlines()[0].endswith("95.0 s · 0:30 left")
 
 
 def test_all_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     plan = expand(test_rounds.experiment(blocks=2), seed=1)
     one_round = plan.trials[:2]
+    failed: dict[str, Any] = {"failed_step": "pair_failed", "reason": "the other one"}
     with Listener() as watch:
         watch(scheduled(plan, 40.0))
         for trial in one_round:
-            watch(
-                TrialBegan(
-                    trial=trial.id, treatment=trial.treatment.label,
-                    treatment_id=trial.treatment.id, block=0, position=trial.position,
-                    purpose="measure",
-                )
-            )  # fmt: skip
+            watch(TrialBegan(**about(trial), purpose="measure"))
         watch(StepBegan(name="restore", trial=one_round[1].id))
         watch(IntervalEnded(trial=one_round[0].id, kind="drive", phase="measure", t_s=3.0, rows=0))
         (task,) = watch._trials.bar.tasks
@@ -197,14 +191,7 @@ def test_all_of_a_round_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
         # 4 trials of 20 s each, two at a time.
         assert task.fields["left"] in ("0:40", "0:39")
         for trial in one_round:
-            watch(
-                TrialEnded(
-                    trial=trial.id, treatment=trial.treatment.label,
-                    treatment_id=trial.treatment.id, block=0, position=trial.position,
-                    purpose="measure", outcome="failed", failed_step="pair_failed",
-                    reason="the other one",
-                )
-            )  # fmt: skip
+            watch(TrialEnded(**about(trial), purpose="measure", outcome="failed", **failed))
         assert task.fields["left"] == "0:20"
     said = capsys.readouterr().err.splitlines()
     assert [line[:3] for line in said] == ["1/4", "2/4"]

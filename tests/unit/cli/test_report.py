@@ -25,33 +25,43 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
-def report(store: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(command, ["--store", str(store), *arguments])
+def report(store: Path, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(command, ["--store", str(store), *map(str, arguments)])
+
+
+def reported(store: Path, *arguments: str | Path) -> str:
+    """Return the output of a report that succeeds."""
+    result = report(store, *arguments)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def refused(store: Path, *arguments: str | Path) -> UserError:
+    """Return the error in which a report ends."""
+    error = report(store, *arguments).exception
+    assert isinstance(error, UserError)
+    return error
 
 
 def test_the_latest_run_is_shown(store: Path) -> None:
-    result = report(store)
-    assert result.exit_code == 0
-    assert "regression" in result.stdout
+    assert "regression" in reported(store)
 
 
 def test_html_goes_beside_the_store_and_its_path_is_printed(store: Path) -> None:
-    result = report(store, "--format", "html")
-    assert result.exit_code == 0
-    path = Path(result.stdout.strip())
+    path = Path(reported(store, "--format", "html").strip())
     assert path == store.parent / "reports" / "load-data-demo-20260105-1000.html"
     assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
 def test_json_is_data_on_stdout(store: Path) -> None:
-    document = json.loads(report(store, "load-data", "--format", "json").stdout)
+    document = json.loads(reported(store, "load-data", "--format", "json"))
     assert document["run"]["id"] == "load-data-demo-20260105-1000"
 
 
 def test_margin_and_base_judge_anew(store: Path) -> None:
     arguments = ("--format", "json", "--margin", "30", "--base", "mysql-5.7.22")
-    document = json.loads(report(store, *arguments).stdout)
+    document = json.loads(reported(store, *arguments))
     assert (document["margin"], document["base"]) == (0.3, "mysql-5.7.22")
     verdicts = {c["verdict"] for c in document["comparisons"] if c["candidate"] == "mysql-5.6.24"}
     assert verdicts == {"equivalent"}
@@ -59,9 +69,7 @@ def test_margin_and_base_judge_anew(store: Path) -> None:
 
 def test_output_names_the_file(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.csv"
-    result = report(store, "--format", "csv", "--output", str(path))
-    assert result.exit_code == 0
-    assert result.stdout == ""
+    assert reported(store, "--format", "csv", "--output", path) == ""
     assert path.read_bytes().startswith(b"run,origin,metric,")
     assert b"\r\r\n" not in path.read_bytes()
 
@@ -85,9 +93,8 @@ def test_report_refuses_wrong_arguments(
 
 def test_a_missing_directory_is_not_made(store: Path, tmp_path: Path) -> None:
     for parent in (tmp_path / "new", store):
-        result = report(store, "--format", "html", "--output", str(parent / "report.html"))
-        assert isinstance(result.exception, UserError)
-        assert f"no directory {parent}" in str(result.exception)
+        error = refused(store, "--format", "html", "--output", parent / "report.html")
+        assert f"no directory {parent}" in error.message
     assert not (tmp_path / "new").exists()
 
 
@@ -95,10 +102,9 @@ def test_a_file_that_is_no_such_report_is_left_as_it_is(store: Path, tmp_path: P
     file = tmp_path / "mine.toml"
     file.write_text('name = "mine"\n', "utf-8")
     for output_format in FORMATS:
-        result = report(store, "--format", output_format, "--output", str(file))
-        assert isinstance(result.exception, UserError)
-        assert str(file) in result.exception.message
-        assert "another file with --output" in (result.exception.hint or "")
+        error = refused(store, "--format", output_format, "--output", file)
+        assert str(file) in error.message
+        assert "another file with --output" in (error.hint or "")
         assert file.read_text("utf-8") == 'name = "mine"\n'
 
 
@@ -108,25 +114,22 @@ def test_a_report_replaces_an_earlier_one_of_its_format(
 ) -> None:
     file = tmp_path / "report"
     file.touch()
-    arguments = ("--format", output_format, "--output", str(file))
-    assert report(store, *arguments).exit_code == 0
+    arguments = ("--format", output_format, "--output", file)
+    reported(store, *arguments)
     first = file.read_bytes()
-    result = report(store, *arguments, "--margin", "30")
-    assert result.exit_code == 0, result.exception
+    reported(store, *arguments, "--margin", "30")
     assert file.read_bytes() != first
-    other = "csv" if output_format != "csv" else "json"
-    result = report(store, "--format", other, "--output", str(file))
-    assert isinstance(result.exception, UserError)
+    refused(store, "--format", "csv" if output_format != "csv" else "json", "--output", file)
 
 
 def test_what_a_symbolic_link_leads_to_is_written(store: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert report(store, "--format", "csv", "--output", str(elsewhere / "old.csv")).exit_code == 0
+    reported(store, "--format", "csv", "--output", elsewhere / "old.csv")
     for name in ("old.csv", "new.csv"):
         link = tmp_path / name
         link.symlink_to(Path("elsewhere") / name)
-        assert report(store, "--format", "csv", "--output", str(link)).exit_code == 0
+        reported(store, "--format", "csv", "--output", link)
         assert link.is_symlink()
         assert (elsewhere / name).read_bytes().startswith(b"run,origin,metric,")
     assert sorted(entry.name for entry in elsewhere.iterdir()) == ["new.csv", "old.csv"]
@@ -137,8 +140,7 @@ def test_a_pipe_is_written_to(store: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with ThreadPoolExecutor() as pool:
         read = pool.submit(pipe.read_text, "utf-8")
-        result = report(store, "--format", "json", "--output", str(pipe))
-        assert result.exit_code == 0
+        reported(store, "--format", "json", "--output", pipe)
         assert json.loads(read.result())["schema"] == "millrace.report/3"
     assert pipe.is_fifo()
 
@@ -146,7 +148,7 @@ def test_a_pipe_is_written_to(store: Path, tmp_path: Path) -> None:
 def test_a_device_stays_a_device(store: Path, tmp_path: Path) -> None:
     link = tmp_path / "null"
     link.symlink_to("/dev/null")
-    assert report(store, "--format", "html", "--output", str(link)).exit_code == 0
+    reported(store, "--format", "html", "--output", link)
     assert link.is_symlink()
     assert Path("/dev/null").is_char_device()
 

@@ -24,9 +24,9 @@ from millrace.experiment.plan import chosen, expand
 from millrace.experiment.read import Overrides
 from millrace.model.trials import is_in_measured_block
 from millrace.trial.resolved_workload import ResolvedWorkload
+from tests.support.called import millrace
 from tests.support.experiment_files import DRIVEN as FILE_DRIVEN
 from tests.support.experiment_files import SMALL, experiment_text, parsed, written
-from tests.unit.cli.called import millrace
 
 DRIVEN = experiment_text(
     "sysbench",

@@ -24,8 +24,8 @@ from millrace.experiment.read import Overrides
 from millrace.experiment.rounds import MOST_SLOTS
 from millrace.workloads.defaults import interleaved
 from tests.support import experiment_files as files
+from tests.support.called import millrace
 from tests.support.experiment_files import SMALL, experiment_text, parsed, places_refused, written
-from tests.unit.cli.called import millrace
 from tests.unit.experiment import test_plan
 from tests.unit.experiment.test_plan import Levels
 

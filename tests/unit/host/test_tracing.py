@@ -12,8 +12,8 @@ import pytest
 from millrace.errors import Unavailable
 from millrace.host import tracing
 from millrace.host.tracing import Tracing
+from tests.support.ordinary_user import as_ordinary_user
 from tests.traced import needs_tracing
-from tests.unit.ordinary_user import as_ordinary_user
 
 # The child sees no tracing file system, whatever this host has mounted.
 IN_FRESH_NAMESPACE = """

@@ -14,7 +14,7 @@ from millrace.errors import UserError
 from millrace.importers import csv_reader
 from millrace.importers.csv_reader import last_digit_unit, read_text
 from tests.support.benchmark_outputs import keep
-from tests.unit.cli.called import millrace
+from tests.support.called import millrace
 
 COMMANDS = ("paired", "series", "import hyperfine", "import sysbench", "import hammerdb")
 

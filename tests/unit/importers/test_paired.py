@@ -14,7 +14,7 @@ from millrace.importers import hyperfine, paired, sysbench, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
 from tests.support.benchmark_outputs import keep, kept, of_sysbench
-from tests.unit.cli.judged import Call, caller
+from tests.support.judged import Call, caller
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.benchmark_outputs import (
     of_slap,
     of_sysbench,
 )
-from tests.unit.cli.judged import Call, caller
+from tests.support.judged import Call, caller
 
 OLD_PGBENCH = """\
 number of transactions actually processed: 10000/10000

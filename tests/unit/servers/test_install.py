@@ -19,7 +19,7 @@ from millrace.servers.locks import exclusive
 from millrace.servers.sources.coordinates import Deb, Source, Tarball
 from millrace.servers.sources.fetch import room
 from tests.support import small_origin, small_servers
-from tests.unit.ordinary_user import as_ordinary_user
+from tests.support.ordinary_user import as_ordinary_user
 
 pytestmark = pytest.mark.usefixtures("places")
 

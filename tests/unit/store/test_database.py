@@ -20,7 +20,9 @@ from sqlalchemy import create_engine
 from millrace.errors import HostError, MillraceError, UserError
 from millrace.store import database, migrations, schema
 from millrace.store.store import Store
+from tests.support.called import millrace
 from tests.support.experiment_files import SHIPPED
+from tests.support.ordinary_user import as_ordinary_user
 from tests.support.stored_records import (
     LATER,
     NOW,
@@ -32,8 +34,6 @@ from tests.support.stored_records import (
     execute_attempt,
     result,
 )
-from tests.unit.cli.called import millrace
-from tests.unit.ordinary_user import as_ordinary_user
 
 SCHEMAS = Path(__file__).parent / "schemas"
 

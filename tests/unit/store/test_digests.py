@@ -14,6 +14,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.errors import MillraceError, UserError
 from millrace.store.records import MeasurementRecord
 from millrace.store.store import Store
+from tests.support.called import millrace
 from tests.support.stored_records import (
     LATER,
     NOW,
@@ -25,7 +26,6 @@ from tests.support.stored_records import (
     failed,
     result,
 )
-from tests.unit.cli.called import millrace
 
 
 @pytest.fixture

@@ -36,10 +36,10 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
 from tests.fake_family.family import Script
+from tests.support.fake_servers import fakes
 from tests.support.installed import installed
 from tests.support.measured import HOST, VERSIONS, experiment_file
 from tests.support.small_workload import driving
-from tests.unit.fake_servers import fakes
 
 _SHORT_WRITE = """\
 InnoDB: Error: Write to file ./test/nodes.ibd failed at offset 148897792.

@@ -21,8 +21,8 @@ from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from tests.fake_family import family
 from tests.fake_family.family import Script
+from tests.support.fake_servers import fakes
 from tests.support.small_workload import driving
-from tests.unit.fake_servers import fakes
 
 N = 3
 

@@ -14,8 +14,8 @@ from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import execute_steps
 from millrace.trial.trial_server import TrialContext
 from tests.fake_family import family
+from tests.support.fake_servers import fakes
 from tests.support.small_workload import driving
-from tests.unit.fake_servers import fakes
 
 
 @pytest.mark.parametrize(("snapshot", "why"), [("on", None), ("off", "snapshots are off")])

@@ -22,8 +22,11 @@ class Done:
     stderr: str
 
 
-def millrace(*arguments: str | Path, answer: str = "") -> Done:
-    """Run the command line as a user does, but in this process; ``answer`` is its stdin."""
+def millrace(*arguments: str | Path, answer: str = "", status: int | None = None) -> Done:
+    """Run the command line as a user does, but in this process.
+
+    ``answer`` is its stdin; ``status`` is the exit status that it has to have, None for any.
+    """
     out, err = io.StringIO(), io.StringIO()
     umask = os.umask(0o022)
     try:
@@ -35,7 +38,10 @@ def millrace(*arguments: str | Path, answer: str = "") -> Done:
                 main()
     finally:
         os.umask(umask)
-    return Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    done = Done(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    assert "Traceback" not in done.stderr, done.stderr
+    assert status in (None, done.returncode), done.stdout + done.stderr
+    return done
 
 
 def call(*arguments: str | Path) -> int:

@@ -42,8 +42,7 @@ def test_a_difference_that_may_be_chance_is_not_decided(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "is_large"),
-    [(0.84, True), (0.86, False), (1.17, False), (1.18, True), (None, False)],
+    ("ratio", "is_large"), [(0.84, True), (0.86, False), (1.17, False), (1.18, True), (None, False)]
 )
 def test_a_large_difference_is_one_either_way(ratio: float | None, is_large: bool) -> None:
     (found,) = comparisons(document(ratio=ratio))

@@ -12,7 +12,7 @@ import pytest
 from tests import run
 from tests.run import Outcome
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 # test_noise imitates a test that the host disturbed: it passes when repeated.
 TESTS = """
 import pathlib

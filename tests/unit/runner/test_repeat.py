@@ -72,7 +72,7 @@ def test_tests_of_processes_signals_and_clocks_are_found(root: Path) -> None:
 def test_known_tests_of_this_repository_are_among_them() -> None:
     module = "tests/integration/trial/test_run_stopped.py"
     assert selection.is_sensitive(module, "test_an_interrupted_run_is_continued")
-    module = "tests/unit/test_repeat.py"
+    module = "tests/unit/runner/test_repeat.py"
     assert not selection.is_sensitive(module, "test_the_slowest_are_repeated_too")
 
 
