@@ -48,7 +48,7 @@ from millrace.servers import catalogue
 from millrace.servers.attached import parse_dsn
 from millrace.stats.bisection_model import Found, Measured, NoChange
 from millrace.stats.ratio import RatioEstimate
-from millrace.workloads import builtin, completed, names, of_test, parse_workload
+from millrace.workloads import completed, load, names, of_test, parse_workload
 from tests import examples
 from tests.examples import LANGUAGES, PAGES, ROOT, Command, Example
 from tests.support.builders import study
@@ -357,7 +357,7 @@ NOT_PRINTED = {
 
 
 def a_bisection(step: Found | NoChange) -> str:
-    title = builtin.load("updates")["metrics"]["throughput"]["title"]
+    title = load("updates")["metrics"]["throughput"]["title"]
     found: Bisection = bisection(bisected([]))
     return bisection_answer(
         replace(

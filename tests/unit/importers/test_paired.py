@@ -14,12 +14,7 @@ from millrace.importers import hyperfine, paired, sysbench, text_output
 from millrace.importers.paired import Value
 from millrace.importers.units import Measure
 from tests.support.benchmark_outputs import keep, kept, of_sysbench
-from tests.support.judged import Call, caller
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capfd)
+from tests.support.judged import call
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -83,7 +78,7 @@ def test_counts_are_written_and_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", ["-1", "1.5", "many", "9" * 30])
-def test_counts_that_are_none_are_refused(call: Call, tmp_path: Path, count: str) -> None:
+def test_counts_that_are_none_are_refused(tmp_path: Path, count: str) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text(f"block,treatment,value,errors\n1,a,2,{count}\n1,b,2,0\n", encoding="utf-8")
     _, err = call("paired", str(file), status=2)

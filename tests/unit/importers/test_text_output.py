@@ -20,7 +20,7 @@ from tests.support.benchmark_outputs import (
     of_slap,
     of_sysbench,
 )
-from tests.support.judged import Call, caller
+from tests.support.judged import call
 
 OLD_PGBENCH = """\
 number of transactions actually processed: 10000/10000
@@ -42,11 +42,6 @@ def refused(read: Reader, folder: Path, texts: dict[str, str]) -> UserError:
         text_output.read(read, kept(folder, texts))
     assert caught.value.hint
     return caught.value
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
-    return caller(monkeypatch, capfd)
 
 
 def test_rates_of_sysbench_by_the_names_of_files(tmp_path: Path) -> None:
@@ -321,7 +316,7 @@ def test_the_rest_after_the_last_checkpoint_is_read_unless_short(
     assert text_output.read(sysbench.read, kept(tmp_path, texts)).values[0].value == value
 
 
-def judged(call: Call, folder: Path, program: str, texts: dict[str, str]) -> tuple[str, str]:
+def judged(folder: Path, program: str, texts: dict[str, str]) -> tuple[str, str]:
     """Return the verdict and the sentence on the imported files."""
     output = folder / "pairs.csv"
     files = [str(path) for path in kept(folder, texts)]
@@ -356,7 +351,6 @@ def judged(call: Call, folder: Path, program: str, texts: dict[str, str]) -> tup
     ],
 )
 def test_failures_refuse_a_verdict_unless_they_are_few(
-    call: Call,
     tmp_path: Path,
     program: str,
     both: dict[str, object],
@@ -369,7 +363,7 @@ def test_failures_refuse_a_verdict_unless_they_are_few(
     for n in range(3):
         texts[f"old-{n}.log"] = text_of(rate=f"{500 + n}.11", **both)
         texts[f"new-{n}.log"] = text_of(rate=f"{650 + n}.12", **both, **new)
-    found, sentence = judged(call, tmp_path, program, texts)
+    found, sentence = judged(tmp_path, program, texts)
     assert found == verdict
     assert said in sentence
     assert ("error" in sentence or "skipped" in sentence) == (verdict == "inconclusive")
