@@ -33,9 +33,9 @@ from millrace.errors import (
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.servers.snapshots.kept_data import KeptData
+from millrace.shown_text import shown_line
 from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import collection, measure, phase_spec, time_limits
-from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
@@ -45,9 +45,12 @@ from millrace.trial.load_run import Emit
 from millrace.trial.loops import Loops, seeded
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
+from millrace.trial.time_limits import scan_limit_s
 from millrace.trial.trial_server import TrialContext, TrialServer, steps_of_role
+from millrace.workloads.definition import Check
 
 _WRITE_BACK_LIMIT_S = 600.0
 _LONGEST_REASON = 4000  # characters
@@ -243,3 +246,29 @@ def reason_of(cause: Exception) -> str:
         text = f"{text[:_LONGEST_REASON]}…"
     hint = cause.hint if isinstance(cause, MillraceError) else None
     return f"{text}; {hint}" if hint else text
+
+
+_SHOWN_ROWS = 3
+_SHOWN_CHARACTERS = 200
+
+
+def checking_steps(workload: ResolvedWorkload, server: LiveServer) -> Iterator[Step]:
+    """Yield a step for each check of the workload, which fails where the server returns rows."""
+    for check in workload.checked.checks:
+        action = partial(_check, check, workload, server)
+        yield Step(f"check_{check.name}", action, scan_limit_s(workload))
+
+
+def _check(check: Check, workload: ResolvedWorkload, server: LiveServer, limit_s: float) -> None:
+    sql = check.query(workload.values)
+    administration = server.client.family.administration
+    rows = administration.first_rows(server.client, server.database, sql, _SHOWN_ROWS + 1, limit_s)
+    if rows:
+        shown = ", ".join(f"({', '.join(row)})" for row in rows[:_SHOWN_ROWS])
+        more = " and more" if len(rows) > _SHOWN_ROWS else ""
+        raise TrialFailed(
+            f"the condition {check.name} is violated after the run ({check.title}): the server "
+            f"returns {shown_line(shown)[:_SHOWN_CHARACTERS]}{more}",
+            hint="look at the server's error log: committed transactions left tables that "
+            "contradict each other",
+        )

@@ -18,12 +18,11 @@ from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.servers.snapshots.kept_data import NotResumable
 from millrace.trial import full_disk, time_limits
-from millrace.trial.client_preparation import ClientPreparation
+from millrace.trial.client_preparation import ClientPreparation, quiesce
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
 from millrace.trial.file_removal import drop
 from millrace.trial.hooks import LiveServer
-from millrace.trial.quiesce import quiesce
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.sizes import sizes, table_bytes
 from millrace.trial.spec import ServerSpec

@@ -1,7 +1,11 @@
-"""Test the sampler's counts as a section of the document."""
+"""Test the sampler of threads, samplers that do not work, and the section of their counts."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,15 +21,16 @@ from millrace.collect.collectors import as_json
 from millrace.collect.thread_states import (
     Activity,
     Context,
+    Sampled,
     StateCollector,
+    ThreadSampler,
     classify,
     target_kind,
 )
-from millrace.collect.threads.thread_sampler import Sampled, ThreadSampler
 from millrace.collect.threads.thread_watch import ThreadActivity, ThreadWatch
 from millrace.databases.base import ServerClient
 from millrace.databases.monitoring import FileKinds
-from millrace.errors import TrialFailed
+from millrace.errors import TrialFailed, Unavailable
 from millrace.host import sockets, syscalls
 from millrace.host.sockets import Sockets
 from millrace.loadgen.statement_activity import StatementActivity
@@ -411,3 +416,154 @@ def test_every_state_has_a_class(state: str, call: int | None, target: str | Non
     found = classify(state, call, target, MYSQL_CONTEXT)
     assert found.state_class
     assert (found.state_class == "running") == (state == "R")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a load generator that runs the test's Python code."""
+    file = tmp_path / "millrace-load"
+    monkeypatch.setenv("MILLRACE_LOAD", str(file))
+    return file
+
+
+def write(program: Path, script: str) -> None:
+    program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{script}\n")
+    program.chmod(0o755)
+
+
+READY = 'print(\'{"type": "ready"}\', flush=True)\n'
+
+
+@pytest.mark.parametrize(
+    ("cpus", "connections", "share"),
+    [
+        (None, 1, 0.0025),
+        (2, 1, 0.005),
+        (4, 1, 0.01),
+        (96, 1, 0.01),
+        (2, 4, 0.0025),
+        (2, 16, 0.002),
+        (96, 1000, 0.01),
+    ],
+)
+def test_looking_takes_little_of_one_cpu_and_of_all(
+    cpus: int | None, connections: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    assert thread_states.budget(connections) == share
+
+
+def test_a_sampler_from_begin_to_end(program: Path) -> None:
+    answer = {**COUNTS, "threads": [{**COUNTS["threads"][1], "name": "y" * 200_000}]}
+    write(
+        program,
+        READY
+        + "assert sys.argv[1:5] == ['--die-with-parent', 'threads', '--pid', '42']\n"
+        + f"assert sys.argv[5:] == ['--budget', '{thread_states.budget(1):g}']\n"
+        + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
+        # More than a pipe holds, in two parts.
+        + f"answer = {json.dumps(answer)!r}\n"
+        + "sys.stdout.write(answer[:150_000]); sys.stdout.flush(); time.sleep(0.05)\n"
+        + "print(answer[150_000:], flush=True)",
+    )
+    sampler = ThreadSampler(42, 1)
+    try:
+        sampler.send("begin")
+        sampler.send("end")
+        assert len(sampler.samples().threads[0].name) == 200_000
+    finally:
+        sampler.close()
+    assert sampler._process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "why", "hint"),
+    [
+        (
+            "sys.exit(\"error: unrecognized subcommand 'threads'\")",
+            "has no command for it",
+            "run `make setup`",
+        ),
+        (
+            "sys.exit('millrace-load: the threads of process 42 may not be inspected')",
+            "process 42 may not be inspected",
+            None,
+        ),
+        (None, "not a program", None),
+    ],
+    ids=["an earlier load generator", "no permission", "no load generator"],
+)
+def test_sampler_reports_why_it_cannot_sample(
+    program: Path, script: str | None, why: str, hint: str | None
+) -> None:
+    if script is not None:
+        write(program, script)
+    with pytest.raises(Unavailable, match=why) as caught:
+        ThreadSampler(42, 1)
+    assert hint is None or caught.value.hint == hint
+
+
+def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
+    write(program, READY + "sys.stdin.readline(); sys.exit('it was enough')")
+    sampler = ThreadSampler(42, 1)
+    try:
+        sampler.send("begin")
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.samples()
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.send("end")
+    finally:
+        sampler.close()
+
+
+def test_silent_sampler_times_out(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_states, "_READY_LIMIT_S", 0.3)
+    monkeypatch.setattr(thread_states, "_ANSWER_LIMIT_S", 0.3)
+    write(program, "time.sleep(60)")
+    with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+        ThreadSampler(42, 1)
+    write(program, READY + "sys.stdin.readline(); time.sleep(60)")
+    sampler = ThreadSampler(42, 1)
+    sampler.send("begin")
+    with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+        sampler.samples()
+    sampler.close()
+    assert sampler._process.returncode is not None
+
+
+def test_sampler_ends_without_a_begin(program: Path) -> None:
+    write(program, READY + "sys.stdin.read()")
+    sampler = ThreadSampler(42, 1)
+    sampler.close()
+    assert sampler._process.returncode == 0
+
+
+def test_a_real_sampler_of_this_process() -> None:
+    try:
+        sampler = ThreadSampler(os.getpid(), 1)
+    except Unavailable as lack:
+        pytest.skip(lack.message)
+    try:
+        sampler.send("begin")
+        time.sleep(0.3)
+        sampler.send("end")
+        counts = sampler.samples()
+    finally:
+        sampler.close()
+    assert os.getpid() in {thread.tid for thread in counts.threads}
+    assert (thread_states.classified(counts, {}, CONTEXT).ticks or 0) > 0
+
+
+def test_a_process_that_is_gone() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with pytest.raises(Unavailable, match="threads cannot be sampled"):
+        ThreadSampler(gone.pid, 1)
+
+
+def test_an_answer_without_what_is_needed(program: Path) -> None:
+    write(program, READY + 'print(\'{"type": "threads", "ticks": 1}\', flush=True)')
+    sampler = ThreadSampler(42, 1)
+    with pytest.raises(Unavailable, match="threads cannot be sampled"):
+        sampler.samples()
+    sampler.close()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import DatabaseError
-from millrace.trial.full_disk_client import (
+from millrace.trial.full_disk import (
     PAYLOAD_BYTES,
     ROWS_PER_TRANSACTION,
     Acknowledged,
