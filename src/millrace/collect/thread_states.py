@@ -22,13 +22,8 @@ from typing import Literal, TypedDict, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from millrace.collect.model import CollectorResult, Target
+from millrace.collect.threads import thread_watch
 from millrace.collect.threads.connection_map import connection_map
-from millrace.collect.threads.thread_watch import (
-    FOR_IO,
-    ThreadActivity,
-    ThreadWatch,
-    require_process,
-)
 from millrace.databases.monitoring import BACKGROUND, POOL, FileKinds
 from millrace.errors import MillraceError, Unavailable
 from millrace.host import procfs, syscalls
@@ -314,7 +309,7 @@ class _Totals(TypedDict):
 class StateCollector:
     """A collector of thread states, sampled between the marks."""
 
-    watch: ThreadWatch
+    watch: thread_watch.ThreadWatch
     sampler: ThreadSampler
     files: FileKinds
     written_through: Collection[str]
@@ -375,10 +370,10 @@ class StateCollector:
 
 def collector(target: Target) -> StateCollector:
     """Create the collector. Raise Unavailable where the server's threads are not accessible."""
-    pid = require_process(target)
+    pid = thread_watch.require_process(target)
     files = target.client.family.monitoring.file_kinds(target.client)
     with contextlib.ExitStack() as opened:
-        watch = opened.enter_context(contextlib.closing(ThreadWatch(target)))
+        watch = opened.enter_context(contextlib.closing(thread_watch.ThreadWatch(target)))
         written_through = frozenset(_written_through(pid, files))
         sampler = ThreadSampler(pid, target.connections * target.servers)
         opened.pop_all()
@@ -387,15 +382,15 @@ def collector(target: Target) -> StateCollector:
         return StateCollector(watch, sampler, files, written_through, activity, port, others)
 
 
-def activity(thread: ThreadSamples) -> ThreadActivity:
+def activity(thread: ThreadSamples) -> thread_watch.ThreadActivity:
     """Return the evidence for a thread's kind in its states."""
     calls = {
         syscalls.names().get(state.syscall) for state in thread.states if state.syscall is not None
     }
-    return ThreadActivity(
+    return thread_watch.ThreadActivity(
         name=thread.name,
         waited_on={state.target for state in thread.states if state.target is not None},
-        waited_for_io=not FOR_IO.isdisjoint(calls),
+        waited_for_io=not thread_watch.FOR_IO.isdisjoint(calls),
     )
 
 

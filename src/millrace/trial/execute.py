@@ -21,15 +21,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from millrace import databases
-from millrace.errors import (
-    DatabaseError,
-    HostError,
-    MillraceError,
-    PermanentHostError,
-    TrialFailed,
-    UnusablePlace,
-)
+from millrace import databases, errors
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.servers.snapshots.kept_data import KeptData
@@ -86,7 +78,7 @@ def attempt_result(
     cause = ended.cause
     if cause is not None:
         cause = _explained(cause, outputs)
-        of_failure = cause.log_tail if isinstance(cause, TrialFailed) else None
+        of_failure = cause.log_tail if isinstance(cause, errors.TrialFailed) else None
         log_tail = of_failure or outputs.log_tail()
     return AttemptResult(
         outcome="finished" if cause is None else "failed",
@@ -105,8 +97,8 @@ def attempt_result(
 
 def _explained(cause: Exception, outputs: TrialOutputs) -> Exception:
     """Return the end of the server whose end a session of millrace noticed, else the cause."""
-    noticed = cause if isinstance(cause, DatabaseError) else cause.__cause__
-    if not isinstance(noticed, DatabaseError) or noticed.kind not in ("unreachable", "lost"):
+    noticed = cause if isinstance(cause, errors.DatabaseError) else cause.__cause__
+    if not isinstance(noticed, errors.DatabaseError) or noticed.kind not in ("unreachable", "lost"):
         return cause
     return outputs.end_of_a_server() or cause
 
@@ -228,13 +220,13 @@ def is_transient(
 
     A server whose trial ``fills_disk`` is expected to speak of a full disk.
     """
-    if isinstance(cause, UnusablePlace):
+    if isinstance(cause, errors.UnusablePlace):
         return True
-    if isinstance(cause, HostError):
-        return not isinstance(cause, PermanentHostError)
+    if isinstance(cause, errors.HostError):
+        return not isinstance(cause, errors.PermanentHostError)
     if isinstance(cause, OSError):
         return cause.errno in _OF_THE_HOST
-    if isinstance(cause, TrialFailed) and not fills_disk:
+    if isinstance(cause, errors.TrialFailed) and not fills_disk:
         return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
     return False
 
@@ -244,7 +236,7 @@ def reason_of(cause: Exception) -> str:
     text = str(cause) or type(cause).__name__
     if len(text) > _LONGEST_REASON:  # a server may have said it
         text = f"{text[:_LONGEST_REASON]}…"
-    hint = cause.hint if isinstance(cause, MillraceError) else None
+    hint = cause.hint if isinstance(cause, errors.MillraceError) else None
     return f"{text}; {hint}" if hint else text
 
 
@@ -266,7 +258,7 @@ def _check(check: Check, workload: ResolvedWorkload, server: LiveServer, limit_s
     if rows:
         shown = ", ".join(f"({', '.join(row)})" for row in rows[:_SHOWN_ROWS])
         more = " and more" if len(rows) > _SHOWN_ROWS else ""
-        raise TrialFailed(
+        raise errors.TrialFailed(
             f"the condition {check.name} is violated after the run ({check.title}): the server "
             f"returns {shown_line(shown)[:_SHOWN_CHARACTERS]}{more}",
             hint="look at the server's error log: committed transactions left tables that "
