@@ -321,7 +321,7 @@ def test_targets(link: str, what: str) -> None:
     assert target_kind(link, MYSQL_CONTEXT) == what
 
 
-CALLS = {
+CALLS: dict[str, list[tuple[str, str | None]]] = {
     "lock": [("futex", None), ("semtimedop", None), ("flock", f"{DATA}/aria_log_control")],
     "log_flush": [
         ("fsync", f"{DATA}/ib_logfile0"), ("fdatasync", f"{DATA}/binlog.000001"),
