@@ -165,6 +165,13 @@ class Server:
         return self._statistics
 
 
+def afterwards(
+    status: Sequence[tuple[str, str]] | None, statistics: Sequence[Any] | None
+) -> dict[str, Any]:
+    server = cast(ServerClient, Server(status, statistics))
+    return databases.get("mysql").storage.state_afterwards(server, "test").to_json()
+
+
 @pytest.mark.parametrize(
     ("status", "capacity"),
     [
@@ -178,27 +185,19 @@ class Server:
 def test_log_capacity_comes_from_the_variable_of_the_version(
     status: Sequence[tuple[str, str]] | None, capacity: int | None
 ) -> None:
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server(status, None)), "test"
-    )
-    assert state.to_json() == ({} if capacity is None else {"log_capacity_bytes": capacity})
+    known = {} if capacity is None else {"log_capacity_bytes": capacity}
+    assert afterwards(status, None) == known
 
 
 def test_statistics_have_an_age_and_rows() -> None:
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
-    )
-    assert state.to_json() == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+    state = afterwards([], [("sbtest1", 12, 1000)])
+    assert state == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
 
 
 def test_tables_have_the_collations_of_their_columns() -> None:
-    rows = [("firm", "binary"), ("firm", "utf8mb4_0900_ai_ci"), ("user", "utf8mb4_0900_ai_ci")]
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server([], rows)), "test"
-    )
-    assert state.to_json() == {
-        "collations": {"firm": ["binary", "utf8mb4_0900_ai_ci"], "user": ["utf8mb4_0900_ai_ci"]}
-    }
+    newest = "utf8mb4_0900_ai_ci"
+    state = afterwards([], [("firm", "binary"), ("firm", newest), ("user", newest)])
+    assert state == {"collations": {"firm": ["binary", newest], "user": [newest]}}
 
 
 def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
