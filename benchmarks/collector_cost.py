@@ -166,7 +166,12 @@ def _rates(
     with StatementActivity.create() as shown:
         shared_cpu = shared_cpu_of(work)
         spec = measured_spec(work, connection, shown, shared_cpu)
-        target = target_of(instance, DATABASE, load.statements(spec), shown, work.connections or 1)
+        target = replace(
+            target_of(instance, DATABASE),
+            statements=load.statements(spec),
+            statement_activity=shown,
+            connections=work.connections or 1,
+        )
         with going_on(spec, placing(target, shared_cpu, shown)) as intervals:
 
             def rate(

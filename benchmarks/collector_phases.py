@@ -28,7 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +56,7 @@ from benchmarks.servers import installed, running
 from millrace.collect.collectors import Window, collecting
 from millrace.collect.model import Target
 from millrace.collect.registry import COLLECTORS
-from millrace.collect.threads.sched_events import EVENTS
+from millrace.collect.sched_waits import EVENTS
 from millrace.host.cpu_clock import clock_ns
 from millrace.loadgen import client as load
 from millrace.loadgen.events import Mark, MarkName
@@ -202,8 +202,12 @@ def _cell(instance: Instance, work: ResolvedWorkload, seconds: float) -> Found:
     with StatementActivity.create() as shown:
         shared_cpu = shared_cpu_of(work)
         spec = measured_spec(work, connection, shown, shared_cpu)
-        clients = work.connections or 1
-        target = target_of(instance, DATABASE, load.statements(spec), shown, clients)
+        target = replace(
+            target_of(instance, DATABASE),
+            statements=load.statements(spec),
+            statement_activity=shown,
+            connections=work.connections or 1,
+        )
         with going_on(spec, placing(target, shared_cpu, shown)) as intervals:
             intervals.get(timeout=LIMIT_S)  # the first line says that they have begun
             ends_s = time.monotonic() + seconds

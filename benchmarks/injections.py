@@ -20,7 +20,7 @@ from pathlib import Path
 
 from millrace.collect.model import Collector, CollectorResult, Target
 from millrace.model.events import Emitted, TrialBegan
-from millrace.trial import quiesce
+from millrace.trial import client_preparation
 
 NAME = "injection"
 
@@ -112,7 +112,7 @@ def tables_compressed(target: Target) -> Iterator[Callable[[], None]]:
         f"ALTER TABLE {target.database}.sbtest1 ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8",
         f"ANALYZE TABLE {target.database}.sbtest1",
     )
-    quiesce.quiesce(target.client, limit_s=_SETTLE_LIMIT_S)
+    client_preparation.quiesce(target.client, limit_s=_SETTLE_LIMIT_S)
     yield _nothing
 
 

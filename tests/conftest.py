@@ -39,7 +39,7 @@ from millrace.servers import install, snapshots
 from millrace.servers.instances import lifecycle, ownership
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.signals import ENDING_SIGNALS
-from millrace.trial import quiesce
+from millrace.trial import client_preparation
 from tests import servers, slow
 from tests.places import DISK, INITIALISED_VARIABLE, MEMORY, make_place, place_of_initialised
 
@@ -249,7 +249,7 @@ def initialised_once() -> Iterator[None]:
 def settled_soon() -> Iterator[None]:
     """Take a server in trials as settled after a fifth of a second, of tests of something else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quiesce, "_POLL_S", 0.1)
+        patch.setattr(client_preparation, "_POLL_S", 0.1)
         patch.setattr(storage, "_STILL_S", 0.2)
         yield
 

@@ -10,8 +10,7 @@ import pytest
 from millrace.databases.client import Session
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.host.limited_filesystem import LimitedFilesystem
-from millrace.trial.full_disk import FullDisk
-from millrace.trial.full_disk_client import read_rows
+from millrace.trial.full_disk import FullDisk, read_rows
 
 _ODD: tuple[Any, ...] = (
     (), (1,), (1, b"", 3), (None, b""), ("x", b""), ("9" * 5000, b""), (1, None), (1, "text"),

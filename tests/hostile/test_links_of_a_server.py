@@ -16,7 +16,7 @@ from millrace.model.servers import FittedOptions
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
-from millrace.servers.snapshots import SnapshotKey, copying, page_cache
+from millrace.servers.snapshots import SnapshotKey, data_files
 from millrace.trial.sizes import sizes
 from tests.conftest import InstanceOf
 from tests.support import small_servers
@@ -122,10 +122,10 @@ def test_nobody_reaches_a_data_directory_while_root_works_in_it(
     look(kept.data_dir)
     for directory in (kept.data_dir, kept.data_dir / "deep"):
         assert directory.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setattr(copying, "_copy_part", lambda part, _stopped: look(part.copy.parent))
-    monkeypatch.setattr(copying, "_cloned", lambda *_: False)
+    monkeypatch.setattr(data_files, "_copy_part", lambda part, _stopped: look(part.copy.parent))
+    monkeypatch.setattr(data_files, "_cloned", lambda *_: False)
     (kept.data_dir / "deep/t").write_bytes(b"rows")
-    copying.copy_tree(kept.data_dir, idle.data_dir, owner)
+    data_files.copy_tree(kept.data_dir, idle.data_dir, owner)
     assert seen == [(0, 0o700, 0), (0, 0o700, 0)]
     assert (idle.data_dir / "deep").stat().st_uid == owner
     assert (idle.data_dir / "deep").stat().st_mode & 0o777 == 0o700
@@ -135,7 +135,7 @@ def test_no_link_is_followed_into_the_page_cache(idle: Instance, victim: Path) -
     as_server(idle, PLANT, victim, idle.data_dir / "ibdata1")
     for state in ("cold", "warm"):
         with pytest.raises(OSError, match="symbolic"):
-            page_cache.bring(idle.data_dir, state)
+            data_files.bring(idle.data_dir, state)
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard"])

@@ -14,18 +14,7 @@ from millrace.collect.registry import COLLECTORS
 from millrace.errors import DatabaseError, Unavailable
 from millrace.model.observations import Observations
 from millrace.store import checked, observations
-from tests.support.hostile_mysql import (
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    TEXT,
-    WHOLE,
-    Answer,
-    answers,
-    rows,
-    says,
-    serving,
-)
+from tests.support import hostile_mysql
 from tests.support.made_events import mark
 from tests.support.observables import observable
 
@@ -46,17 +35,19 @@ def _columns(sql: str) -> Sequence[str]:
     return _SHOWN.get(sql) or re.findall(r"AS `(\w+)`", sql) or ["c"]
 
 
-def _filled(cell: Callable[[str], bytes | None], kind: int = TEXT, n_rows: int = 2) -> Answer:
+def _filled(
+    cell: Callable[[str], bytes | None], kind: int = hostile_mysql.TEXT, n_rows: int = 2
+) -> hostile_mysql.Answer:
     """Answer with the requested columns and the same value in all cells of a column."""
 
     def answer(sql: str) -> Iterable[bytes]:
         names = _columns(sql)
-        return rows(names, *[[cell(name) for name in names]] * n_rows, kind=kind)
+        return hostile_mysql.rows(names, *[[cell(name) for name in names]] * n_rows, kind=kind)
 
     return answer
 
 
-def _growing(step: int, kind: int = TEXT) -> Answer:
+def _growing(step: int, kind: int = hostile_mysql.TEXT) -> hostile_mysql.Answer:
     """Answer with switches that are on, a name, and numbers that change at each look."""
     looks = itertools.count(1)
     words = {"enabled": b"YES", "timed": b"YES", "name": b"wait/io/file", "key": b"k", "text": b"t"}
@@ -74,30 +65,30 @@ _ODD = {
     "empty": _filled(lambda _: b""),
     "words": _filled(lambda _: b"x"),
     "not UTF-8": _filled(lambda _: b"\xff\xfe"),
-    "dates": _filled(lambda _: b"0000-99-99", DATE),
-    "NaN": _filled(lambda _: b"nan", DOUBLE),
-    "infinity": _filled(lambda _: b"-inf", DOUBLE),
-    "no decimal": _filled(lambda _: b"NaN", DECIMAL),
-    "endless decimal": _filled(lambda _: b"1E+1000000", DECIMAL),
-    "no whole number": _filled(lambda _: b"1.5", WHOLE),
+    "dates": _filled(lambda _: b"0000-99-99", hostile_mysql.DATE),
+    "NaN": _filled(lambda _: b"nan", hostile_mysql.DOUBLE),
+    "infinity": _filled(lambda _: b"-inf", hostile_mysql.DOUBLE),
+    "no decimal": _filled(lambda _: b"NaN", hostile_mysql.DECIMAL),
+    "endless decimal": _filled(lambda _: b"1E+1000000", hostile_mysql.DECIMAL),
+    "no whole number": _filled(lambda _: b"1.5", hostile_mysql.WHOLE),
     "5,000 digits": _filled(lambda _: b"9" * 5000),
-    "4,000 digits as a number": _filled(lambda _: b"9" * 4000, WHOLE),
+    "4,000 digits as a number": _filled(lambda _: b"9" * 4000, hostile_mysql.WHOLE),
     "a long text": _filled(lambda _: b"n" * 500_000),
     "negative and falling": _growing(-1),
     "growing": _growing(1),
-    "growing whole numbers": _growing(1, WHOLE),
+    "growing whole numbers": _growing(1, hostile_mysql.WHOLE),
     "growing beyond all bounds": _growing(10**40),
-    "one other column": lambda sql: rows(["x"], [b"1"], [b"2"]),
-    "too few cells": answers(b"1", n_columns=3),
-    "no result": says(b"\x00\x00\x00\x02\x00\x00\x00"),
-    "an error": says(b"\xff\x51\x04#HY000no"),
-    "an unknown error": says(b"\xff"),
+    "one other column": lambda sql: hostile_mysql.rows(["x"], [b"1"], [b"2"]),
+    "too few cells": hostile_mysql.answers(b"1", n_columns=3),
+    "no result": hostile_mysql.says(b"\x00\x00\x00\x02\x00\x00\x00"),
+    "an error": hostile_mysql.says(b"\xff\x51\x04#HY000no"),
+    "an unknown error": hostile_mysql.says(b"\xff"),
 }
 
 
 @pytest.mark.parametrize("odd", _ODD)
 def test_an_odd_answer_is_a_note_and_the_rest_can_be_kept(odd: str) -> None:
-    with serving(_ODD[odd]) as server:
+    with hostile_mysql.serving(_ODD[odd]) as server:
         instance = server.attached
         target = Target(instance, None, None, "test", {"one": "SELECT 1"}, limit_s=20)
         window = Window("measure", "measure", drives=True)

@@ -15,7 +15,7 @@ from millrace.model.instance_facts import InstanceFacts
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance, parse_dsn
 from millrace.store import observations
-from millrace.trial import measurement_counters, measurements, quiesce
+from millrace.trial import client_preparation, edge_readings, measurements
 from millrace.trial.steps import EXPECTED_FAILURES
 from millrace.trial.trial_server import analyse_step
 from tests.support import hostile_mysql as mysql_server
@@ -44,7 +44,7 @@ def analyse(instance: AttachedInstance) -> None:
 def counted(instance: AttachedInstance) -> object:
     with ExitStack() as opened:
         measuring = measurement(live(instance))
-        (hook,) = measurement_counters.hooks(measuring, opened)
+        (hook,) = edge_readings.counter_hooks(measuring, opened)
         for event in (BEGIN, END):
             hook.on_event(event)
         hook.contribute(RESULT)
@@ -53,7 +53,7 @@ def counted(instance: AttachedInstance) -> object:
 
 
 def settled(instance: AttachedInstance) -> object:
-    return quiesce.quiesce(instance, limit_s=0)
+    return client_preparation.quiesce(instance, limit_s=0)
 
 
 def afterwards(instance: AttachedInstance) -> object:

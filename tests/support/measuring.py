@@ -5,7 +5,7 @@ from typing import Any, cast
 from millrace.collect.collectors import Window
 from millrace.databases.base import ServerClient
 from millrace.loadgen.events import LoadResult
-from millrace.trial.hooks import LiveServer, MeasurementContext
+from millrace.trial.hooks import LiveServer, MeasurementContext, MeasurementHook
 from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import TrialSpec
@@ -44,3 +44,10 @@ def measurement(*servers: LiveServer, **chosen: Any) -> MeasurementContext:
 def measured(of: MeasurementContext) -> dict[str, float]:
     """Return the measurements that hooks contributed, by name."""
     return {each.name: each.value for each in of.outputs.measurements}
+
+
+def carry_out(hook: MeasurementHook) -> None:
+    """Let a hook see both edges of the measured part, and contribute."""
+    hook.on_event(BEGIN)
+    hook.on_event(END)
+    hook.contribute(RESULT)

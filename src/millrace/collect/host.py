@@ -17,15 +17,7 @@ from millrace.errors import Unavailable
 from millrace.host import cpu_limits, procfs
 from millrace.host import parsers as text
 from millrace.host.files import read
-from millrace.model.observations import (
-    Frequency,
-    HostActivity,
-    HostCpu,
-    Memory,
-    OtherProcess,
-    Pressure,
-    ServerLimits,
-)
+from millrace.model import observations
 
 NAME = "host"
 
@@ -98,7 +90,9 @@ def take(root: Path) -> Reading:
     )
 
 
-def activity(before: Reading, after: Reading, target: Target, root: Path) -> HostActivity:
+def activity(
+    before: Reading, after: Reading, target: Target, root: Path
+) -> observations.HostActivity:
     """Return the activity of the host between two readings."""
     found = others(
         _parsed(before.processes),
@@ -107,14 +101,14 @@ def activity(before: Reading, after: Reading, target: Target, root: Path) -> Hos
         server_pid=target.pid,
     )
     sizes = text.sizes(after.meminfo)
-    return HostActivity(
-        cpu=HostCpu(
+    return observations.HostActivity(
+        cpu=observations.HostCpu(
             **{f"{name}_s": n / _TICKS_PER_S for name, n in _cpu_ticks(before, after).items()}
         ),
         cpus=text.cpu_count(after.stat),
         pressure=_pressure(before, after),
         frequency_mhz=_frequency([*before.frequencies_mhz, *after.frequencies_mhz]),
-        memory=Memory(
+        memory=observations.Memory(
             available_bytes=sizes.get("MemAvailable"), swap_used_bytes=text.swap_used(sizes)
         ),
         other_cpu_s=sum(other.cpu_s or 0.0 for other in found),
@@ -124,10 +118,10 @@ def activity(before: Reading, after: Reading, target: Target, root: Path) -> Hos
     )
 
 
-def _server_limits(pid: int | None, root: Path) -> ServerLimits:
+def _server_limits(pid: int | None, root: Path) -> observations.ServerLimits:
     if pid is None:
-        return ServerLimits(cpus=None, quota_cpus=None)
-    return ServerLimits(
+        return observations.ServerLimits(cpus=None, quota_cpus=None)
+    return observations.ServerLimits(
         cpus=cpu_limits.allowed_cpus(pid), quota_cpus=cpu_limits.quota_cpus(str(pid), root)
     )
 
@@ -145,7 +139,9 @@ def missing(reading: Reading) -> Iterator[Unavailable]:
         )
 
 
-def disturbed(before: Reading, after: Reading, found: Sequence[OtherProcess]) -> list[str]:
+def disturbed(
+    before: Reading, after: Reading, found: Sequence[observations.OtherProcess]
+) -> list[str]:
     """Return the likely disturbances of the measurement, one clause each."""
     clauses: list[str] = []
     ticks = _cpu_ticks(before, after)
@@ -179,7 +175,7 @@ def others(
     *,
     own_pid: int,
     server_pid: int | None,
-) -> list[OtherProcess]:
+) -> list[observations.OtherProcess]:
     """Return the other processes that used CPU time between two readings, the largest first.
 
     A parent counts an ended child's time; the time before the first reading is subtracted.
@@ -204,7 +200,7 @@ def others(
             if heir in used:
                 used[heir] -= _ticks(stat)
     found = [
-        OtherProcess(name=after[pid].name, pid=pid, cpu_s=ticks / _TICKS_PER_S)
+        observations.OtherProcess(name=after[pid].name, pid=pid, cpu_s=ticks / _TICKS_PER_S)
         for pid, ticks in used.items()
         if ticks > 0
     ]
@@ -256,7 +252,7 @@ def _cpu_ticks(before: Reading, after: Reading) -> dict[str, int]:
     return {name: max(0, ticks - was.get(name, 0)) for name, ticks in is_now.items()}
 
 
-def _pressure(before: Reading, after: Reading) -> Pressure | None:
+def _pressure(before: Reading, after: Reading) -> observations.Pressure | None:
     if not after.pressure:
         return None
     found: dict[str, float | None] = {}
@@ -266,12 +262,12 @@ def _pressure(before: Reading, after: Reading) -> Pressure | None:
         for kind in kinds:
             known = kind in was and kind in is_now
             found[f"{resource}_{kind}_s"] = is_now[kind] - was[kind] if known else None
-    return Pressure(**found)
+    return observations.Pressure(**found)
 
 
-def _frequency(mhz: Sequence[float]) -> Frequency | None:
+def _frequency(mhz: Sequence[float]) -> observations.Frequency | None:
     mean = _mean(mhz)
-    return None if mean is None else Frequency(min=min(mhz), mean=mean, max=max(mhz))
+    return None if mean is None else observations.Frequency(min=min(mhz), mean=mean, max=max(mhz))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,4 +1,9 @@
-"""Find the families of servers, in ``FAMILIES`` of each package here."""
+"""Find the families of servers, in ``FAMILIES`` of each package here.
+
+The modules here define the protocols by which the rest of millrace uses a family; a package
+implements them for its families. A package is named nowhere else: what differs between families
+is asked through the protocols. Servers are installed and run by ``millrace.servers``.
+"""
 
 import functools
 import importlib

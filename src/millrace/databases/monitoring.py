@@ -14,15 +14,7 @@ from typing import Any, Protocol
 from millrace.databases.client import DatabaseClient, Row, Session
 from millrace.databases.deltas import Number
 from millrace.errors import Unavailable
-from millrace.model.observations import (
-    Counters,
-    Digest,
-    PlanRow,
-    PlanStep,
-    QueryPlan,
-    TimedEvent,
-    Waits,
-)
+from millrace.model import observations
 
 # Kinds of threads; or of processes, where each process serves one session.
 CONNECTION = "connection"
@@ -52,9 +44,9 @@ class ThreadRoleQuery(Protocol):
 class ServerTotals:
     """The waits, statements and stages of a server between two readings, the longest first."""
 
-    waits: Waits
-    digests: Sequence[Digest]
-    stages: Sequence[TimedEvent]
+    waits: observations.Waits
+    digests: Sequence[observations.Digest]
+    stages: Sequence[observations.TimedEvent]
     missing: Sequence[Unavailable] = ()
 
 
@@ -102,7 +94,7 @@ class StatusCounters(Protocol):
 class Explainer(Protocol):
     """A query for the plans of statements in the syntax of one version."""
 
-    def explain(self, session: Session, sql: str) -> QueryPlan:
+    def explain(self, session: Session, sql: str) -> observations.QueryPlan:
         """Return the plan of a statement, or the reason why there is none. Never raise."""
 
 
@@ -157,7 +149,7 @@ class Monitoring(Protocol):
     def status_counters(self, session: Session, database: str) -> StatusCounters:
         """Find out which counters this server keeps."""
 
-    def neutral_counters(self, grown: Mapping[str, float]) -> Counters:
+    def neutral_counters(self, grown: Mapping[str, float]) -> observations.Counters:
         """Name the growth of status variables and metrics as all families do."""
 
     def engine_status(self, session: Session) -> Mapping[str, int | bool]:
@@ -178,7 +170,7 @@ class Monitoring(Protocol):
     def explainer(self, version: str) -> Explainer:
         """Return the explainer for a version."""
 
-    def plan_steps(self, rows: Sequence[PlanRow]) -> Sequence[PlanStep]:
+    def plan_steps(self, rows: Sequence[observations.PlanRow]) -> Sequence[observations.PlanStep]:
         """Return the steps of a plan's rows, in words that all versions share."""
 
     def file_kinds(self, client: DatabaseClient) -> FileKinds:

@@ -238,8 +238,7 @@ def _often_lacking(
 
 def _from(place: Path, path: Path) -> str:
     """Return a path for the manifest: relative if it is in the server's directory."""
-    place, path = place.resolve(), path.resolve()
-    return str(path.relative_to(place) if path.is_relative_to(place) else path)
+    return _inside(place.resolve(), path.resolve())
 
 
 def _inside(place: Path, path: Path) -> str:

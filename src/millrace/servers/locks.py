@@ -22,7 +22,8 @@ def exclusive(path: Path, purpose: str, on_event: OnEvent) -> Iterator[None]:
     Raise HostError where another user created its directory, or could replace its files.
     """
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    refuse_shared(path.parent, _variable_of(path))
+    is_cached = path.is_relative_to(paths.cache_dir())
+    refuse_shared(path.parent, "MILLRACE_CACHE" if is_cached else "MILLRACE_STATE")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -34,8 +35,3 @@ def exclusive(path: Path, purpose: str, on_event: OnEvent) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _variable_of(path: Path) -> str:
-    is_cached = path.is_relative_to(paths.cache_dir())
-    return "MILLRACE_CACHE" if is_cached else "MILLRACE_STATE"

@@ -30,7 +30,7 @@ def observe(
         provenance,
         program_sha256=file_sha256(program),
         build_id=build.build_id,
-        compiler=_compiler(build),
+        compiler="; ".join(build.comment) or None,  # several where libraries were linked in
         allocator=_allocator(build, reached),
         libc=_libc(library_dirs, own_loader=own_loader),
         async_io=_async_io(build, reached),
@@ -67,10 +67,6 @@ def reachable(programs: Sequence[Path], library_dirs: Sequence[Path]) -> frozens
         return next((each / name for each in library_dirs if (each / name).is_file()), None)
 
     return bundle_libraries.needed_libraries(programs, locate)
-
-
-def _compiler(build: Elf) -> str | None:
-    return "; ".join(build.comment) or None  # several where libraries were linked in
 
 
 def _allocator(build: Elf, reachable: frozenset[str]) -> str:

@@ -87,11 +87,8 @@ class _Journey:
     closeness: int
     is_verified: bool
     n_redirects: int = 0
+    # Descriptors by which another thread can end the connections.
     connections: list[socket.socket] = field(default_factory=list)
-
-    def hold(self, connection: socket.socket) -> None:
-        """Keep a descriptor of a connection, by which another thread can end it."""
-        self.connections.append(connection.dup())
 
     def check(self, url: str, closeness: int) -> None:
         if closeness > self.closeness:
@@ -203,7 +200,7 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         super().connect()
-        self.journey.hold(self.sock)
+        self.journey.connections.append(self.sock.dup())
         if not self.by_proxy:
             self.journey.arrive(self.url, self.sock.getpeername()[0])
 

@@ -1,13 +1,22 @@
-"""Prepare a server for driven clients: warm its tables, check the cache, wait until it settles."""
+"""Prepare a server for driven clients: warm its tables, check the cache, wait until it settles.
 
+It settles when it has done its pending work: dirty pages, purge, merges of the change buffer.
+Pending work of one step would otherwise fall into the next. millrace makes a managed server write
+at once, by settings that it restores afterwards; old versions would keep dirty pages for ever. It
+only observes an external server. The family decides when a server has settled.
+"""
+
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from millrace.databases.base import PoolStatus, TableSize
+from millrace.databases.base import PendingSample, PoolStatus, ServerClient, TableSize
 from millrace.databases.client import QUERY_LIMIT_S
 from millrace.model import measurements as names
+from millrace.servers.instances.instance import Instance
+from millrace.servers.snapshots import data_files
 from millrace.store.records import StepRecord
-from millrace.trial import buffer_pool, measurements, quiesce
+from millrace.trial import buffer_pool, measurements
 from millrace.trial.buffer_pool import Occupancy
 from millrace.trial.hooks import LiveServer
 from millrace.trial.load_run import Emit, run_phases
@@ -15,6 +24,39 @@ from millrace.trial.outputs import TrialOutputs
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.steps import Step
 from millrace.trial.time_limits import limit_s
+
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class Quiesced:
+    """The end of the wait: work that still goes on, variables changed for it (and restored)."""
+
+    settled: bool
+    duration_s: float
+    unsettled: tuple[str, ...]
+    forced_flushing: tuple[str, ...]
+
+
+def quiesce(client: ServerClient, *, limit_s: float) -> Quiesced:
+    """Wait up to ``limit_s`` until it settles; write back a managed server. Raise TrialFailed."""
+    began = time.monotonic()
+    storage = client.family.storage
+    samples = [PendingSample(0.0, storage.pending(client))]
+    with storage.forced_flushing(client) as changed:
+        while (left := storage.unsettled(samples)) and samples[-1].at_s < limit_s:
+            time.sleep(_POLL_S)
+            work = storage.pending(client)
+            samples.append(PendingSample(time.monotonic() - began, work))
+    if isinstance(client, Instance):
+        data_files.write_back(client.data_dir)
+    return Quiesced(
+        settled=not left,
+        duration_s=time.monotonic() - began,
+        unsettled=left,
+        forced_flushing=tuple(changed),
+    )
+
 
 # Passes over the tables: the last one may have evicted the first where the server reserves a part
 # of its pool for pages that were read once.
@@ -90,7 +132,7 @@ class ClientPreparation:
 
     def _settle(self, _limit_s: float) -> None:
         role = self.server.role
-        quiesced = quiesce.quiesce(self.server.client, limit_s=self._settle_limit_s())
+        quiesced = quiesce(self.server.client, limit_s=self._settle_limit_s())
         self.outputs.add_measurement(names.SETTLE_DURATION_S, quiesced.duration_s, role)
         self.outputs.add_measurement(names.SETTLED, int(quiesced.settled), role)
         self.outputs.add_facts(role, unsettled=list(quiesced.unsettled))

@@ -34,15 +34,11 @@ def hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterator[Measur
             activity = _activity(measurement.load_spec, opened)
     for server in measurement.servers:
         is_replica = server.role == REPLICA  # to which clients send no statements
-        target = target_of(
-            server.client,
-            server.database,
-            {} if is_replica else statements,
-            None if is_replica else activity,
-            workload.connections or 1,
-        )
         target = replace(
-            target,
+            target_of(server.client, server.database),
+            statements={} if is_replica else statements,
+            statement_activity=None if is_replica else activity,
+            connections=workload.connections or 1,
             servers=1 + len(measurement.load_spec.against),
             is_replica=is_replica,
             background_clients=bool(workload.background_clients),
@@ -89,24 +85,16 @@ class _Collection(MeasurementHook):
         self._measurement.outputs.observations[self._role] = self._collectors.document()
 
 
-def target_of(
-    client: ServerClient,
-    database: str,
-    statements: Mapping[str, str],
-    activity: StatementActivity | None = None,
-    connections: int = 1,
-) -> Target:
-    """Return a trial's server as its collectors observe it."""
+def target_of(client: ServerClient, database: str) -> Target:
+    """Return a trial's server as its collectors observe it, without statements."""
     managed = client if isinstance(client, Instance) else None
     return Target(
         client=client,
         pid=None if managed is None else managed.pid,
         data_dir=None if managed is None else managed.data_dir,
         database=database,
-        statements=statements,
+        statements={},
         limit_s=QUERY_LIMIT_S,
-        statement_activity=activity,
-        connections=connections,
     )
 
 

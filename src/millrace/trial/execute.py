@@ -21,21 +21,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from millrace import databases
-from millrace.errors import (
-    DatabaseError,
-    HostError,
-    MillraceError,
-    PermanentHostError,
-    TrialFailed,
-    UnusablePlace,
-)
+from millrace import databases, errors
 from millrace.model.events import StepBegan
 from millrace.model.servers import AttachedServer
 from millrace.servers.snapshots.kept_data import KeptData
+from millrace.shown_text import shown_line
 from millrace.store.records import AttemptResult, StepRecord
 from millrace.trial import collection, measure, phase_spec, time_limits
-from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.data_file import sync_and_cache
 from millrace.trial.external_server import ExternalServer
@@ -45,9 +37,12 @@ from millrace.trial.load_run import Emit
 from millrace.trial.loops import Loops, seeded
 from millrace.trial.managed_server import ManagedServer
 from millrace.trial.outputs import TrialOutputs
+from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
 from millrace.trial.steps import Step, StepsOutcome, execute_steps
+from millrace.trial.time_limits import scan_limit_s
 from millrace.trial.trial_server import TrialContext, TrialServer, steps_of_role
+from millrace.workloads.definition import Check
 
 _WRITE_BACK_LIMIT_S = 600.0
 _LONGEST_REASON = 4000  # characters
@@ -83,7 +78,7 @@ def attempt_result(
     cause = ended.cause
     if cause is not None:
         cause = _explained(cause, outputs)
-        of_failure = cause.log_tail if isinstance(cause, TrialFailed) else None
+        of_failure = cause.log_tail if isinstance(cause, errors.TrialFailed) else None
         log_tail = of_failure or outputs.log_tail()
     return AttemptResult(
         outcome="finished" if cause is None else "failed",
@@ -102,8 +97,8 @@ def attempt_result(
 
 def _explained(cause: Exception, outputs: TrialOutputs) -> Exception:
     """Return the end of the server whose end a session of millrace noticed, else the cause."""
-    noticed = cause if isinstance(cause, DatabaseError) else cause.__cause__
-    if not isinstance(noticed, DatabaseError) or noticed.kind not in ("unreachable", "lost"):
+    noticed = cause if isinstance(cause, errors.DatabaseError) else cause.__cause__
+    if not isinstance(noticed, errors.DatabaseError) or noticed.kind not in ("unreachable", "lost"):
         return cause
     return outputs.end_of_a_server() or cause
 
@@ -225,13 +220,13 @@ def is_transient(
 
     A server whose trial ``fills_disk`` is expected to speak of a full disk.
     """
-    if isinstance(cause, UnusablePlace):
+    if isinstance(cause, errors.UnusablePlace):
         return True
-    if isinstance(cause, HostError):
-        return not isinstance(cause, PermanentHostError)
+    if isinstance(cause, errors.HostError):
+        return not isinstance(cause, errors.PermanentHostError)
     if isinstance(cause, OSError):
         return cause.errno in _OF_THE_HOST
-    if isinstance(cause, TrialFailed) and not fills_disk:
+    if isinstance(cause, errors.TrialFailed) and not fills_disk:
         return databases.says_disk_full(f"{cause}\n{cause.log_tail or ''}\n{log_tail or ''}")
     return False
 
@@ -241,5 +236,31 @@ def reason_of(cause: Exception) -> str:
     text = str(cause) or type(cause).__name__
     if len(text) > _LONGEST_REASON:  # a server may have said it
         text = f"{text[:_LONGEST_REASON]}…"
-    hint = cause.hint if isinstance(cause, MillraceError) else None
+    hint = cause.hint if isinstance(cause, errors.MillraceError) else None
     return f"{text}; {hint}" if hint else text
+
+
+_SHOWN_ROWS = 3
+_SHOWN_CHARACTERS = 200
+
+
+def checking_steps(workload: ResolvedWorkload, server: LiveServer) -> Iterator[Step]:
+    """Yield a step for each check of the workload, which fails where the server returns rows."""
+    for check in workload.checked.checks:
+        action = partial(_check, check, workload, server)
+        yield Step(f"check_{check.name}", action, scan_limit_s(workload))
+
+
+def _check(check: Check, workload: ResolvedWorkload, server: LiveServer, limit_s: float) -> None:
+    sql = check.query(workload.values)
+    administration = server.client.family.administration
+    rows = administration.first_rows(server.client, server.database, sql, _SHOWN_ROWS + 1, limit_s)
+    if rows:
+        shown = ", ".join(f"({', '.join(row)})" for row in rows[:_SHOWN_ROWS])
+        more = " and more" if len(rows) > _SHOWN_ROWS else ""
+        raise errors.TrialFailed(
+            f"the condition {check.name} is violated after the run ({check.title}): the server "
+            f"returns {shown_line(shown)[:_SHOWN_CHARACTERS]}{more}",
+            hint="look at the server's error log: committed transactions left tables that "
+            "contradict each other",
+        )

@@ -99,11 +99,9 @@ def open_trace(server: LiveServer, outputs: TrialOutputs, opened: ExitStack) -> 
     The reason is then a fact of the server's record.
     """
     processes = processes_of(server.client)
-    if processes is None:
-        why = "its processes cannot be observed from here"
-        outputs.add_facts(server.role, file_removal_unknown=why)
-        return None
     try:
+        if processes is None:
+            raise Unavailable("its processes cannot be observed from here")
         tracing = Tracing(EVENTS, SYSTEM)
     except Unavailable as error:
         outputs.add_facts(server.role, file_removal_unknown=str(error))
@@ -147,13 +145,12 @@ class RemovalTrace:
             calls, lost = list(file_calls(self._tracing.text())), self._tracing.lost()
         except OSError as error:
             why = f"the kernel cannot trace system calls: {error}"
-            self._outputs.add_facts(self.role, file_removal_unknown=why)
-            return None
-        if lost:
+        else:
+            if not lost:
+                return calls
             why = f"the kernel lost {lost} of its events"
-            self._outputs.add_facts(self.role, file_removal_unknown=why)
-            return None
-        return calls
+        self._outputs.add_facts(self.role, file_removal_unknown=why)
+        return None
 
 
 class FileRemoval(WindowHook):

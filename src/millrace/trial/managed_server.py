@@ -17,25 +17,16 @@ from millrace.servers.instances import instance_paths, lifecycle
 from millrace.servers.instances.instance import Instance
 from millrace.servers.instances.launch import Tool
 from millrace.servers.snapshots.kept_data import NotResumable
-from millrace.trial import full_disk, time_limits
-from millrace.trial.client_preparation import ClientPreparation
+from millrace.trial import full_disk, time_limits, trial_server
+from millrace.trial.client_preparation import ClientPreparation, quiesce
 from millrace.trial.data_directory import DATABASE, DataDirectory
 from millrace.trial.data_file import linked_into
 from millrace.trial.file_removal import drop
 from millrace.trial.hooks import LiveServer
-from millrace.trial.quiesce import quiesce
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.sizes import sizes, table_bytes
 from millrace.trial.spec import ServerSpec
 from millrace.trial.steps import Step
-from millrace.trial.trial_server import (
-    STOP_LIMIT_S,
-    TrialContext,
-    ageing_step,
-    analyse_step,
-    loading_steps,
-    refuse_unavailable,
-)
 
 _COPY_LIMIT_S = 3600.0
 _PREPARE_LIMIT_S = _COPY_LIMIT_S  # may copy the data file to another filesystem
@@ -66,7 +57,7 @@ class ManagedServer:
 
     spec: ServerSpec
     server: InstalledServer
-    trial: TrialContext
+    trial: trial_server.TrialContext
     tool_of: Callable[[Instance], Tool] | None = None
     _instance: Instance = field(init=False)
     _data_file: Path | None = field(init=False, default=None)
@@ -103,18 +94,18 @@ class ManagedServer:
             if workload.writes and not workload.checked.has_maintenance:
                 yield Step("rows", self._count_rows, time_limits.scan_limit_s(workload))
             if self.spec.table_format.before_stop:
-                yield Step("complete_files", self._complete_files, STOP_LIMIT_S)
+                yield Step("complete_files", self._complete_files, trial_server.STOP_LIMIT_S)
         if workload.drops_after:
-            yield Step("write_back", self._write_back, STOP_LIMIT_S)
+            yield Step("write_back", self._write_back, trial_server.STOP_LIMIT_S)
             if measures_files:
                 yield Step("sizes", self._sizes, QUERY_LIMIT_S)
-            yield Step("drop", self._drop, STOP_LIMIT_S)
+            yield Step("drop", self._drop, trial_server.STOP_LIMIT_S)
         if measures_files:
-            yield Step("stop", self._instance.stop, STOP_LIMIT_S)
+            yield Step("stop", self._instance.stop, trial_server.STOP_LIMIT_S)
             if not workload.drops_after:
                 yield Step("sizes", self._sizes, QUERY_LIMIT_S)
         else:
-            yield Step("kill", self._kill, STOP_LIMIT_S)
+            yield Step("kill", self._kill, trial_server.STOP_LIMIT_S)
 
     @property
     def instance(self) -> Instance:
@@ -181,7 +172,7 @@ class ManagedServer:
         if data.can_be_saved:
             yield Step("keep", data.prepare, time_limits.scan_limit_s(workload))
         if data.can_be_saved:
-            yield Step("stop", self._instance.stop, STOP_LIMIT_S)
+            yield Step("stop", self._instance.stop, trial_server.STOP_LIMIT_S)
 
     def _aged(self, data: DataDirectory, before: ResolvedWorkload) -> Iterator[Step]:
         """Run the test before on its own tables, prepared as if it were measured."""
@@ -193,8 +184,8 @@ class ManagedServer:
         preparation = ClientPreparation(before, server, self.trial.outputs, self.trial.emit)
         for step in preparation.warming_steps():
             yield replace(step, name=f"{step.name} for {before.values['test']}")
-        yield ageing_step(self.trial, server, [before])
-        yield analyse_step(server.client, server.database)
+        yield trial_server.ageing_step(self.trial, server, [before])
+        yield trial_server.analyse_step(server.client, server.database)
 
     def _started(self) -> Iterator[Step]:
         yield Step("initialise", self._instance.initialise, _INITIALISE_LIMIT_S)
@@ -204,10 +195,10 @@ class ManagedServer:
         """Make the trial's database, and the tables that are loaded before the measurement."""
         yield Step("database", self._create_database, QUERY_LIMIT_S)
         yield Step("table_format", self._verify_table_format, QUERY_LIMIT_S)
-        yield from loading_steps(self.trial, self.live(), keep_facts)
+        yield from trial_server.loading_steps(self.trial, self.live(), keep_facts)
 
     def _prepare(self, _limit_s: float) -> None:
-        refuse_unavailable(self.spec)
+        trial_server.refuse_unavailable(self.spec)
         # Another user of the host could take the port before the server does.
         instance = lifecycle.create(
             self.server, self.spec.options, role=self.spec.role, by_tcp=self._listens

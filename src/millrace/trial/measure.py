@@ -14,13 +14,11 @@ from millrace.store.records import NewArtefact, StepRecord
 from millrace.trial import (
     collection,
     cpu_idle_hook,
+    edge_readings,
     fault_injection,
     file_removal,
-    host_time,
-    measurement_counters,
     measurements,
     phase_spec,
-    process_counters,
     thread_placement,
 )
 from millrace.trial.data_file import sync_and_cache
@@ -61,10 +59,10 @@ def _series_hooks(measurement: MeasurementContext, opened: ExitStack) -> Iterato
 
 
 HOOKS: tuple[OpenHooks, ...] = (
-    host_time.hooks,
+    edge_readings.host_time_hooks,
     fault_injection.hooks,
-    process_counters.cpu_hooks,
-    measurement_counters.hooks,
+    edge_readings.cpu_hooks,
+    edge_readings.counter_hooks,
     _series_hooks,
     thread_placement.hooks,
     file_removal.hooks,

@@ -30,14 +30,7 @@ from millrace.databases.replication import (
     SourceAddress,
 )
 from millrace.errors import DatabaseError, TrialFailed
-from millrace.loadgen.events import (
-    AnyPhaseResult,
-    DriveInterval,
-    Event,
-    LoadResult,
-    Mark,
-    PhaseResult,
-)
+from millrace.loadgen import events
 from millrace.model import measurements as names
 from millrace.model.documents import as_lines
 from millrace.model.events import StepBegan
@@ -61,7 +54,7 @@ _ACCOUNT = "replica"
 _POLL_S = 0.02
 _WAIT_S = 1  # for the replica, between two looks at the servers
 
-RunLoad = Callable[[OnEvent], LoadResult]
+RunLoad = Callable[[OnEvent], events.LoadResult]
 """Run the load generator on the source; it calls the argument with each event."""
 
 
@@ -151,7 +144,7 @@ class ReplicatedLoad:
         self._address = SourceAddress("127.0.0.1", server.port, _ACCOUNT, secrets.token_hex(16))
         self._warmed = 0  # transactions of the warm-up, which the replica applies too
 
-    def run(self, run_load: RunLoad) -> LoadResult:
+    def run(self, run_load: RunLoad) -> events.LoadResult:
         """Return the result of the load with the replica's phase and the checks of its tables."""
         self._replication.create_account(self._source.client, self._address)
         for server in self.measurement.servers:  # each has made its own database and tables
@@ -165,7 +158,7 @@ class ReplicatedLoad:
             self._add(names.REPLICATED_TRANSACTIONS, self._warmed + succeeded)
         return replace(result, phases=(*result.phases, applied, *self._check_tables()))
 
-    def _apply_after_load(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+    def _apply_after_load(self, run_load: RunLoad) -> tuple[events.LoadResult, events.PhaseResult]:
         """Load the source alone, then let the replica copy its log, then apply it."""
         result = run_load(self._forward)
         end = self._log_end()
@@ -180,7 +173,7 @@ class ReplicatedLoad:
         self._keep_samples(sampler)
         return result, applied
 
-    def _apply_during_load(self, run_load: RunLoad) -> tuple[LoadResult, PhaseResult]:
+    def _apply_during_load(self, run_load: RunLoad) -> tuple[events.LoadResult, events.PhaseResult]:
         """Let the replica apply while the source is loaded, and catch up afterwards."""
         self._attach()
         self._start("receiver")
@@ -198,14 +191,14 @@ class ReplicatedLoad:
             self._add(names.MAX_LAG_S, max(lags_s))
         return result, applied
 
-    def _forward(self, event: Event) -> None:
-        if isinstance(event, DriveInterval) and event.part == "warmup":
+    def _forward(self, event: events.Event) -> None:
+        if isinstance(event, events.DriveInterval) and event.part == "warmup":
             self._warmed += event.transactions
         self.on_event(event)
 
-    def _begin_with_load(self, event: Event) -> None:
+    def _begin_with_load(self, event: events.Event) -> None:
         if (
-            isinstance(event, Mark)
+            isinstance(event, events.Mark)
             and event.mark == "phase_started"
             and self._kinds[event.phase] in (*LOADING, DRIVE)
         ):
@@ -214,11 +207,11 @@ class ReplicatedLoad:
 
     def _begin(self) -> None:
         self._began_s = time.monotonic()
-        self.on_event(Mark(phase=self._phase.name, mark="phase_started", t_s=0.0))
+        self.on_event(events.Mark(phase=self._phase.name, mark="phase_started", t_s=0.0))
 
-    def _end_phase(self) -> PhaseResult:
+    def _end_phase(self) -> events.PhaseResult:
         """Return the replica's part as the result of a phase, which the hooks have handled."""
-        found = PhaseResult(
+        found = events.PhaseResult(
             name=self._phase.name,
             kind="statement",
             duration_s=time.monotonic() - self._began_s,
@@ -312,7 +305,7 @@ class ReplicatedLoad:
     def _add(self, name: str, value: float) -> None:
         self.measurement.outputs.add_measurement(name, value, REPLICA)
 
-    def _check_tables(self) -> Sequence[AnyPhaseResult]:
+    def _check_tables(self) -> Sequence[events.AnyPhaseResult]:
         """Check the tables of both servers, and return the phases that checked the source's."""
         phases = [each for each in self._workload.checking_phases if each.kind != COMPARE_TABLES]
         results = [self._check_rows(server, phases) for server in self.measurement.servers]
@@ -320,7 +313,9 @@ class ReplicatedLoad:
             self._compare_tables()
         return results[0]
 
-    def _check_rows(self, server: LiveServer, phases: Sequence[Phase]) -> Sequence[AnyPhaseResult]:
+    def _check_rows(
+        self, server: LiveServer, phases: Sequence[Phase]
+    ) -> Sequence[events.AnyPhaseResult]:
         """Run phases that check a server's tables. Raise TrialFailed for other rows than made."""
         if not phases:
             return ()

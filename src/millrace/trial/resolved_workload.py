@@ -13,7 +13,7 @@ from millrace import databases
 from millrace.levels import Level, Values
 from millrace.loadgen.spec import Tables
 from millrace.model.phases import APPLY
-from millrace.servers.snapshots.page_cache import State as PageCache
+from millrace.servers.snapshots.data_files import State as PageCache
 from millrace.workloads import DRIVE, Phase, Workload, parse_workload
 from millrace.workloads.defaults import DROP_AFTER, TABLE_OPTIONS
 from millrace.workloads.settings import ClientSettings, LoadSettings

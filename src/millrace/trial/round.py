@@ -28,19 +28,17 @@ from millrace.store.records import ROUND_FAILED, AttemptResult, StepRecord
 from millrace.trial import (
     collection,
     cpu_idle_hook,
+    edge_readings,
     fault_injection,
-    host_time,
     measure,
-    measurement_counters,
     phase_spec,
-    process_counters,
     thread_placement,
     time_limits,
 )
-from millrace.trial.checks import checking_steps
 from millrace.trial.client_preparation import ClientPreparation
 from millrace.trial.execute import (
     attempt_result,
+    checking_steps,
     servers_of,
     started_steps,
     warming_steps,
@@ -67,12 +65,11 @@ _FEWEST_TRANSACTIONS = 20
 _SLICE_ROWS = 2_000  # about 5 to 15 ms
 
 _HOOKS: tuple[OpenHooks, ...] = (
-    host_time.hooks,
-    process_counters.cpu_hooks,
-    process_counters.read_hooks,
-    measurement_counters.hooks,
+    edge_readings.host_time_hooks,
+    edge_readings.cpu_hooks,
+    edge_readings.read_hooks,
+    edge_readings.counter_hooks,
     thread_placement.hooks,
-    thread_placement.pinning_hooks,
     collection.hooks,
     cpu_idle_hook.hooks,
 )

@@ -49,12 +49,18 @@ _FEWEST_SWITCHES, _LEAST_CPU_NS = 50, 5_000_000
 
 
 def hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield the hook that places the threads of the driven server, where a CPU is shared."""
+    """Yield the hook that places or pins the threads of the driven server, if either applies."""
     settings = measurement.spec.cpu_idle
-    if settings is not None and settings.shared_cpu is not None:
-        server = measurement.servers[0]
-        target = target_of(server.client, server.database, {})
+    if settings is None:
+        return
+    server = measurement.servers[0]
+    target = target_of(server.client, server.database)
+    if settings.shared_cpu is not None:
         yield Placement(target, settings.shared_cpu)
+    if settings.server_cpus is not None:
+        clients = measurement.spec.workload.connections
+        assert clients is not None
+        yield ThreadPinning(target, clients, settings.server_cpus)
 
 
 class _Pinged(MeasurementHook):
@@ -211,19 +217,6 @@ def activity(processes: ServerProcesses) -> dict[int, Activity]:
         ran = procfs.read_or_none(task / "schedstat")  # not every kernel has it
         found[tid] = Activity(voluntary, 0 if ran is None else procfs.schedstat(ran)[0])
     return found
-
-
-def pinning_hooks(measurement: MeasurementContext, _opened: ExitStack) -> Iterator[MeasurementHook]:
-    """Yield the hook that pins the threads of a server with several clients."""
-    spec = measurement.spec
-    if spec.cpu_idle is not None and spec.cpu_idle.server_cpus is not None:
-        server = measurement.servers[0]
-        assert spec.workload.connections is not None
-        yield ThreadPinning(
-            target_of(server.client, server.database, {}),
-            spec.workload.connections,
-            spec.cpu_idle.server_cpus,
-        )
 
 
 class ThreadPinning(_Pinged):

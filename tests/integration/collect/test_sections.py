@@ -13,7 +13,6 @@ import pytest
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.statement_breakdown import StatementBreakdown, statement_breakdowns
 from millrace.collect import disk, host, sched_waits, thread_states, thread_usage
-from millrace.collect.threads import thread_sampler
 from millrace.loadgen import cpu_idle
 from millrace.servers.instances.instance import Instance
 from millrace.store import observations
@@ -51,7 +50,7 @@ def server(request: pytest.FixtureRequest, instance_of: InstanceOf) -> Iterator[
 def seen(server: Instance) -> Observed:
     """Run transactions that each make a log durable, with pollers as in a trial of few clients."""
     with pytest.MonkeyPatch.context() as patch, cpu_idle.disable_idle_states():
-        patch.setattr(thread_sampler, "budget", lambda _connections: BUDGET)
+        patch.setattr(thread_states, "budget", lambda _connections: BUDGET)
         return observed(
             server, ALL, clients=CLIENTS, linger_s=QUIET_LINGER_S, test="pair", time_s=2.0
         )
@@ -151,7 +150,7 @@ def accounts(
     with pytest.MonkeyPatch.context() as patch:
         # As many windows of scheduler events, and samples, in 1.5 s as usual in 3 s.
         patch.setattr(sched_waits, "_FIRST_GAP_S", 0.1)
-        patch.setattr(thread_sampler, "budget", lambda _connections: 0.02)
+        patch.setattr(thread_states, "budget", lambda _connections: 0.02)
         driven = observed(
             instance, TRACED,
             clients=clients, linger_s=QUIET_LINGER_S, test="pair", time_s=1.5, **chosen,

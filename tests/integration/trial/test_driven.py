@@ -17,8 +17,7 @@ from millrace.model.events import IntervalEnded, TrialEvent
 from millrace.model.servers import AttachedServer, FittedOptions, Option
 from millrace.servers import snapshots
 from millrace.servers.instances import instance_paths, lifecycle, ownership
-from millrace.servers.snapshots import Snapshot, manifest
-from millrace.servers.snapshots import digests as contents
+from millrace.servers.snapshots import Snapshot, data_files, manifest
 from millrace.store import observations
 from millrace.store.records import AttemptResult
 from millrace.trial import thread_placement
@@ -389,7 +388,7 @@ def change(server_of: ServerOf, snapshot: Snapshot, statement: str) -> None:
         shutil.rmtree(snapshot.data_dir)
         shutil.copytree(instance.data_dir, snapshot.data_dir)
     files = manifest.list_files(snapshot.data_dir)
-    digests = contents.digests(snapshot.data_dir, [file.path for file in files])
+    found = data_files.digests(snapshot.data_dir, [file.path for file in files])
     (snapshot.directory / manifest.FILE).unlink()
-    manifest.write(replace(snapshot, files=files, digests=digests))
+    manifest.write(replace(snapshot, files=files, digests=found))
     assert snapshot.name in {each.name for each in snapshots.listing() if each.damage is None}

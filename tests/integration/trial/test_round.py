@@ -236,11 +236,31 @@ def test_servers_load_in_turns_and_each_has_its_own_figures(server_of: ServerOf)
     assert ownership.running() == []
 
 
-def test_where_a_server_refuses_the_file_it_alone_has_failed(server_of: ServerOf) -> None:
-    refusing = FittedOptions("test", (Option("local_infile", "0", False, "test"),))
-    left_out, failed = loads_of(server_of, SERVERS[:2], last_options=refusing)
-    assert (failed.outcome, failed.failed_step) == ("failed", "load")
-    assert "local_infile" in str(failed.reason)
+@pytest.mark.parametrize(
+    ("measure", "servers", "chosen", "option", "step", "reason"),
+    [
+        (loads_of, SERVERS[:2], {}, ("local_infile", "0"), "load", "local_infile"),
+        (
+            loads_of, SERVERS[:1] * 2, {"rows": 80_000}, ("innodb_buffer_pool_size", "8M"),
+            "measure", "innodb_buffer_pool_size",
+        ),
+        (round_of, SERVERS[:2], {}, ("max_prepared_stmt_count", "0"), "measure", "error 1461"),
+    ],
+    ids=["it refuses the file", "the load fills its buffer pool", "it refuses statements"],
+)  # fmt: skip
+def test_a_server_that_cannot_take_part_has_failed_alone(
+    server_of: ServerOf,
+    measure: Callable[..., tuple[AttemptResult, ...]],
+    servers: tuple[str, ...],
+    chosen: dict[str, int],
+    option: tuple[str, str],
+    step: str,
+    reason: str,
+) -> None:
+    options = FittedOptions("test", (Option(*option, False, "test"),))
+    left_out, failed = measure(server_of, servers, last_options=options, **chosen)
+    assert (failed.outcome, failed.failed_step) == ("failed", step)
+    assert reason in str(failed.reason)
     assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
@@ -255,14 +275,6 @@ def test_where_rows_are_wrong_the_round_has_failed(server_of: ServerOf) -> None:
     results = loads_of(server_of, SERVERS[:2], expected_rows=30_001)
     assert [result.outcome for result in results] == ["failed"] * 2
     assert "the table holds other data" in str(results[0].reason)
-
-
-def test_a_load_that_fills_the_buffer_pool_is_none_in_slices(server_of: ServerOf) -> None:
-    small = FittedOptions("test", (Option("innodb_buffer_pool_size", "8M", False, "test"),))
-    left_out, failed = loads_of(server_of, SERVERS[:1] * 2, rows=80_000, last_options=small)
-    assert (failed.outcome, failed.failed_step) == ("failed", "measure")
-    assert "innodb_buffer_pool_size" in str(failed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 @pytest.mark.parametrize("clients", [1, 4])
@@ -333,14 +345,6 @@ def test_where_a_server_does_not_start_a_single_other_is_left_out(server_of: Ser
     assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
     assert f"{SERVERS[1]}, failed at step start" in str(left_out.reason)
     assert ownership.running() == []
-
-
-def test_where_a_server_refuses_statements_it_alone_has_failed(server_of: ServerOf) -> None:
-    none = FittedOptions("test", (Option("max_prepared_stmt_count", "0", False, "test"),))
-    left_out, failed = round_of(server_of, SERVERS[:2], last_options=none)
-    assert (failed.outcome, failed.failed_step) == ("failed", "measure")
-    assert "error 1461" in str(failed.reason)
-    assert (left_out.outcome, left_out.failed_step) == ("failed", ROUND_FAILED)
 
 
 @pytest.mark.parametrize("slot", [0, 1])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.servers.snapshots import Snapshot, SnapshotKey, digests, manifest, repository
+from millrace.servers.snapshots import Snapshot, SnapshotKey, data_files, manifest, repository
 from millrace.servers.snapshots.kept_data import KeptData
 from tests.support.called import millrace
 from tests.support.small_snapshots import parts
@@ -41,7 +41,7 @@ def kept(seed: int) -> Snapshot:
             bytes=total,
             allocated_bytes=allocated,
             files=manifest.list_files(data),
-            digests=digests.digests(data, ["ibdata1"]),
+            digests=data_files.digests(data, ["ibdata1"]),
         )
         manifest.write(made)
         return repository.publish(draft, key)

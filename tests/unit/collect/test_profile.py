@@ -164,14 +164,19 @@ def test_the_beginning_of_a_function(code: str, machine: str, expected: bool) ->
     assert profile.begins_with_frame(bytes.fromhex(code), machine) == expected
 
 
-@pytest.mark.parametrize(("option", "kept"), [("no-omit", True), ("omit", False)])
-def test_what_a_compiler_makes(tmp_path: Path, option: str, kept: bool) -> None:
+def compile_functions(library: Path, option: str) -> None:
     if shutil.which("cc") is None:
         pytest.skip("no C compiler here")
-    source, library = tmp_path / "f.c", tmp_path / "f.so"
+    source = library.with_suffix(".c")
     source.write_text(f"int g(int *, int);\n{FUNCTIONS}\n", encoding="ascii")
     command = ["cc", "-O2", f"-f{option}-frame-pointer", "-shared", "-fPIC", "-o"]
     subprocess.run([*command, str(library), str(source)], check=True)
+
+
+@pytest.mark.parametrize(("option", "kept"), [("no-omit", True), ("omit", False)])
+def test_what_a_compiler_makes(tmp_path: Path, option: str, kept: bool) -> None:
+    library = tmp_path / "f.so"
+    compile_functions(library, option)
     assert profile.frame_pointers_are_kept(library) is kept
     subprocess.run(["strip", str(library)], check=True)
     assert profile.frame_pointers_are_kept(library) is kept
@@ -181,12 +186,7 @@ def test_a_program_that_is_replaced_is_looked_at_again(tmp_path: Path) -> None:
     file = tmp_path / "program"
     file.write_bytes(b"#!/bin/sh\n")
     assert profile.frame_pointers_are_kept(file) is None
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler here")
-    source = tmp_path / "f.c"
-    source.write_text(f"int g(int *, int);\n{FUNCTIONS}\n", encoding="ascii")
-    command = ["cc", "-O2", "-fno-omit-frame-pointer", "-shared", "-fPIC", "-o"]
-    subprocess.run([*command, str(file), str(source)], check=True)
+    compile_functions(file, "no-omit")
     assert profile.frame_pointers_are_kept(file) is True
 
 

@@ -1,7 +1,12 @@
-"""Test the sampler's counts as a section of the document."""
+"""Test the sampler of threads, samplers that do not work, and the section of their counts."""
 
+import contextlib
 import json
+import os
 import re
+import subprocess
+import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -17,15 +22,16 @@ from millrace.collect.collectors import as_json
 from millrace.collect.thread_states import (
     Activity,
     Context,
+    Sampled,
     StateCollector,
+    ThreadSampler,
     classify,
     target_kind,
 )
-from millrace.collect.threads.thread_sampler import Sampled, ThreadSampler
 from millrace.collect.threads.thread_watch import ThreadActivity, ThreadWatch
 from millrace.databases.base import ServerClient
 from millrace.databases.monitoring import FileKinds
-from millrace.errors import TrialFailed
+from millrace.errors import TrialFailed, Unavailable
 from millrace.host import sockets, syscalls
 from millrace.host.sockets import Sockets
 from millrace.loadgen.statement_activity import StatementActivity
@@ -41,15 +47,9 @@ FUTEX, FSYNC, POLL, IO_GETEVENTS = 202, 74, 7, 208
 
 
 def state(count: int, letter: str = "S", call: int | None = None, **more: Any) -> dict[str, Any]:
-    known = {
-        "target": None,
-        "wchan": None,
-        "stack": None,
-        "during_sync": 0,
-        "seconds": 0.01 * count,
-        **more,
-    }
-    return {"state": letter, "syscall": call, "count": count, **known}
+    unknown = dict.fromkeys(("target", "wchan", "stack"))
+    known = {"state": letter, "syscall": call, "count": count, "seconds": 0.01 * count}
+    return {**unknown, **known, "during_sync": 0, **more}
 
 
 COUNTS: dict[str, Any] = {
@@ -114,12 +114,8 @@ def section(counts: dict[str, Any], kinds: dict[int, str]) -> Any:
 
 def test_the_section() -> None:
     found = section(COUNTS, {7: "connection"})
-    assert {name: found[name] for name in ("rate_hz", "ticks", "cpu_s", "realtime")} == {
-        "rate_hz": 97.5,
-        "ticks": 100,
-        "cpu_s": 0.02,
-        "realtime": True,
-    }
+    for name in ("rate_hz", "ticks", "cpu_s", "realtime"):
+        assert found[name] == COUNTS[name]
     first, second, _ = found["threads"]
     assert (first["tid"], first["kind"], first["ticks"]) == (7, "connection", 100)
     assert second["kind"] == "background"
@@ -325,43 +321,41 @@ def test_targets(link: str, what: str) -> None:
     assert target_kind(link, MYSQL_CONTEXT) == what
 
 
+CALLS: dict[str, list[tuple[str, str | None]]] = {
+    "lock": [("futex", None), ("semtimedop", None), ("flock", f"{DATA}/aria_log_control")],
+    "log_flush": [
+        ("fsync", f"{DATA}/ib_logfile0"), ("fdatasync", f"{DATA}/binlog.000001"),
+        ("fdatasync", f"{DATA}/#innodb_redo/#ib_redo5"), ("msync", None),
+    ],
+    "fsync": [
+        ("fsync", f"{DATA}/observed/sbtest1.ibd"), ("fsync", f"{DATA}/#ib_16384_0.dblwr"),
+        ("fsync", None),
+    ],
+    "data_read": [("pread64", f"{DATA}/observed/sbtest1.ibd"), ("read", f"{DATA}/binlog.000001")],
+    "data_write": [("pwrite64", f"{DATA}/observed/sbtest1.ibd")],
+    "log_write": [("pwrite64", f"{DATA}/ib_logfile0")],
+    "network": [
+        ("read", "socket:[30]"), ("recvfrom", "socket:[30]"), ("poll", "socket:[30]"),
+        ("ppoll", "socket:[30]"), ("poll", None), ("accept4", "socket:[10]"),
+        ("epoll_wait", "anon_inode:[eventpoll]"),
+    ],
+    "network_send": [("sendto", "socket:[30]"), ("write", "socket:[30]")],
+    "sleep": [
+        ("nanosleep", None), ("clock_nanosleep", None), ("pselect6", "[no descriptors]"),
+        ("poll", "[no descriptors]"),
+    ],
+    "io_queue": [
+        ("io_getevents", None), ("io_pgetevents", None),
+        ("io_uring_enter", "anon_inode:[io_uring]"),
+    ],
+    "other": [("rt_sigtimedwait", None), ("openat", None), ("munmap", None)],
+}  # fmt: skip
+"""Calls with their targets, by class."""
+
+
 @pytest.mark.parametrize(
     ("call", "target", "expected"),
-    [
-        ("futex", None, "lock"),
-        ("semtimedop", None, "lock"),
-        ("flock", f"{DATA}/aria_log_control", "lock"),
-        ("fsync", f"{DATA}/ib_logfile0", "log_flush"),
-        ("fdatasync", f"{DATA}/binlog.000001", "log_flush"),
-        ("fdatasync", f"{DATA}/#innodb_redo/#ib_redo5", "log_flush"),
-        ("fsync", f"{DATA}/observed/sbtest1.ibd", "fsync"),
-        ("fsync", f"{DATA}/#ib_16384_0.dblwr", "fsync"),
-        ("fsync", None, "fsync"),
-        ("msync", None, "log_flush"),
-        ("pread64", f"{DATA}/observed/sbtest1.ibd", "data_read"),
-        ("read", f"{DATA}/binlog.000001", "data_read"),
-        ("pwrite64", f"{DATA}/observed/sbtest1.ibd", "data_write"),
-        ("pwrite64", f"{DATA}/ib_logfile0", "log_write"),
-        ("read", "socket:[30]", "network"),
-        ("recvfrom", "socket:[30]", "network"),
-        ("poll", "socket:[30]", "network"),
-        ("ppoll", "socket:[30]", "network"),
-        ("poll", None, "network"),
-        ("accept4", "socket:[10]", "network"),
-        ("epoll_wait", "anon_inode:[eventpoll]", "network"),
-        ("sendto", "socket:[30]", "network_send"),
-        ("write", "socket:[30]", "network_send"),
-        ("nanosleep", None, "sleep"),
-        ("clock_nanosleep", None, "sleep"),
-        ("pselect6", "[no descriptors]", "sleep"),
-        ("poll", "[no descriptors]", "sleep"),
-        ("io_getevents", None, "io_queue"),
-        ("io_pgetevents", None, "io_queue"),
-        ("io_uring_enter", "anon_inode:[io_uring]", "io_queue"),
-        ("rt_sigtimedwait", None, "other"),
-        ("openat", None, "other"),
-        ("munmap", None, "other"),
-    ],
+    [(*call, expected) for expected, calls in CALLS.items() for call in calls],
 )
 def test_classes_of_calls(call: str, target: str | None, expected: str) -> None:
     found = did(call, target)
@@ -411,3 +405,146 @@ def test_every_state_has_a_class(state: str, call: int | None, target: str | Non
     found = classify(state, call, target, MYSQL_CONTEXT)
     assert found.state_class
     assert (found.state_class == "running") == (state == "R")
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a load generator that runs the test's Python code."""
+    file = tmp_path / "millrace-load"
+    monkeypatch.setenv("MILLRACE_LOAD", str(file))
+    return file
+
+
+def write(program: Path, script: str) -> None:
+    program.write_text(f"#!{sys.executable}\nimport os, sys, time\n{script}\n")
+    program.chmod(0o755)
+
+
+READY = 'print(\'{"type": "ready"}\', flush=True)\n'
+
+
+@pytest.mark.parametrize(
+    ("cpus", "connections", "share"),
+    [
+        (None, 1, 0.0025),
+        (2, 1, 0.005),
+        (4, 1, 0.01),
+        (96, 1, 0.01),
+        (2, 4, 0.0025),
+        (2, 16, 0.002),
+        (96, 1000, 0.01),
+    ],
+)
+def test_looking_takes_little_of_one_cpu_and_of_all(
+    cpus: int | None, connections: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cpus)
+    assert thread_states.budget(connections) == share
+
+
+def test_a_sampler_from_begin_to_end(program: Path) -> None:
+    answer = {**COUNTS, "threads": [{**COUNTS["threads"][1], "name": "y" * 200_000}]}
+    write(
+        program,
+        READY
+        + "assert sys.argv[1:5] == ['--die-with-parent', 'threads', '--pid', '42']\n"
+        + f"assert sys.argv[5:] == ['--budget', '{thread_states.budget(1):g}']\n"
+        + "assert [sys.stdin.readline() for _ in range(2)] == ['begin\\n', 'end\\n']\n"
+        # More than a pipe holds, in two parts.
+        + f"answer = {json.dumps(answer)!r}\n"
+        + "sys.stdout.write(answer[:150_000]); sys.stdout.flush(); time.sleep(0.05)\n"
+        + "print(answer[150_000:], flush=True)",
+    )
+    with contextlib.closing(ThreadSampler(42, 1)) as sampler:
+        sampler.send("begin")
+        sampler.send("end")
+        assert len(sampler.samples().threads[0].name) == 200_000
+    assert sampler._process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("script", "why", "hint"),
+    [
+        (
+            "sys.exit(\"error: unrecognized subcommand 'threads'\")",
+            "has no command for it",
+            "run `make setup`",
+        ),
+        (
+            "sys.exit('millrace-load: the threads of process 42 may not be inspected')",
+            "process 42 may not be inspected",
+            None,
+        ),
+        (None, "not a program", None),
+    ],
+    ids=["an earlier load generator", "no permission", "no load generator"],
+)
+def test_sampler_reports_why_it_cannot_sample(
+    program: Path, script: str | None, why: str, hint: str | None
+) -> None:
+    if script is not None:
+        write(program, script)
+    with pytest.raises(Unavailable, match=why) as caught:
+        ThreadSampler(42, 1)
+    assert hint is None or caught.value.hint == hint
+
+
+def test_a_sampler_that_ends_before_its_end(program: Path) -> None:
+    write(program, READY + "sys.stdin.readline(); sys.exit('it was enough')")
+    with contextlib.closing(ThreadSampler(42, 1)) as sampler:
+        sampler.send("begin")
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.samples()
+        with pytest.raises(Unavailable, match="it was enough"):
+            sampler.send("end")
+
+
+def test_silent_sampler_times_out(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_states, "_READY_LIMIT_S", 0.3)
+    monkeypatch.setattr(thread_states, "_ANSWER_LIMIT_S", 0.3)
+    write(program, "time.sleep(60)")
+    with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+        ThreadSampler(42, 1)
+    write(program, READY + "sys.stdin.readline(); time.sleep(60)")
+    with contextlib.closing(ThreadSampler(42, 1)) as sampler:
+        sampler.send("begin")
+        with pytest.raises(Unavailable, match=r"did not answer in 0\.3 s"):
+            sampler.samples()
+    assert sampler._process.returncode is not None
+
+
+def test_sampler_ends_without_a_begin(program: Path) -> None:
+    write(program, READY + "sys.stdin.read()")
+    sampler = ThreadSampler(42, 1)
+    sampler.close()
+    assert sampler._process.returncode == 0
+
+
+def test_a_real_sampler_of_this_process() -> None:
+    try:
+        sampler = ThreadSampler(os.getpid(), 1)
+    except Unavailable as lack:
+        pytest.skip(lack.message)
+    with contextlib.closing(sampler):
+        sampler.send("begin")
+        time.sleep(0.3)
+        sampler.send("end")
+        counts = sampler.samples()
+    assert os.getpid() in {thread.tid for thread in counts.threads}
+    assert (thread_states.classified(counts, {}, CONTEXT).ticks or 0) > 0
+
+
+def test_a_process_that_is_gone() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    with pytest.raises(Unavailable, match="threads cannot be sampled"):
+        ThreadSampler(gone.pid, 1)
+
+
+def test_an_answer_without_what_is_needed(program: Path) -> None:
+    write(program, READY + 'print(\'{"type": "threads", "ticks": 1}\', flush=True)')
+    with (
+        contextlib.closing(ThreadSampler(42, 1)) as sampler,
+        pytest.raises(Unavailable, match="threads cannot be sampled"),
+    ):
+        sampler.samples()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millrace import databases
 from millrace.analysis.explain.causes.known import known
-from millrace.databases.base import WITHHELD, Site, StoredSettings, version_key
+from millrace.databases.base import WITHHELD, Lifecycle, Site, StoredSettings, version_key
 from millrace.errors import TrialFailed, UserError
 from millrace.model.servers import Option
 from tests.support.installed import installed
@@ -35,6 +35,10 @@ def site(tmp_path: Path, name: str, scripts: tuple[str, ...] = SCRIPTS) -> Site:
         user_argument=None,
         password="secret",
     )
+
+
+def lifecycle(where: Site) -> Lifecycle:
+    return databases.get(where.server.family).lifecycle
 
 
 def test_every_folder_is_a_family_of_that_name() -> None:
@@ -96,7 +100,7 @@ def test_an_unknown_family_is_refused_with_the_nearest() -> None:
 )
 def test_bootstrap_feeds_the_scripts_and_ends_with_the_accounts(tmp_path: Path, name: str) -> None:
     where = site(tmp_path, name)
-    todo = databases.get(where.server.family).lifecycle.initialisation(where, ())
+    todo = lifecycle(where).initialisation(where, ())
     assert "--bootstrap" in todo.arguments
     assert todo.init_file is None
     text = todo.stdin.decode()
@@ -117,27 +121,22 @@ def test_initialize_needs_an_init_file(tmp_path: Path, name: str) -> None:
 def test_the_password_is_in_no_argument(tmp_path: Path) -> None:
     for name in ("mysql-5.6.24", "mysql-8.0.12", "mariadb-10.11.19"):
         where = site(tmp_path, name)
-        family = databases.get(where.server.family)
-        arguments = [
-            *family.lifecycle.initialisation(where, ()).arguments,
-            *family.lifecycle.start_arguments(where),
-        ]
+        todo = lifecycle(where).initialisation(where, ())
+        arguments = [*todo.arguments, *lifecycle(where).start_arguments(where)]
         assert not [argument for argument in arguments if "secret" in argument]
         assert "secret" not in repr(where)
 
 
 def test_a_missing_script_is_named(tmp_path: Path) -> None:
+    where = site(tmp_path, "mysql-5.6.24", SCRIPTS[:1])
     with pytest.raises(TrialFailed, match=r"has no mysql_system_tables_data\.sql"):
-        databases.get("mysql").lifecycle.initialisation(
-            site(tmp_path, "mysql-5.6.24", SCRIPTS[:1]), ()
-        )
+        lifecycle(where).initialisation(where, ())
 
 
 def test_later_mariadb_names_its_scripts_after_itself(tmp_path: Path) -> None:
     own = ("mariadb_system_tables.sql", "mariadb_system_tables_data.sql")
-    todo = databases.get("mariadb").lifecycle.initialisation(
-        site(tmp_path, "mariadb-11.4.5", own), ()
-    )
+    where = site(tmp_path, "mariadb-11.4.5", own)
+    todo = lifecycle(where).initialisation(where, ())
     assert all(script in todo.stdin.decode() for script in own)
 
 
@@ -151,15 +150,13 @@ def test_options_that_shape_the_data_directory_are_passed_on(tmp_path: Path) -> 
 def test_every_start_is_on_loopback_and_reads_no_file_of_the_host(tmp_path: Path) -> None:
     for name in ("mysql-5.5.9", "mysql-9.7.4", "mariadb-10.1.8", "mariadb-11.8.9"):
         where = site(tmp_path, name)
-        arguments = databases.get(where.server.family).lifecycle.start_arguments(where)
+        arguments = lifecycle(where).start_arguments(where)
         assert arguments[0] == "--no-defaults"
         assert "--bind-address=127.0.0.1" in arguments
         assert f"--secure-file-priv={where.load_dir}" in arguments
         assert "--skip-networking" not in arguments
-        by_socket = databases.get(where.server.family).lifecycle.start_arguments(
-            replace(where, by_tcp=False)
-        )
-        assert "--skip-networking" in by_socket
+        by_socket = replace(where, by_tcp=False)
+        assert "--skip-networking" in lifecycle(where).start_arguments(by_socket)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +172,7 @@ def test_arguments_that_depend_on_the_version(
     tmp_path: Path, name: str, argument: str, expected: bool
 ) -> None:
     where = site(tmp_path, name)
-    assert (
-        argument in databases.get(where.server.family).lifecycle.start_arguments(where)
-    ) is expected
+    assert (argument in lifecycle(where).start_arguments(where)) is expected
 
 
 @pytest.mark.parametrize(

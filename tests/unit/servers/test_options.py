@@ -4,13 +4,7 @@ from hypothesis import strategies as st
 
 from millrace import databases
 from millrace.errors import UserError
-from millrace.model.servers import (
-    AttachedServer,
-    Configuration,
-    FittedOptions,
-    KnownOptions,
-    Option,
-)
+from millrace.model import servers
 from millrace.servers import options
 
 HELP = """\
@@ -40,20 +34,20 @@ To see what values a running MySQL server is using, type
 """
 
 RULES = databases.get("mysql").options
-KNOWN = KnownOptions(
+KNOWN = servers.KnownOptions(
     frozenset({"innodb_log_file_size", "log_bin", "skip_name_resolve", "innodb_redo_log_capacity"})
 )
 
 
-def configuration(*wanted: Option) -> Configuration:
-    return Configuration("mine", wanted)
+def configuration(*wanted: servers.Option) -> servers.Configuration:
+    return servers.Configuration("mine", wanted)
 
 
-def option(name: str, *, optional: bool = False, value: str | None = "1") -> Option:
-    return Option(name, value, optional, layer="layer")
+def option(name: str, *, optional: bool = False, value: str | None = "1") -> servers.Option:
+    return servers.Option(name, value, optional, layer="layer")
 
 
-def fit(*wanted: Option) -> FittedOptions:
+def fit(*wanted: servers.Option) -> servers.FittedOptions:
     return options.fit_known("mysql-x", RULES, KNOWN, configuration(*wanted))
 
 
@@ -153,7 +147,7 @@ def test_an_option_that_another_makes_ignored_is_left_out() -> None:
 
 
 def test_it_stays_where_the_other_is_not_known() -> None:
-    known = KnownOptions(frozenset({"innodb_log_file_size"}))
+    known = servers.KnownOptions(frozenset({"innodb_log_file_size"}))
     wanted = configuration(
         option("innodb_log_file_size"), option("innodb_redo_log_capacity", optional=True)
     )
@@ -162,7 +156,7 @@ def test_it_stays_where_the_other_is_not_known() -> None:
 
 
 def test_an_attached_server_takes_no_options() -> None:
-    server = AttachedServer("cloud", "mysql", "mysql://u:p@h/")
+    server = servers.AttachedServer("cloud", "mysql", "mysql://u:p@h/")
     assert options.fit(server, configuration()).applied == ()
     with pytest.raises(UserError, match="cloud is attached"):
         options.fit(server, configuration(option("log_bin")))
@@ -175,14 +169,14 @@ def test_blanks_without_end_in_a_table_of_options_cost_no_more_than_reading_them
     assert (found.defaults["d"], found.defaults["f"]) == ("e", "")
 
 
-LATEST = KnownOptions(
+LATEST = servers.KnownOptions(
     frozenset(
         {"innodb_redo_log_capacity", "binlog_expire_logs_seconds", "log_replica_updates", "log_bin"}
     )
 )
 
 
-def fit_latest(*wanted: Option) -> tuple[dict[str, str | None], dict[str, str]]:
+def fit_latest(*wanted: servers.Option) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the applied options with their values, and why others were left out."""
     fitted = options.fit_known("mysql-9.7.4", RULES, LATEST, configuration(*wanted))
     return (

@@ -72,10 +72,23 @@ def test_what_reaches_outside_is_refused(kind: str, tmp_path: Path) -> None:
     assert not Path("/tmp/millrace-evil").exists()
 
 
-def test_a_device_is_called_what_it_is(tmp_path: Path) -> None:
-    archive = make_tar(tmp_path / "evil.tar.gz", OUTSIDE["device"])
-    with pytest.raises(Unusable, match="'a' is not a file, directory or link"):
-        unpack(archive, tmp_path / "target")
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        (OUTSIDE["device"], "'a' is not a file, directory or link"),
+        (
+            [("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")],
+            r"odd\.tar\.gz is damaged",
+        ),
+        ([("share/x", tarfile.SYMTYPE, "")], "the link 'x' leads to nothing"),
+    ],
+    ids=["a device", "links that lead to each other", "a link to nothing"],
+)
+def test_odd_members_are_refused_with_a_reason(
+    members: list[Member], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Unusable, match=why):
+        unpack(make_tar(tmp_path / "odd.tar.gz", members), tmp_path / "target")
 
 
 def test_a_zip_that_reaches_outside_is_refused(tmp_path: Path) -> None:
@@ -186,13 +199,6 @@ def test_a_debian_package_is_known(tmp_path: Path) -> None:
     )
     unpack(tmp_path / "x.deb", tmp_path / "target", root="usr")
     assert (tmp_path / "target/sbin/mysqld").read_text() == "program"
-
-
-def test_links_that_lead_to_each_other_are_damage(tmp_path: Path) -> None:
-    loop: list[Member] = [("a", tarfile.SYMTYPE, "a"), ("a/a/a", tarfile.SYMTYPE, "a")]
-    archive = make_tar(tmp_path / "loop.tar", loop, "w")
-    with pytest.raises(HostError, match=r"loop\.tar is damaged"):
-        unpack(archive, tmp_path / "target")
 
 
 def a_zip(path: Path) -> Path:
@@ -423,12 +429,6 @@ def test_many_fields_for_all_members_are_refused(tmp_path: Path) -> None:
     member = tarfile.TarInfo("a").tobuf(tarfile.USTAR_FORMAT)
     archive.write_bytes(_extended(tarfile.XGLTYPE, fields) + member + b"\0" * 2048)
     with pytest.raises(Unusable, match="fields for all members"):
-        unpack(archive, tmp_path / "into")
-
-
-def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
-    archive = make_tar(tmp_path / "a.tar.gz", [("share/x", tarfile.SYMTYPE, "")])
-    with pytest.raises(Unusable):
         unpack(archive, tmp_path / "into")
 
 

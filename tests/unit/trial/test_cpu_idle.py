@@ -8,16 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.loadgen.cpu_idle import IdleLatency
-from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, CpuIdleSettings, slowest
+from millrace.trial.cpu_idle import WORTH_AVOIDING_US, CpuIdlePolicy, slowest
 from millrace.workloads.settings import Switch
 
 SLEEPY = CpuIdlePolicy("auto", "auto", "off", 48.0, 19.0, (0, 1), most_clients=1)
 SHARING = replace(SLEEPY, colocate_client="auto")
 ALERT = replace(SLEEPY, idle_us=5.0, awake_us=4.5)
-
-
-def awake_poll_cpus(chosen: CpuIdleSettings) -> tuple[bool, bool, tuple[int, ...] | None]:
-    return chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus
+EIGHT = tuple(range(8))
 
 
 def test_the_slowest_cpu_counts() -> None:
@@ -25,29 +22,31 @@ def test_the_slowest_cpu_counts() -> None:
     assert slowest(()) == (None, None)
 
 
-def test_cpus_are_kept_awake_where_each_client_leaves_one_to_the_server() -> None:
-    chosen = SLEEPY.settings(1)
-    assert awake_poll_cpus(chosen) == (True, False, None)
-    assert "takes 48 µs to run again, one kept awake 19 µs" in chosen.reason
-
-
-def test_clients_poll_on_cpus_of_their_own_where_the_server_has_three_times_as_many() -> None:
-    wide = replace(SLEEPY, cpus=tuple(range(8)), most_clients=2)
-    chosen = wide.settings(2)
-    assert awake_poll_cpus(chosen) == (True, True, (6, 7))
-    chosen = replace(wide, most_clients=3).settings(3)
-    assert awake_poll_cpus(chosen) == (True, False, None)
-
-
-def test_many_clients_leave_no_cpu_to_spare() -> None:
-    chosen = replace(SLEEPY, most_clients=8).settings(8)
-    assert awake_poll_cpus(chosen) == (False, False, None)
-    assert "8 clients leave none of the 2 CPUs to spare" in chosen.reason
-
-
-def test_cpus_that_wake_at_once_are_left_alone() -> None:
-    chosen = replace(ALERT, cpus=tuple(range(8))).settings(1)
-    assert awake_poll_cpus(chosen) == (False, False, None)
+@pytest.mark.parametrize(
+    ("changed", "expected", "reason"),
+    [
+        ({}, (True, False, None), "takes 48 µs to run again, one kept awake 19 µs"),
+        ({"cpus": EIGHT, "most_clients": 2}, (True, True, (6, 7)), ""),
+        ({"cpus": EIGHT, "most_clients": 3}, (True, False, None), ""),
+        ({"most_clients": 8}, (False, False, None), "8 clients leave none of the 2 CPUs to spare"),
+        ({"cpus": EIGHT, "idle_us": 5.0, "awake_us": 4.5}, (False, False, None), ""),
+        ({"idle_us": None, "awake_us": None}, (False, False, None), "could not be measured"),
+        ({"cpus": EIGHT, "busy_poll": None, "colocate_client": None}, (True, False, None), ""),
+    ],
+    ids=[
+        "each client leaves a CPU to the server", "the server has three times as many",
+        "the server has less than that", "no CPU is left", "CPUs wake at once", "nothing is known",
+        "connections load",
+    ],
+)  # fmt: skip
+def test_cpus_are_kept_awake_and_polled_where_they_are_to_spare(
+    changed: dict[str, Any], expected: tuple[bool, bool, tuple[int, ...] | None], reason: str
+) -> None:
+    policy = replace(SLEEPY, **changed)
+    chosen = policy.settings(policy.most_clients)
+    assert (chosen.disable_idle_states, chosen.busy_poll, chosen.client_cpus) == expected
+    assert reason in chosen.reason
+    assert policy.busy_poll is not None or "busy_poll" not in chosen.reason
 
 
 def test_the_largest_number_of_clients_decides_for_all_trials() -> None:
@@ -111,19 +110,6 @@ def test_experiment_setting_wins() -> None:
     assert chosen.client_cpus is None
     assert 'disable_idle_states = "on"' in chosen.reason
     assert 'busy_poll = "on"' in chosen.reason
-
-
-def test_without_a_measurement_nothing_is_done_by_itself() -> None:
-    chosen = replace(SLEEPY, idle_us=None, awake_us=None).settings(1)
-    assert (chosen.disable_idle_states, chosen.busy_poll) == (False, False)
-    assert "could not be measured" in chosen.reason
-
-
-def test_connections_that_load_do_not_poll() -> None:
-    policy = replace(SLEEPY, busy_poll=None, colocate_client=None, cpus=tuple(range(8)))
-    chosen = policy.settings(1)
-    assert awake_poll_cpus(chosen) == (True, False, None)
-    assert "busy_poll" not in chosen.reason
 
 
 any_setting = st.sampled_from(["auto", "on", "off"])

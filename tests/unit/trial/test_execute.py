@@ -1,4 +1,4 @@
-"""Test whole trials on fake servers: several servers by role, and hooks of other modules."""
+"""Test whole trials on fake servers, hooks of other modules, and the checks of a workload."""
 
 import errno
 import os
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -30,15 +32,17 @@ from millrace.servers.instances.instance import Instance
 from millrace.servers.unpack import Unusable
 from millrace.store.store import Store
 from millrace.trial import measure
-from millrace.trial.execute import execute_trial, is_transient
+from millrace.trial.execute import checking_steps, execute_trial, is_transient
 from millrace.trial.hooks import MeasurementContext, MeasurementHook
 from millrace.trial.resolved_workload import ResolvedWorkload
 from millrace.trial.spec import ServerSpec, TrialSpec
+from millrace.trial.steps import StepsOutcome, execute_steps
 from tests.fake_family import family
 from tests.fake_family.family import Script
 from tests.support.fake_servers import fakes
 from tests.support.installed import installed
 from tests.support.measured import HOST, VERSIONS, experiment_file
+from tests.support.measuring import live
 from tests.support.small_workload import driving
 
 _SHORT_WRITE = """\
@@ -255,3 +259,52 @@ def test_a_run_that_stops_at_it_has_no_result_of_the_trial(tmp_path: Path) -> No
         stored = store.load_run(run.id)
         assert {attempt.outcome for attempt in stored.last_attempts().values()} == {"failed"}
         assert len(stored.last_attempts()) == len(stored.trials)
+
+
+CHECKS = [
+    {
+        "name": "sums",
+        "title": "sums are equal",
+        "sql": "SELECT 1 FROM sbtest1 WHERE k > {tables}\n",
+    },
+    {"name": "counts", "title": "counts are equal", "sql": "SELECT 2 FROM sbtest1 WHERE k < 0"},
+]
+
+
+class Administration:
+    """It answers each query with rows, and remembers it."""
+
+    def __init__(self, *rows: tuple[str, ...]) -> None:
+        self.rows, self.asked = list(rows), list[str]()
+
+    def first_rows(
+        self, _client: object, database: str, sql: str, most: int, _limit_s: float
+    ) -> list[tuple[str, ...]]:
+        self.asked.append(f"{database}: {sql}")
+        return self.rows[:most]
+
+
+def outcome(administration: Administration) -> StepsOutcome:
+    client: Any = SimpleNamespace(family=SimpleNamespace(administration=administration))
+    workload = ResolvedWorkload(driving(checks=CHECKS), {"tables": 3})
+    return execute_steps(checking_steps(workload, live(client)), lambda _step: None)
+
+
+def test_conditions_that_hold_are_steps_of_their_names() -> None:
+    administration = Administration()
+    ended = outcome(administration)
+    assert [step.name for step in ended.steps] == ["check_sums", "check_counts"]
+    assert ended.cause is None
+    assert administration.asked[0] == "test: SELECT 1 FROM sbtest1 WHERE k > 3"
+
+
+def test_a_violated_condition_fails_the_trial_by_its_name() -> None:
+    ended = outcome(Administration(("1", "300.00"), ("2", "\x1b[1m"), ("3", "x" * 500), ("4", "")))
+    assert ended.failed == "check_sums"
+    assert isinstance(ended.cause, TrialFailed)
+    reason = str(ended.cause)
+    assert "condition sums is violated after the run (sums are equal)" in reason
+    assert "(1, 300.00)" in reason
+    assert reason.endswith("and more")
+    assert "\x1b" not in reason
+    assert len(reason) < 400

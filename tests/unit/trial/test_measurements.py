@@ -7,21 +7,8 @@ import pytest
 
 from millrace import workloads
 from millrace.errors import TrialFailed
+from millrace.loadgen import events
 from millrace.loadgen.datasets import DataChecksum
-from millrace.loadgen.events import (
-    BackgroundResult,
-    ClientUsage,
-    DriveResult,
-    HistogramResult,
-    LoadedTable,
-    LoadResult,
-    MaintenanceResult,
-    Pacing,
-    PartRecord,
-    PhaseResult,
-    Record,
-    TablesResult,
-)
 from millrace.trial import measurements
 from millrace.workloads.statement_effects import Rows
 from tests.support.listed_measurements import listed
@@ -30,14 +17,16 @@ LOAD_DATA = workloads.parse_workload(workloads.load("load-data"))
 EXPECTED = DataChecksum(rows=1_000, bytes=79_000, checksum=4_242, data_version="nodes-1")
 
 
-def usage(user_s: float, system_s: float) -> ClientUsage:
-    return ClientUsage(
+def usage(user_s: float, system_s: float) -> events.ClientUsage:
+    return events.ClientUsage(
         user_s=user_s, system_s=system_s, voluntary_switches=11, involuntary_switches=12
     )
 
 
-def phase(name: str, result: tuple[tuple[str | None, ...], ...] | None = None) -> PhaseResult:
-    return PhaseResult(
+def phase(
+    name: str, result: tuple[tuple[str | None, ...], ...] | None = None
+) -> events.PhaseResult:
+    return events.PhaseResult(
         name=name,
         kind="load_data" if name == "load" else "statement",
         duration_s=2.0,
@@ -53,8 +42,8 @@ def phase(name: str, result: tuple[tuple[str | None, ...], ...] | None = None) -
 def answer(
     count: tuple[tuple[str | None, ...], ...] | None = (("1000",),),
     verify: tuple[tuple[str | None, ...], ...] | None = (("1000", "4242"),),
-) -> LoadResult:
-    return LoadResult(
+) -> events.LoadResult:
+    return events.LoadResult(
         server_version="5.6.24",
         phases=(
             phase("create"),
@@ -82,7 +71,7 @@ def test_a_table_with_what_was_made_is_verified() -> None:
         (answer(verify=(("1000", None),)), "verify"),
     ],
 )
-def test_a_table_with_anything_else_fails_the_trial(wrong: LoadResult, step: str) -> None:
+def test_a_table_with_anything_else_fails_the_trial(wrong: events.LoadResult, step: str) -> None:
     with pytest.raises(TrialFailed) as failure:
         measurements.verify(LOAD_DATA, wrong, EXPECTED)
     assert failure.value.step == step
@@ -110,20 +99,20 @@ def test_phases_are_steps_one_after_another() -> None:
     assert [step.started_s for step in steps] == [0.0, 2.0, 4.0, 6.0, 8.0]
 
 
-def histogram(count: int) -> HistogramResult:
-    return HistogramResult(encoded="HIST", count=count, sum_s=0.5, min_s=0.1, max_s=0.2)
+def histogram(count: int) -> events.HistogramResult:
+    return events.HistogramResult(encoded="HIST", count=count, sum_s=0.5, min_s=0.1, max_s=0.2)
 
 
-def record(name: str, count: int, **changes: Any) -> Record:
-    made = Record(
+def record(name: str, count: int, **changes: Any) -> events.Record:
+    made = events.Record(
         name=name, count=count, errors={}, retries=0, rows=3 * count, affected_rows=count,
         bytes_sent=10 * count, bytes_received=20 * count, service=histogram(count), response=None,
     )  # fmt: skip
     return made.replace(**changes)
 
 
-def driven(**changes: Any) -> LoadResult:
-    phase = DriveResult(
+def driven(**changes: Any) -> events.LoadResult:
+    phase = events.DriveResult(
         name="measure",
         primary=True,
         duration_s=10.0,
@@ -142,14 +131,14 @@ def driven(**changes: Any) -> LoadResult:
         threads=1,
         busy_poll=False,
         cpus=None,
-        pacing=Pacing(kind="open", scheduled=120, late=7, skipped=1),
+        pacing=events.Pacing(kind="open", scheduled=120, late=7, skipped=1),
         mean_gap_s=None,
         client=usage(1.5, 2.5),
     )
     return replace(answer(), phases=(phase.replace(**changes),))
 
 
-def measured(result: LoadResult) -> dict[str, float]:
+def measured(result: events.LoadResult) -> dict[str, float]:
     return {each.name: each.value for each in measurements.measurements(result)}
 
 
@@ -187,14 +176,14 @@ def test_what_clients_did() -> None:
 
 
 def test_a_closed_loop_has_a_gap_and_no_schedule() -> None:
-    found = measured(driven(pacing=Pacing(kind="closed"), mean_gap_s=0.001))
+    found = measured(driven(pacing=events.Pacing(kind="closed"), mean_gap_s=0.001))
     assert found["mean_gap_s"] == 0.001
     assert not {"scheduled", "late", "skipped"} & found.keys()
 
 
-def background(done: int, *, clients: int = 1) -> BackgroundResult:
-    pacing = Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=200, late=3)
-    return BackgroundResult(
+def background(done: int, *, clients: int = 1) -> events.BackgroundResult:
+    pacing = events.Pacing(kind="open", rate=20.0, arrivals="constant", scheduled=200, late=3)
+    return events.BackgroundResult(
         test="inserts", clients=clients, pacing=pacing, transactions=(record("inserts", done),),
         statements=(record("insert", done),), rollbacks=0, unanswered=0, error_messages={},
     )  # fmt: skip
@@ -212,7 +201,7 @@ def test_background_clients_have_figures_of_their_own() -> None:
     result = driven(background_clients=(background(200),))
     theirs = [each for each in measurements.histograms(result) if each.of == "background"]
     assert [(each.phase, each.name, each.count) for each in theirs] == [("measure", "inserts", 200)]
-    flat_out = background(200).replace(pacing=Pacing(kind="closed"))
+    flat_out = background(200).replace(pacing=events.Pacing(kind="closed"))
     assert "inserts_background_scheduled" not in measured(driven(background_clients=(flat_out,)))
     measurements.refuse_missed_rates(driven(background_clients=(flat_out,)))
 
@@ -236,10 +225,12 @@ def test_a_missed_rate_of_background_clients_fails_the_trial() -> None:
 
 def test_maintenance_has_its_time_and_the_clients_their_parts() -> None:
     parts = tuple(
-        PartRecord(**{**dict(record(name, count)), "name": name, "duration_s": 2.0})
+        events.PartRecord(**{**dict(record(name, count)), "name": name, "duration_s": 2.0})
         for name, count in (("before", 60), ("during", 10), ("after", 30))
     )
-    maintenance = MaintenanceResult(from_s=7.0, until_s=9.0, statements_s=(0.5, 1.5), parts=parts)
+    maintenance = events.MaintenanceResult(
+        from_s=7.0, until_s=9.0, statements_s=(0.5, 1.5), parts=parts
+    )
     found = measured(driven(maintenance=maintenance))
     assert (found["maintenance_s"], found["maintenance_longest_s"]) == (2.0, 1.5)
     assert found["maintenance_statements"] == 2
@@ -271,8 +262,18 @@ def test_every_latency_is_kept() -> None:
 
 
 def test_loaded_tables_are_rows_and_bytes() -> None:
+<<<<<<< HEAD
     tables = (LoadedTable(rows=500, bytes=9_000),) * 2
     loaded = TablesResult(
+=======
+    tables = tuple(
+        events.LoadedTable(
+            name=f"t{n}", rows=500, bytes=9_000, checksum="1", load_s=0.5, after_load_s=0.25
+        )
+        for n in (1, 2)
+    )
+    loaded = events.TablesResult(
+>>>>>>> servers
         name="load", kind="load_tables", duration_s=3.0, tables=tables, method="local"
     )
     found = measured(replace(answer(), phases=(loaded,)))
@@ -296,9 +297,9 @@ def test_statements_that_surely_find_rows_and_found_none_fail_the_trial(
 def test_a_trial_without_a_transaction_is_refused() -> None:
     measurements.refuse_idle(driven())
     none = driven().drives[0].transactions[0].replace(count=0, errors={})
-    closed = Pacing(kind="closed")
+    closed = events.Pacing(kind="closed")
     measurements.refuse_idle(driven(transactions=(none.replace(errors={"1213": 5}),)))
     with pytest.raises(TrialFailed, match=r"no transaction of .* ended in the measured part$"):
         measurements.refuse_idle(driven(transactions=(none,), pacing=closed))
-    skipped = Pacing(kind="open", rate=10.0, scheduled=1_200, skipped=1_200)
+    skipped = events.Pacing(kind="open", rate=10.0, scheduled=1_200, skipped=1_200)
     measurements.refuse_idle(driven(transactions=(none,), pacing=skipped))

@@ -258,7 +258,7 @@ _SHORTEST_STEAL_S = 8.0  # steal comes in bursts: less shows no share
 
 
 def host_checks(fact: HostTimeFact | None) -> tuple[SteadyCheck, ...]:
-    """Return the checks on the record of ``trial.host_time``; none where it is empty."""
+    """Return the checks on the host's time of a trial; none where it is empty."""
     if fact is None:
         return ()
     return _suspension(fact), _steal(fact)

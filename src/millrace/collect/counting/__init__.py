@@ -1,1 +1,4 @@
-"""Count the instructions of statements: read what callgrind wrote, and choose what counts."""
+"""Count the instructions of statements: read what callgrind wrote, and choose what counts.
+
+No process is started here: ``trial.counting`` runs the server in callgrind.
+"""

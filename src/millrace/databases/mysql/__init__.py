@@ -1,4 +1,8 @@
-"""Provide the families MySQL and MariaDB; differences of family and version are TOML data."""
+"""Provide the families MySQL and MariaDB.
+
+Differences of family and version are TOML data; what both share is in mysqld.toml. Only this
+package knows the client library PyMySQL.
+"""
 
 from pathlib import Path
 

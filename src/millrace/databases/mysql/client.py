@@ -361,7 +361,7 @@ def oddities_as_errors() -> Iterator[None]:
         raise DatabaseError(
             "the server asked for a file of this host, and did not get it"
             if isinstance(error, RuntimeError) and "LOAD_LOCAL" in str(error)
-            else _not_understood(error),
+            else f"the server's answer cannot be understood ({type(error).__name__}: {error})",
             kind="odd",
         ) from error
 
@@ -374,10 +374,6 @@ def own_session(client: DatabaseClient, database: str | None = None) -> Iterator
         contextlib.closing(client.connect(database, limit_s=QUERY_LIMIT_S)) as session,
     ):
         yield session
-
-
-def _not_understood(error: Exception) -> str:
-    return f"the server's answer cannot be understood ({type(error).__name__}: {error})"
 
 
 def words_of(error: pymysql.MySQLError) -> str:

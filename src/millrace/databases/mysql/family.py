@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from millrace.databases.base import (
-    Family,
-    LogPatterns,
-    Replacement,
-    StoredSettings,
-    Successor,
-    version_key,
-)
+from millrace.databases import base
 from millrace.databases.mysql.administration import (
     MysqlAdministration,
     MysqlLoadDialect,
@@ -39,7 +32,7 @@ Data = Mapping[str, Any]
 _COMMON = Path(__file__).with_name("mysqld.toml")
 
 
-def read_family(source: Path) -> Family:
+def read_family(source: Path) -> base.Family:
     """Return the family that a TOML file describes."""
     data = tomllib.loads(source.read_text(encoding="utf-8"))
     common = tomllib.loads(_COMMON.read_text(encoding="utf-8"))
@@ -48,12 +41,12 @@ def read_family(source: Path) -> Family:
         return (*common[key], *data[key])
 
     storage = _storage(common["storage"], data["storage"])
-    return Family(
+    return base.Family(
         name=data["name"],
         title=data["title"],
         identification=re.compile(data["identification"]),
         host_variables=listed("host_variables"),
-        stored_settings=StoredSettings(
+        stored_settings=base.StoredSettings(
             tuple(common["stored_texts"]), tuple(common["secret_numbers"])
         ),
         scheme="mysql",
@@ -73,8 +66,8 @@ def read_family(source: Path) -> Family:
             administrative=frozenset(listed("administrative_options")),
             init_options=frozenset(listed("init_options")),
             runtime_only=listed("runtime_only_options"),
-            replacements=tuple(Replacement(**pair) for pair in data.get("replacement", ())),
-            successors=tuple(Successor(**each) for each in common["successor"]),
+            replacements=tuple(base.Replacement(**pair) for pair in data.get("replacement", ())),
+            successors=tuple(base.Successor(**each) for each in common["successor"]),
             has_one_log_file_since=_version(data.get("has_one_log_file_since")),
             keeps_binary_log_since=_version(data.get("keeps_binary_log_since")),
             file_groups=tuple(data["file_groups"]),
@@ -98,8 +91,8 @@ def read_family(source: Path) -> Family:
     )
 
 
-def _log_patterns(data: Data) -> LogPatterns:
-    return LogPatterns(
+def _log_patterns(data: Data) -> base.LogPatterns:
+    return base.LogPatterns(
         error=re.compile(data["error"].encode()),
         no_error=re.compile(data["no_error"].encode()),
         before_error=re.compile(data["before_error"]),
@@ -134,4 +127,4 @@ def _table_formats(data: Data, levels: Mapping[str, str]) -> MysqlTableFormats:
 
 
 def _version(text: str | None) -> tuple[int, ...] | None:
-    return None if text is None else version_key(text)
+    return None if text is None else base.version_key(text)

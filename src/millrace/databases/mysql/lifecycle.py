@@ -100,7 +100,8 @@ class MysqlLifecycle:
         return _arguments_of(self.valgrind_starts, version)
 
     def initialisation(self, site: Site, init_options: Sequence[Option]) -> Initialisation:
-        entry = _entry_for(self.initialisations, site.server)
+        version = version_key(site.server.version)
+        entry = [each for each in self.initialisations if version_key(each.since) <= version][-1]
         accounts = "".join(
             statement.format(password=site.password) + ";\n" for statement in entry.accounts
         )
@@ -128,13 +129,6 @@ def _arguments_of(entries: Sequence[StartEntry], version: str) -> tuple[str, ...
         if version_key(entry.since) <= key
         for argument in entry.arguments
     )
-
-
-def _entry_for(
-    entries: Sequence[InitialisationEntry], server: InstalledServer
-) -> InitialisationEntry:
-    version = version_key(server.version)
-    return [entry for entry in entries if version_key(entry.since) <= version][-1]
 
 
 def _content(script: Path, site: Site) -> bytes:

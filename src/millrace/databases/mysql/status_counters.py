@@ -135,8 +135,9 @@ class MysqlStatusCounters:
 
 
 def metrics_in(rows: Iterable[Row]) -> dict[str, Number]:
-    """Return the metrics that are on."""
-    return numbers_in((row["name"], row["count"]) for row in rows if _is_on(row["enabled"]))
+    """Return the metrics that are on: MySQL says ``enabled``, MariaDB from 10.5 says 1."""
+    shown = (row for row in rows if str(row["enabled"]) in ("enabled", "1"))
+    return numbers_in((row["name"], row["count"]) for row in shown)
 
 
 def numbers_in(values: Iterable[tuple[object, object]]) -> dict[str, Number]:
@@ -245,8 +246,3 @@ def neutral_counters(grown: Mapping[str, float]) -> Counters:
         bytes_sent=count("Bytes_sent"),
         pages_compressed=count(*_COMPRESSION, name="pages compressed and decompressed"),
     )
-
-
-def _is_on(enabled: object) -> bool:
-    """Return whether a metric is on: MySQL says ``enabled``, MariaDB from 10.5 says 1."""
-    return str(enabled) in ("enabled", "1")

@@ -89,7 +89,8 @@ class MysqlTableFormats:
                 hint=f"engine = ['InnoDB'], or compression = ['{UNCOMPRESSED}']",
             )
         punches_holes = compression.startswith(_PAGE)
-        if punches_holes and version is not None and _is_below(version, self.page_since):
+        is_older = version is not None and version_key(version) < version_key(self.page_since)
+        if punches_holes and is_older:
             raise UserError(
                 f"{self.title} {version} has no compression '{compression}', which came with "
                 f"{self.page_since}",
@@ -173,10 +174,6 @@ class MysqlTableFormats:
                 hint="the build cannot punch holes, or pages are not larger than a block of the "
                 "file system",
             )
-
-
-def _is_below(version: str, since: str) -> bool:
-    return version_key(version) < version_key(since)
 
 
 def _words(table_format: TableFormat) -> str:

@@ -110,7 +110,7 @@ def local_value(name: str, value: str | None) -> str | None:
 
     None, a bare flag, where a directory alone is named.
     """
-    if value is None or not any(_matches(rules.own_files, rules, name) for rules in rules_of_all()):
+    if value is None or all(r.own_files.isdisjoint(r.forms(name)) for r in rules_of_all()):
         return value
     return re.split(r"[\\/]", value)[-1] or None
 
@@ -210,7 +210,3 @@ def _tables(draft: _Draft) -> dict[str, Any]:
         else:
             tables[family] = {"optional": options}
     return {**tables, "when": whens} if whens else tables
-
-
-def _matches(names: frozenset[str], rules: Options, name: str) -> bool:
-    return not names.isdisjoint(rules.forms(name))

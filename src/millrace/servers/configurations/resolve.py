@@ -10,8 +10,9 @@ Sizes are rounded (up; down at the host's limit) to 16M below 128M, to 128M belo
 above, the granularity of buffer pools, so that the server does not adjust the value.
 """
 
+import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import NotRequired, TypedDict, cast
@@ -211,29 +212,19 @@ def load_builtin() -> Mapping[str, Definition]:
 
 
 _MIB = 1 << 20
+_GRAINS = ((128 * _MIB, 16 * _MIB), (1024 * _MIB, 128 * _MIB))  # of sizes below the first
 
 
 def scaled(rule: SizeRule, *, data_bytes: int, host_memory_bytes: int) -> str:
     """Return the size, such as ``4G``, that a checked rule gives for this data and host."""
     published, minimum = parse_size(rule["published"]), parse_size(rule["minimum"])
-    size = min(published, max(minimum, _up(rule["per_data_byte"] * data_bytes)))
+    size = min(published, max(minimum, _rounded(rule["per_data_byte"] * data_bytes, math.ceil)))
     share = rule.get("host_memory_share")
     if share is not None:
-        size = max(minimum, min(size, _down(share * host_memory_bytes)))
+        size = max(minimum, min(size, _rounded(share * host_memory_bytes, math.floor)))
     return exact_size(size)
 
 
-def _grain(size: float) -> int:
-    if size < 128 * _MIB:
-        return 16 * _MIB
-    return 128 * _MIB if size < 1024 * _MIB else 1024 * _MIB
-
-
-def _up(size: float) -> int:
-    grain = _grain(size)
-    return -int(-size // grain) * grain
-
-
-def _down(size: float) -> int:
-    grain = _grain(size)
-    return int(size // grain) * grain
+def _rounded(size: float, to_whole: Callable[[float], int]) -> int:
+    grain = next((grain for below, grain in _GRAINS if size < below), 1024 * _MIB)
+    return to_whole(size / grain) * grain

@@ -30,6 +30,7 @@ import os
 import struct
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -110,8 +111,8 @@ def _layers(*, as_this_user: bool, network: bool) -> tuple[_Layer, ...]:
     return (
         # The mounts come first, because Landlock forbids changing them.
         ("mount namespace", _own_mounts),
-        ("IPC namespace", _own_ipc),
-        *(() if network else (("network namespace", _own_network),)),
+        ("IPC namespace", partial(_unshare, _CLONE_NEWIPC)),
+        *(() if network else (("network namespace", partial(_unshare, _CLONE_NEWNET)),)),
         ("Landlock", _landlock),
     )
 
@@ -145,12 +146,8 @@ def _own_mounts(writable: Sequence[Path]) -> None:
     mounts.take_own(bind_writable, writable=writable)
 
 
-def _own_ipc(_writable: Sequence[Path]) -> None:
-    checked(libc.unshare(_CLONE_NEWIPC))
-
-
-def _own_network(_writable: Sequence[Path]) -> None:
-    checked(libc.unshare(_CLONE_NEWNET))
+def _unshare(flag: int, _writable: Sequence[Path]) -> None:
+    checked(libc.unshare(flag))
 
 
 def _landlock(writable: Sequence[Path]) -> None:

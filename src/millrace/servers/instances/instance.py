@@ -311,18 +311,14 @@ class Instance(ServerClient):
                 stderr=self._log,
                 network=network,
             )
-            self._add_process(process.pid)
+            # If millrace is killed, its record is what ends the process.
+            if (identity := processes.ProcessId.of(process.pid)) is not None:
+                self._record = ownership.add_process(self._record, identity)
         return process
 
     @property
     def _writable(self) -> list[Path]:
         return sorted({self.directory, self._site.run_dir.parent})
-
-    def _add_process(self, pid: int) -> None:
-        """Add a process to the ownership record, by which it is ended if millrace is killed."""
-        identity = processes.ProcessId.of(pid)
-        if identity is not None:
-            self._record = ownership.add_process(self._record, identity)
 
     def _end(self, with_signal: signal.Signals, limit_s: float) -> bool:
         """Send a signal to the server's process; return whether it has ended within the limit."""

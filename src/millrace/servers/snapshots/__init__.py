@@ -37,9 +37,9 @@ from millrace.servers.snapshots.create_restore import (
     save,
     verify_tables,
 )
+from millrace.servers.snapshots.data_files import State as PageCache
 from millrace.servers.snapshots.key import SnapshotKey, key
 from millrace.servers.snapshots.manifest import Snapshot
-from millrace.servers.snapshots.page_cache import State as PageCache
 from millrace.servers.snapshots.repository import (
     LIMIT_VARIABLE,
     SnapshotListing,

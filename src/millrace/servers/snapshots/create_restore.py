@@ -23,12 +23,11 @@ from millrace.model.servers import FittedOptions
 from millrace.quantities import readable_size, utc_now
 from millrace.servers.instances.closing import close_tree, give, give_tree
 from millrace.servers.instances.instance import Instance
-from millrace.servers.snapshots import digests, manifest, repository
-from millrace.servers.snapshots.copying import copy_tree
+from millrace.servers.snapshots import data_files, manifest, repository
+from millrace.servers.snapshots.data_files import State as PageCache
+from millrace.servers.snapshots.data_files import bring, copy_tree, write_back
 from millrace.servers.snapshots.key import SnapshotKey
 from millrace.servers.snapshots.manifest import Snapshot
-from millrace.servers.snapshots.page_cache import State as PageCache
-from millrace.servers.snapshots.page_cache import bring, write_back
 from millrace.shown_text import shown_line
 
 # Saving copies, reads and records each file: 100,000 tables with two files each.
@@ -194,7 +193,7 @@ def _make(
             bytes=apparent,
             allocated_bytes=allocated,
             files=files,
-            digests=digests.digests(kept, [file.path for file in files]),
+            digests=data_files.digests(kept, [file.path for file in files]),
             tables=tables,
         )
         manifest.write(snapshot)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from millrace import safe_json
 from millrace.databases.table_checks import KeptTable
 from millrace.errors import TrialFailed
-from millrace.servers.snapshots import digests as contents
+from millrace.servers.snapshots import data_files
 from millrace.servers.snapshots.key import FORMAT, KeyParts, SnapshotKey
 
 FILE = "snapshot.json"
@@ -92,7 +92,7 @@ class Snapshot:
         """Return why its files, all read, differ from the kept ones, or None. Raise OSError."""
         if self.digests.keys() != {file.path for file in self.files}:
             return "its manifest lacks digests"
-        return contents.damage(self.data_dir, self.digests)
+        return data_files.damage(self.data_dir, self.digests)
 
 
 _SNAPSHOT = TypeAdapter(Snapshot)

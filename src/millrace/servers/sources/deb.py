@@ -8,7 +8,6 @@ those of the host's own apt sources; other suites are expected on the same mirro
 
 import platform
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +71,11 @@ def fetch(coordinate: Deb, root: Path, archives: Path, on_event: OnEvent) -> Pac
     used = require_version(coordinate, served)
     apt = ("apt-get", "-c", str(archives / _APT_CONF))
     install = ["install", "--yes", f"{used.package}={used.version}"]
-    missing = _sizes(clients.run([*apt, "--print-uris", *install], purpose=purpose))
+    missing_bytes = _total_bytes(clients.run([*apt, "--print-uris", *install], purpose=purpose))
     clients.run(
         [*apt, "--download-only", *install],
         purpose=purpose,
-        watch=clients.watch_growth(archives, str(used), sum(missing.values()), on_event),
+        watch=clients.watch_growth(archives, str(used), missing_bytes, on_event),
     )
     main = _file_of(used, archives)
     others = (each for each in sorted(archives.glob("*.deb")) if each != main)
@@ -180,11 +179,8 @@ def require_version(coordinate: Deb, served: list[str]) -> Deb:
     return Deb(coordinate.suite, coordinate.package, version)
 
 
-def _sizes(print_uris: str) -> Mapping[str, int]:
-    return {
-        name: int(size)
-        for name, size in re.findall(r"^'\S+' (\S+\.deb) (\d+)", print_uris, re.MULTILINE)
-    }
+def _total_bytes(print_uris: str) -> int:
+    return sum(map(int, re.findall(r"^'\S+' \S+\.deb (\d+)", print_uris, re.MULTILINE)))
 
 
 def _file_of(used: Deb, archives: Path) -> Path:

@@ -19,8 +19,7 @@ from millrace.servers.provenance import file_sha256
 from millrace.servers.sources import deb, maven, npm
 from millrace.servers.sources.coordinates import Deb, Maven, Npm, Plugin, Source, Tarball
 from millrace.servers.web import without_secrets
-
-_THIS_HOST = ("localhost", "127.0.0.1", "::1")
+from millrace.tls import is_this_host
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,11 @@ def fetch_packages(
     wanted: Iterable[Deb], workspace: Path, on_event: OnEvent
 ) -> tuple[Package, ...]:
     """Fetch packages and their closures into ``workspace``, each package once."""
-    found: dict[Package, None] = {}
+    found: list[Package] = []
     for coordinate in wanted:
         packages = _fetch_deb(coordinate, workspace / "libraries", on_event)
-        for each in _packages(coordinate.suite, (packages.main, *packages.others)):
-            found[each] = None
-    return tuple(found)
+        found += _packages(coordinate.suite, (packages.main, *packages.others))
+    return tuple(dict.fromkeys(found))
 
 
 def fetch_tarball(
@@ -165,7 +163,7 @@ def _refuse_unsafe(url: str, sha256: str | None) -> None:
             f"{shown}: millrace sends no user name or password of an address",
             hint="download the archive yourself, and give its path",
         )
-    if parts.scheme == "http" and sha256 is None and parts.hostname not in _THIS_HOST:
+    if parts.scheme == "http" and sha256 is None and not is_this_host(parts.hostname or ""):
         raise UserError(
             f"{shown}: anybody on the way can replace what comes over plain HTTP",
             hint="give the publisher's checksum with --sha256, or an https address",

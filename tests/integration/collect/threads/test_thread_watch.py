@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from millrace.collect import thread_states, thread_usage
-from millrace.collect.threads import thread_sampler
 from millrace.collect.threads.thread_watch import ThreadWatch
 from millrace.servers.instances.instance import Instance
 from tests.conftest import InstanceOf
@@ -44,7 +43,7 @@ SHORT: dict[str, Any] = {"time_s": 1.0, "warmup_s": 0.0, "rate": 500}
 @pytest.fixture(autouse=True)
 def frequent_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sample more often than in a trial, so that a second is enough."""
-    monkeypatch.setattr(thread_sampler, "budget", lambda _connections: 0.05)
+    monkeypatch.setattr(thread_states, "budget", lambda _connections: 0.05)
 
 
 @pytest.mark.parametrize("schema", ["ON", "OFF"])

@@ -17,48 +17,29 @@ def thread(name: str = "mysqld", tid: int = 120, **known: Any) -> Thread:
     return Thread(**{"tid": tid, "name": name, "started_ticks": 400, "ran": True, **known})
 
 
+OWN_NAMES = (
+    # MySQL 8.0 and 9.
+    ("io", "ib_io_ibuf ib_io_rd-1 ib_io_wr-4"),
+    ("page_cleaner", "ib_pg_flush_co ib_pg_flush-1"),
+    ("checkpoint", "ib_log_checkpt"),
+    ("log", "ib_log_fl_notif ib_log_flush ib_log_wr_notif ib_log_writer ib_log_files_g"),
+    ("purge", "ib_srv_purge ib_srv_wkr-1"),
+    ("timer", "ib_srv_lock_to ib_srv_err_mon ib_srv_mon"),
+    ("background", "ib_src_main ib_buf_dump ib_clone_gtid ib_dict_stats ib_fts_opt evt_sched"),
+    ("background", "sig_handler rpl_opt_tracker xpl_worker-1"),
+    ("binlog", "gtid_zip"),
+    # MariaDB 11.8.
+    ("io", "io_uring_wait"),
+    ("page_cleaner", "page_cleaner"),
+    ("timer", "statement_timer"),
+    ("background", "checkpoint_bg ib_tpool_worker manager signal_handler"),
+    # Threads of the kernel.
+    ("io", "iou-wrk-4711 iou-sqp-4711"),
+)
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        # MySQL 8.0 and 9.
-        ("ib_io_ibuf", "io"),
-        ("ib_io_rd-1", "io"),
-        ("ib_io_wr-4", "io"),
-        ("ib_pg_flush_co", "page_cleaner"),
-        ("ib_pg_flush-1", "page_cleaner"),
-        ("ib_log_checkpt", "checkpoint"),
-        ("ib_log_fl_notif", "log"),
-        ("ib_log_flush", "log"),
-        ("ib_log_wr_notif", "log"),
-        ("ib_log_writer", "log"),
-        ("ib_log_files_g", "log"),
-        ("ib_srv_purge", "purge"),
-        ("ib_srv_wkr-1", "purge"),
-        ("ib_srv_lock_to", "timer"),
-        ("ib_srv_err_mon", "timer"),
-        ("ib_srv_mon", "timer"),
-        ("ib_src_main", "background"),
-        ("ib_buf_dump", "background"),
-        ("ib_clone_gtid", "background"),
-        ("ib_dict_stats", "background"),
-        ("ib_fts_opt", "background"),
-        ("evt_sched", "background"),
-        ("sig_handler", "background"),
-        ("rpl_opt_tracker", "background"),
-        ("xpl_worker-1", "background"),
-        ("gtid_zip", "binlog"),
-        # MariaDB 11.8.
-        ("io_uring_wait", "io"),
-        ("page_cleaner", "page_cleaner"),
-        ("statement_timer", "timer"),
-        ("checkpoint_bg", "background"),
-        ("ib_tpool_worker", "background"),
-        ("manager", "background"),
-        ("signal_handler", "background"),
-        # Threads of the kernel.
-        ("iou-wrk-4711", "io"),
-        ("iou-sqp-4711", "io"),
-    ],
+    ("name", "kind"), [(name, kind) for kind, names in OWN_NAMES for name in names.split()]
 )
 def test_names_that_only_background_threads_have(name: str, kind: str) -> None:
     found = kind_of(thread(name), SILENT)

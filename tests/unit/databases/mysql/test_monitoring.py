@@ -120,42 +120,39 @@ def test_a_report_of_the_engine_is_read_for_its_figures_alone() -> None:
 OBSERVABLE = observable("mysql")
 
 
+THREADS = {
+    "connection": "sql/one_connection",
+    "pool": "threadpool/worker_thread",
+    "timer": (
+        "threadpool/timer_thread innodb/srv_lock_timeout_thread "
+        "innodb/srv_error_monitor_thread mysys/statement_timer sql/thread_timer_notifier"
+    ),
+    "main": "sql/main",
+    "purge": "innodb/srv_purge_thread innodb/srv_worker_thread",
+    "page_cleaner": (
+        "innodb/page_cleaner_thread innodb/page_cleaner innodb/page_flush_coordinator_thread "
+        "innodb/lru_manager_thread"
+    ),
+    "io": "innodb/io_read_thread innodb/io_log_thread innodb/io_handler_thread",
+    "log": (
+        "innodb/log_writer_thread innodb/log_flush_notifier_thread innodb/log_files_governor_thread"
+    ),
+    "checkpoint": "innodb/log_checkpointer_thread",
+    "background": (
+        "aria/checkpoint_bg innodb/srv_master_thread innodb/ib_tpool_worker sql/signal_handler"
+    ),
+    "binlog": "sql/compress_gtid_table sql/binlog_background",
+}
+"""The names of threads below ``thread/``, by kind."""
+
+
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("thread/sql/one_connection", "connection"),
-        ("thread/threadpool/worker_thread", "pool"),
-        ("thread/threadpool/timer_thread", "timer"),
-        ("thread/sql/main", "main"),
-        ("thread/innodb/srv_purge_thread", "purge"),
-        ("thread/innodb/srv_worker_thread", "purge"),
-        ("thread/innodb/page_cleaner_thread", "page_cleaner"),
-        ("thread/innodb/page_cleaner", "page_cleaner"),
-        ("thread/innodb/page_flush_coordinator_thread", "page_cleaner"),
-        ("thread/innodb/lru_manager_thread", "page_cleaner"),
-        ("thread/innodb/io_read_thread", "io"),
-        ("thread/innodb/io_log_thread", "io"),
-        ("thread/innodb/io_handler_thread", "io"),
-        ("thread/innodb/log_writer_thread", "log"),
-        ("thread/innodb/log_flush_notifier_thread", "log"),
-        ("thread/innodb/log_files_governor_thread", "log"),
-        ("thread/innodb/log_checkpointer_thread", "checkpoint"),
-        ("thread/aria/checkpoint_bg", "background"),
-        ("thread/sql/compress_gtid_table", "binlog"),
-        ("thread/sql/binlog_background", "binlog"),
-        ("thread/innodb/srv_lock_timeout_thread", "timer"),
-        ("thread/innodb/srv_error_monitor_thread", "timer"),
-        ("thread/mysys/statement_timer", "timer"),
-        ("thread/sql/thread_timer_notifier", "timer"),
-        ("thread/innodb/srv_master_thread", "background"),
-        ("thread/innodb/ib_tpool_worker", "background"),
-        ("thread/sql/signal_handler", "background"),
-        ("", "background"),
-    ],
+    ("name", "kind"), [(name, kind) for kind, names in THREADS.items() for name in names.split()]
 )
 def test_a_name_has_a_kind(name: str, kind: str) -> None:
-    assert kind_of(name, OBSERVABLE) == kind
-    assert kind_of(name, observable("mariadb")) == kind
+    for family in ("mysql", "mariadb"):
+        assert kind_of(f"thread/{name}", observable(family)) == kind
+        assert kind_of("", observable(family)) == "background"
 
 
 def test_sessions_in_no_database_are_not_clients() -> None:

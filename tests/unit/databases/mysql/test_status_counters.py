@@ -197,55 +197,27 @@ def test_readings_cost_nothing_that_counters_show() -> None:
 
 
 GAUGES = [
-    "Innodb_buffer_pool_pages_data",
-    "Innodb_row_lock_time_avg",
-    "Innodb_row_lock_current_waits",
-    "Innodb_os_log_pending_fsyncs",
-    "Key_blocks_used",
-    "Open_tables",
-    "Qcache_free_memory",
+    "Innodb_buffer_pool_pages_data", "Innodb_row_lock_time_avg", "Innodb_row_lock_current_waits",
+    "Innodb_os_log_pending_fsyncs", "Key_blocks_used", "Open_tables", "Qcache_free_memory",
     "Threads_running",
-]
+]  # fmt: skip
 COUNTERS = [
-    "Innodb_buffer_pool_pages_flushed",
-    "Innodb_buffer_pool_pages_made_young",
-    "Innodb_buffer_pool_read_requests",
-    "Innodb_row_lock_time",
-    "Innodb_os_log_written",
-    "Key_reads",
-    "Opened_tables",
-    "Qcache_hits",
-    "Ssl_accepts",
-    "Threads_created",
-    "Uptime",
-]
+    "Innodb_buffer_pool_pages_flushed", "Innodb_buffer_pool_pages_made_young",
+    "Innodb_buffer_pool_read_requests", "Innodb_row_lock_time", "Innodb_os_log_written",
+    "Key_reads", "Opened_tables", "Qcache_hits", "Ssl_accepts", "Threads_created", "Uptime",
+]  # fmt: skip
 METRIC_GAUGES = [
-    "buffer_flush_batch_pages",
-    "buffer_LRU_batch_flush_pages",
-    "buffer_LRU_search_scanned_per_call",
-    "buffer_pool_size",
-    "buffer_flush_adaptive_avg_time_slot",
-    "cpu_utime_pct",
-    "lock_rec_locks",
-    "lock_row_lock_time_max",
-    "log_lsn_checkpoint_age",
+    "buffer_flush_batch_pages", "buffer_LRU_batch_flush_pages",
+    "buffer_LRU_search_scanned_per_call", "buffer_pool_size", "buffer_flush_adaptive_avg_time_slot",
+    "cpu_utime_pct", "lock_rec_locks", "lock_row_lock_time_max", "log_lsn_checkpoint_age",
     "trx_active_transactions",
-]
+]  # fmt: skip
 METRIC_COUNTERS = [
-    "buffer_flush_batch_total_pages",
-    "buffer_flush_batches",
-    "buffer_LRU_batch_flush_total_pages",
-    "buffer_LRU_search_scanned",
-    "buffer_index_pages_written",
-    "buffer_pool_reads",
-    "cpu_utime_abs",
-    "innodb_rwlock_x_spin_waits",
-    "lock_rec_lock_requests",
-    "lock_row_lock_time",
-    "log_lsn_current",
-    "os_log_fsyncs",
-    "trx_rw_commits",
-]
+    "buffer_flush_batch_total_pages", "buffer_flush_batches", "buffer_LRU_batch_flush_total_pages",
+    "buffer_LRU_search_scanned", "buffer_index_pages_written", "buffer_pool_reads", "cpu_utime_abs",
+    "innodb_rwlock_x_spin_waits", "lock_rec_lock_requests", "lock_row_lock_time", "log_lsn_current",
+    "os_log_fsyncs", "trx_rw_commits",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("family", [MYSQL, MARIADB], ids=["mysql", "mariadb"])

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from millrace import databases
 from millrace.databases.base import PendingSample, PoolStatus, ServerClient
-from millrace.databases.mysql.storage import (
-    InnodbStorage,
-    PendingWork,
-    pool_figures,
-    pool_status_in,
-)
+from millrace.databases.mysql import storage
 from millrace.errors import DatabaseError, TrialFailed
 from millrace.workloads.tables import Volume
 
@@ -52,7 +47,7 @@ Last checkpoint at  84900860
 Modified db pages  625
 """
 
-SETTLED = PendingWork(
+SETTLED = storage.PendingWork(
     dirty_pages=0,
     history=13,
     change_buffer_pages=1,
@@ -65,17 +60,17 @@ SETTLED = PendingWork(
 @pytest.mark.parametrize("family", databases.names())
 def test_the_words_of_all_versions_are_read(family: str) -> None:
     known = databases.get(family).storage
-    assert isinstance(known, InnodbStorage)
-    assert known.parse(OLD) == PendingWork(1348, 2, 84, 88356269, False, 84577038)
+    assert isinstance(known, storage.InnodbStorage)
+    assert known.parse(OLD) == storage.PendingWork(1348, 2, 84, 88356269, False, 84577038)
     assert known.parse(NEW) == SETTLED
-    without = PendingWork(625, 2, None, 85866108, False, 84900860)
+    without = storage.PendingWork(625, 2, None, 85866108, False, 84900860)
     assert known.parse(WITHOUT_CHANGE_BUFFER) == without
-    assert known.parse("") == PendingWork()
+    assert known.parse("") == storage.PendingWork()
     caught_up = OLD.replace("n:o < 0 undo", "n:o < 50B undo")
     assert known.parse(caught_up).purged is True
 
 
-def looks(*figures: PendingWork, every_s: float = 1.0) -> list[PendingSample]:
+def looks(*figures: storage.PendingWork, every_s: float = 1.0) -> list[PendingSample]:
     return [PendingSample(number * every_s, each) for number, each in enumerate(figures)]
 
 
@@ -83,7 +78,7 @@ def test_a_server_at_rest_has_settled_after_the_second_look() -> None:
     assert unsettled(looks(SETTLED)) == ("it was not watched for long enough",)
     assert unsettled(looks(SETTLED, SETTLED, every_s=0.5)) != ()
     assert unsettled(looks(SETTLED, SETTLED)) == ()
-    assert unsettled(looks(PendingWork(), PendingWork())) == ()
+    assert unsettled(looks(storage.PendingWork(), storage.PendingWork())) == ()
 
 
 @pytest.mark.parametrize(
@@ -125,7 +120,7 @@ def test_a_change_buffer_that_nobody_merges_is_left() -> None:
 
 
 figures = st.builds(
-    PendingWork,
+    storage.PendingWork,
     dirty_pages=st.none() | st.integers(0, 40),
     history=st.none() | st.integers(0, 3),
     change_buffer_pages=st.none() | st.integers(1, 3),
@@ -136,7 +131,7 @@ figures = st.builds(
 
 @given(st.lists(figures, min_size=1), figures)
 def test_whatever_was_before_rest_is_rest_in_the_end(
-    before: list[PendingWork], last: PendingWork
+    before: list[storage.PendingWork], last: storage.PendingWork
 ) -> None:
     at_rest = replace(last, dirty_pages=0, purged=True)
     assert unsettled(looks(*before, *[at_rest] * 14)) == ()
@@ -170,6 +165,13 @@ class Server:
         return self._statistics
 
 
+def afterwards(
+    status: Sequence[tuple[str, str]] | None, statistics: Sequence[Any] | None
+) -> dict[str, Any]:
+    server = cast(ServerClient, Server(status, statistics))
+    return databases.get("mysql").storage.state_afterwards(server, "test").to_json()
+
+
 @pytest.mark.parametrize(
     ("status", "capacity"),
     [
@@ -183,33 +185,25 @@ class Server:
 def test_log_capacity_comes_from_the_variable_of_the_version(
     status: Sequence[tuple[str, str]] | None, capacity: int | None
 ) -> None:
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server(status, None)), "test"
-    )
-    assert state.to_json() == ({} if capacity is None else {"log_capacity_bytes": capacity})
+    known = {} if capacity is None else {"log_capacity_bytes": capacity}
+    assert afterwards(status, None) == known
 
 
 def test_statistics_have_an_age_and_rows() -> None:
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server([], [("sbtest1", 12, 1000)])), "test"
-    )
-    assert state.to_json() == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
+    state = afterwards([], [("sbtest1", 12, 1000)])
+    assert state == {"statistics": {"sbtest1": {"age_s": 12.0, "rows": 1000}}}
 
 
 def test_tables_have_the_collations_of_their_columns() -> None:
-    rows = [("firm", "binary"), ("firm", "utf8mb4_0900_ai_ci"), ("user", "utf8mb4_0900_ai_ci")]
-    state = databases.get("mysql").storage.state_afterwards(
-        cast(ServerClient, Server([], rows)), "test"
-    )
-    assert state.to_json() == {
-        "collations": {"firm": ["binary", "utf8mb4_0900_ai_ci"], "user": ["utf8mb4_0900_ai_ci"]}
-    }
+    newest = "utf8mb4_0900_ai_ci"
+    state = afterwards([], [("firm", "binary"), ("firm", newest), ("user", newest)])
+    assert state == {"collations": {"firm": ["binary", newest], "user": [newest]}}
 
 
 def test_figures_of_the_pool_that_are_not_whole_are_left_out() -> None:
-    assert pool_figures({}) == {}
+    assert storage.pool_figures({}) == {}
     some = {"Innodb_buffer_pool_reads": 5, "Innodb_buffer_pool_pages_total": 8}
-    assert pool_figures(some) == {"pool_pages": 8}
+    assert storage.pool_figures(some) == {"pool_pages": 8}
 
 
 def test_status_variables_are_read_with_the_size_of_a_page() -> None:
@@ -221,8 +215,8 @@ def test_status_variables_are_read_with_the_size_of_a_page() -> None:
         "Innodb_pages_created": 9,
         "Innodb_page_size": 4096,
     }
-    assert pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096, 9 * 4096)
-    assert pool_status_in({}) == PoolStatus(0, 0, 0, 0)
+    assert storage.pool_status_in(status) == PoolStatus(3, 70, 5 * 4096, 8 * 4096, 9 * 4096)
+    assert storage.pool_status_in({}) == PoolStatus(0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(

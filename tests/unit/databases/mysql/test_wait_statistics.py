@@ -23,23 +23,15 @@ SELECT = "SELECT `k` FROM `t` WHERE `id` = ? "
 UPDATE = "UPDATE `t` SET `k` = `k` + ? WHERE `id` = ? "
 
 
+NONE = dict.fromkeys(
+    ("rows_affected", "tmp_tables", "tmp_disk_tables", "no_index_used", "sort_rows", "errors"), 0
+)
+
+
 def digest(key: str | None, text: str | None, count: int, wait: int = 0) -> dict[str, Any]:
-    return {
-        "key": key,
-        "text": text,
-        "count": count,
-        "wait": wait,
-        "lock": wait // 10,
-        "cpu": wait // 2,
-        "rows_examined": count * 3,
-        "rows_sent": count,
-        "rows_affected": 0,
-        "tmp_tables": 0,
-        "tmp_disk_tables": 0,
-        "no_index_used": 0,
-        "sort_rows": 0,
-        "errors": 0,
-    }
+    times = {"wait": wait, "lock": wait // 10, "cpu": wait // 2}
+    rows = {"rows_examined": count * 3, "rows_sent": count}
+    return {"key": key, "text": text, "count": count, **times, **rows, **NONE}
 
 
 def test_waits_are_seconds_and_the_longest_is_first() -> None:
@@ -80,12 +72,7 @@ def test_statements_have_their_figures_in_seconds() -> None:
         "cpu_s": 1.0,
         "rows_examined": 12,
         "rows_sent": 4,
-        "rows_affected": 0,
-        "tmp_tables": 0,
-        "tmp_disk_tables": 0,
-        "no_index_used": 0,
-        "sort_rows": 0,
-        "errors": 0,
+        **NONE,
     }
 
 
@@ -196,26 +183,17 @@ def test_what_is_delivered_has_some_classes_off() -> None:
     assert "performance_schema_instrument = 'wait/%=ON'" in (lack.hint or "")
 
 
+FRM = "wait/io/file/sql/FRM"
+
+
 @pytest.mark.parametrize(
     ("name", "instruments", "consumers", "said", "hint"),
     [
+        ("waits", {FRM: False}, {}, "all instruments wait/% are off", "wait/%=ON"),
+        ("stages", {FRM: True}, {}, "all instruments stage/sql/%", "stage/sql/%"),
         (
             "waits",
-            {"wait/io/file/sql/FRM": False},
-            {},
-            "all instruments wait/% are off",
-            "wait/%=ON",
-        ),
-        (
-            "stages",
-            {"wait/io/file/sql/FRM": True},
-            {},
-            "all instruments stage/sql/%",
-            "stage/sql/%",
-        ),
-        (
-            "waits",
-            {"wait/io/file/sql/FRM": True},
+            {FRM: True},
             {"global_instrumentation": False},
             "the consumer global_instrumentation is off",
             "performance_schema_consumer_global_instrumentation = ON",

@@ -27,9 +27,8 @@ from millrace.servers.snapshots import (
     NotSaved,
     Snapshot,
     Unusable,
-    copying,
     create_restore,
-    digests,
+    data_files,
     manifest,
     repository,
 )
@@ -162,8 +161,8 @@ def test_contents_are_verified_once_in_a_process(
         read.append(data_dir)
         return whole(data_dir, kept)
 
-    whole = digests.damage
-    monkeypatch.setattr(digests, "damage", counts)
+    whole = data_files.damage
+    monkeypatch.setattr(data_files, "damage", counts)
     for _ in range(2):
         made = kept(small)
         for _ in range(2):
@@ -273,7 +272,7 @@ def test_names_that_no_manifest_holds_are_not_kept(
 def copying_instead(data_dir: Path, kept: Path) -> None:
     """Simulate a snapshot directory on another file system."""
     kept.mkdir(mode=0o700)
-    copying.copy_tree(data_dir, kept, None)
+    data_files.copy_tree(data_dir, kept, None)
 
 
 @pytest.mark.parametrize("copies", [False, True])
@@ -284,7 +283,7 @@ def copying_instead(data_dir: Path, kept: Path) -> None:
         "millrace.servers.snapshots.create_restore.write_back",
         "millrace.servers.snapshots.repository.publish",
         "millrace.atomic_file.flush",  # when it has its name already
-        "millrace.servers.snapshots.digests.digests",
+        "millrace.servers.snapshots.data_files.digests",
     ],
 )
 def test_a_disk_that_refuses_leaves_the_data_directory(
@@ -336,7 +335,7 @@ def test_a_snapshot_that_cannot_be_read_leaves_nothing_behind(
     made = kept(small)
 
     def fails(*arguments: Any) -> Any:
-        copying.copy_tree(*arguments)
+        data_files.copy_tree(*arguments)
         raise OSError(errno.EIO, "it went wrong")
 
     monkeypatch.setattr("millrace.servers.snapshots.create_restore.copy_tree", fails)
@@ -355,8 +354,8 @@ def test_a_restore_that_takes_too_long_ends_its_threads(
     def hangs(_part: object, stopped: threading.Event) -> None:
         stops.append(stopped.wait(30))
 
-    monkeypatch.setattr(copying, "_copy_part", hangs)
-    monkeypatch.setattr(copying, "_cloned", lambda *_: False)
+    monkeypatch.setattr(data_files, "_copy_part", hangs)
+    monkeypatch.setattr(data_files, "_cloned", lambda *_: False)
     with (
         lifecycle.create(small, NOTHING) as instance,
         pytest.raises(TrialFailed, match="restore took longer"),

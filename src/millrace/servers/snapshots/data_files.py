@@ -1,27 +1,34 @@
-"""Copy a data directory as fast as the disk allows, with its modes and holes.
+"""Copy and digest the files of a data directory, and bring them into a state of the page cache.
 
-A file is cloned (FICLONE) where the file system shares blocks. Otherwise several threads read and
-write its data past the page cache (O_DIRECT), a part of a file at a time: only the disk limits the
-speed, little is left dirty, and the copy is not in the page cache. Where the file system has no
-direct I/O, and for small files and small pieces, the same copy goes through the page cache. Holes
-(pages that transparent compression punched out) stay holes; where the original is fully allocated,
-the copy is too, before it is written.
+*Copies* are as fast as the disk allows, with modes and holes. A file is cloned (FICLONE) where the
+file system shares blocks. Otherwise several threads read and write its data past the page cache
+(O_DIRECT), a part of a file at a time: only the disk limits the speed, little is left dirty, and
+the copy is not in the page cache. Where the file system has no direct I/O, and for small files and
+small pieces, the same copy goes through the page cache. Holes (pages that transparent compression
+punched out) stay holes; where the original is fully allocated, the copy is too, before it is
+written. *Digests* are computed past the page cache, so that cold files stay cold.
+
+*The page cache.* ``cold``: written back and dropped. ``warm``: written back and read in. Servers
+that open their files with O_DIRECT do not notice the difference; buffered ones do, and would
+otherwise depend on what the previous trial left in memory.
 """
 
 import contextlib
 import errno
 import fcntl
+import hashlib
 import mmap
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from millrace.servers.instances.closing import open_without_links
+from millrace.system_calls import checked, libc
 
 _FICLONE = 0x40049409  # _IOW(0x94, 9, int), linux/fs.h
 _CANNOT_CLONE = frozenset(
@@ -225,3 +232,118 @@ def _take_after(descriptor: int, original: os.stat_result, uid: int | None) -> N
         os.fchown(descriptor, uid, uid)
     # Drop the set-user-ID and set-group-ID bits, because the owner has changed.
     os.fchmod(descriptor, stat.S_IMODE(original.st_mode) & 0o777)
+
+
+State = Literal["cold", "warm"]
+
+_READ_BYTES = 1 << 22
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Return every file below a directory, sorted."""
+    return sorted(Path(at) / name for at, _, names in os.walk(directory) for name in names)
+
+
+def bring(directory: Path, state: State) -> None:
+    """Write back the file system of ``directory``, and bring its files into ``state``.
+
+    Pages that a process has mapped cannot be dropped, so no server may use the files. On failure or
+    interruption, all threads have ended.
+    """
+    write_back(directory)
+    in_threads(_drop if state == "cold" else _read, files_below(directory))
+
+
+def write_back(directory: Path) -> None:
+    """Wait until all dirty data on the file system of ``directory`` is on the disk (syncfs)."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        checked(libc.syncfs(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _drop(file: Path, stopped: threading.Event) -> None:
+    if stopped.is_set():
+        return
+    descriptor = open_without_links(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def _read(file: Path, stopped: threading.Event) -> None:
+    """Read the data of a file; skip its holes, which may be terabytes and are on no disk."""
+    if stopped.is_set():
+        return
+    with (
+        open(file, "rb", buffering=0, opener=open_without_links) as opened,
+        memoryview(bytearray(_READ_BYTES)) as buffer,
+    ):
+        size = os.fstat(opened.fileno()).st_size
+        for start, end in data_ranges(opened.fileno(), size):
+            offset = start
+            while offset < end and not stopped.is_set():
+                with buffer[: end - offset] as room:
+                    got = os.preadv(opened.fileno(), [room], offset)
+                if got == 0:  # the file became shorter
+                    break
+                offset += got
+            if stopped.is_set():
+                return
+
+
+_DIGEST_BYTES = 20
+_ZEROS = bytes(REQUEST_BYTES)
+
+
+def digests(data_dir: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Return the BLAKE2b digest, in hex, of each file, by its path below ``data_dir``.
+
+    It covers the size and every MiB that is not zero, with its offset, so that a sparse file of
+    terabytes takes no time. Raise OSError. On failure or interruption, all threads have ended when
+    this function returns.
+    """
+    names = list(paths)
+    found = in_threads(_digest, [data_dir / name for name in names])
+    return dict(zip(names, found, strict=True))
+
+
+def damage(data_dir: Path, kept: Mapping[str, str]) -> str | None:
+    """Return why files do not match their digests; None where they do."""
+    try:
+        found = digests(data_dir, kept)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return f"its files cannot be read: {error.strerror}"
+    for path in sorted(kept):
+        if found[path] != kept[path]:
+            return f"{path} holds other bytes than were kept"
+    return None
+
+
+def _digest(path: Path, stopped: threading.Event) -> str:
+    size = path.lstat().st_size
+    digest = hashlib.blake2b(size.to_bytes(8), digest_size=_DIGEST_BYTES)
+    with (
+        opened(path, os.O_RDONLY, direct=size > SMALL_BYTES) as source,
+        mmap.mmap(-1, REQUEST_BYTES) as buffer,  # aligned, as direct I/O requires
+        memoryview(buffer) as view,
+    ):
+        offset = 0
+        for start, end in data_ranges(source, size):
+            offset = max(offset, start - start % REQUEST_BYTES)
+            while offset < end and not stopped.is_set():
+                got = os.preadv(source, [view], offset)
+                if got < min(REQUEST_BYTES, size - offset):
+                    raise OSError(errno.EIO, "it became shorter while it was read", str(path))
+                content = buffer[:got]
+                if content != _ZEROS[:got]:
+                    digest.update(offset.to_bytes(8))
+                    digest.update(content)
+                offset += REQUEST_BYTES
+        # Drop what went through the page cache: small files, and files without direct I/O.
+        os.posix_fadvise(source, 0, 0, os.POSIX_FADV_DONTNEED)
+    return digest.hexdigest()

@@ -12,16 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millrace.errors import DatabaseError
-from millrace.trial.full_disk_client import (
-    PAYLOAD_BYTES,
-    ROWS_PER_TRANSACTION,
-    Acknowledged,
-    FilledBy,
-    FillingClient,
-    compared,
-    read_rows,
-    transactions,
-)
+from millrace.trial import full_disk
 
 ROWS = 400  # more than a transaction has
 
@@ -47,7 +38,7 @@ class FakeSession:
                 return list(rows[:7])
             case "INSERT" | "UPDATE":
                 assert sql.count("%s") == len(values)
-                n_pairs = 2 * ROWS_PER_TRANSACTION
+                n_pairs = 2 * full_disk.ROWS_PER_TRANSACTION
                 self._table |= dict(zip(values[:n_pairs:2], values[1:n_pairs:2], strict=True))
                 assert values[n_pairs:] in ((), values[:n_pairs:2])
         return []
@@ -57,11 +48,13 @@ class FakeSession:
 
 
 def filled(
-    filled_by: FilledBy, refuse: Callable[[str], None], until: Callable[[FillingClient], bool]
-) -> tuple[FillingClient, dict[int, bytes]]:
+    filled_by: full_disk.FilledBy,
+    refuse: Callable[[str], None],
+    until: Callable[[full_disk.FillingClient], bool],
+) -> tuple[full_disk.FillingClient, dict[int, bytes]]:
     """Return a client that worked until a condition held, and the table that it left."""
     table: dict[int, bytes] = {}
-    client = FillingClient(lambda: FakeSession(table, refuse), filled_by, ROWS, seed=1)  # type: ignore[arg-type, return-value]
+    client = full_disk.FillingClient(lambda: FakeSession(table, refuse), filled_by, ROWS, seed=1)  # type: ignore[arg-type, return-value]
     client.start()
     deadline_s = time.monotonic() + 60
     while not until(client) and time.monotonic() < deadline_s:
@@ -72,15 +65,15 @@ def filled(
 
 @pytest.mark.parametrize("filled_by", ["inserts", "growing_pages", "binary_log"])
 def test_all_payloads_have_one_length_and_only_those_of_the_log_can_be_compressed(
-    filled_by: FilledBy,
+    filled_by: full_disk.FilledBy,
 ) -> None:
-    made = list(islice(transactions(filled_by, ROWS, seed=1), 5))
-    assert {len(rows) for rows in made} == {ROWS_PER_TRANSACTION}
+    made = list(islice(full_disk.transactions(filled_by, ROWS, seed=1), 5))
+    assert {len(rows) for rows in made} == {full_disk.ROWS_PER_TRANSACTION}
     payloads = [payload for rows in made for _, payload in rows]
-    assert {len(each) for each in payloads} == {PAYLOAD_BYTES}
+    assert {len(each) for each in payloads} == {full_disk.PAYLOAD_BYTES}
     assert len(set(payloads)) == len(payloads)
     packed = len(zlib.compress(payloads[0]))
-    assert (packed < PAYLOAD_BYTES / 10) == (filled_by == "binary_log")
+    assert (packed < full_disk.PAYLOAD_BYTES / 10) == (filled_by == "binary_log")
     numbers = [number for rows in made for number, _ in rows]
     if filled_by == "inserts":
         assert numbers == list(range(ROWS + 1, ROWS + 1 + len(numbers)))
@@ -89,13 +82,13 @@ def test_all_payloads_have_one_length_and_only_those_of_the_log_can_be_compresse
 
 
 @pytest.mark.parametrize("filled_by", ["inserts", "growing_pages"])
-def test_what_was_committed_is_found_again(filled_by: FilledBy) -> None:
+def test_what_was_committed_is_found_again(filled_by: full_disk.FilledBy) -> None:
     client, table = filled(filled_by, lambda _: None, lambda client: client.commits >= 3)
     assert client.first_error is None
-    assert client.rows_written == client.commits * ROWS_PER_TRANSACTION
+    assert client.rows_written == client.commits * full_disk.ROWS_PER_TRANSACTION
     assert len(table) == (client.rows_written if filled_by == "inserts" else ROWS)
     session: Any = FakeSession(table, lambda _: None)
-    assert compared(read_rows(session), client.listed) == (0, 0, 0)
+    assert full_disk.compared(full_disk.read_rows(session), client.listed) == (0, 0, 0)
     assert client.longest_wait_s > 0
 
 
@@ -112,9 +105,9 @@ def test_a_refused_transaction_is_no_loss_and_the_first_error_is_kept() -> None:
     assert not client.first_error.is_lost
     assert client.first_error.text.startswith(r"is full\n\x1b")
     assert len(client.first_error.text) == 200
-    assert len(client.listed.refused) == 2 * ROWS_PER_TRANSACTION
+    assert len(client.listed.refused) == 2 * full_disk.ROWS_PER_TRANSACTION
     session: Any = FakeSession(table, lambda _: None)
-    assert compared(read_rows(session), client.listed) == (0, 0, 0)
+    assert full_disk.compared(full_disk.read_rows(session), client.listed) == (0, 0, 0)
 
 
 def test_a_transaction_without_an_answer_may_be_there_or_not() -> None:
@@ -127,7 +120,7 @@ def test_a_transaction_without_an_answer_may_be_there_or_not() -> None:
     client, _ = filled("inserts", refuse, lambda client: client.commits >= 1)
     assert client.first_error is not None
     assert client.first_error.is_lost
-    assert len(client.listed.unanswered) == ROWS_PER_TRANSACTION
+    assert len(client.listed.unanswered) == full_disk.ROWS_PER_TRANSACTION
     assert not client.listed.refused
 
 
@@ -139,7 +132,7 @@ def test_client_reconnects_after_a_lost_server() -> None:
             raise DatabaseError("nobody answers", kind="unreachable", code="2003")
         return FakeSession({}, lambda _: None)
 
-    client = FillingClient(connect, "inserts", ROWS, seed=1)
+    client = full_disk.FillingClient(connect, "inserts", ROWS, seed=1)
     client.start()
     while not client.commits:
         time.sleep(0.001)
@@ -158,7 +151,7 @@ def test_client_cannot_be_closed_while_it_waits() -> None:
             answer.wait()
 
     table: dict[int, bytes] = {}
-    client = FillingClient(lambda: FakeSession(table, refuse), "inserts", ROWS, seed=1)  # type: ignore[arg-type, return-value]
+    client = full_disk.FillingClient(lambda: FakeSession(table, refuse), "inserts", ROWS, seed=1)  # type: ignore[arg-type, return-value]
     client.start()
     while client.waiting_s < 0.05:
         time.sleep(0.001)
@@ -173,22 +166,22 @@ def test_a_defect_of_the_client_is_raised() -> None:
     def connect() -> Any:
         raise LookupError("ours")
 
-    client = FillingClient(connect, "inserts", ROWS, seed=1)
+    client = full_disk.FillingClient(connect, "inserts", ROWS, seed=1)
     client.start()
     with pytest.raises(LookupError, match="ours"):
         client.close(60)
 
 
 def test_rows_that_differ_from_the_list_are_classified() -> None:
-    listed = Acknowledged(
+    listed = full_disk.Acknowledged(
         committed={1: 10, 2: 20, 3: 30, 4: 40},
         refused={2: {21}, 6: {60}},
         unanswered={3: {31}, 7: {70}},
     )
-    assert compared([(1, 10), (2, 20), (3, 30), (4, 40)], listed) == (0, 0, 0)
-    assert compared([(1, 11), (2, 21), (3, 31)], listed) == (2, 1, 1)
-    assert compared([*listed.committed.items(), (6, 60), (7, 70)], listed) == (0, 1, 1)
-    assert compared([*listed.committed.items(), (8, 80)], listed) == (1, 0, 0)
+    assert full_disk.compared([(1, 10), (2, 20), (3, 30), (4, 40)], listed) == (0, 0, 0)
+    assert full_disk.compared([(1, 11), (2, 21), (3, 31)], listed) == (2, 1, 1)
+    assert full_disk.compared([*listed.committed.items(), (6, 60), (7, 70)], listed) == (0, 1, 1)
+    assert full_disk.compared([*listed.committed.items(), (8, 80)], listed) == (1, 0, 0)
 
 
 contents = st.dictionaries(st.integers(1, 20), st.integers(0, 3))
@@ -204,4 +197,4 @@ def test_every_row_that_is_missing_or_changed_is_lost(
                 yield number, crc + 4 if number in changed else crc
 
     n_lost = len(committed.keys() & (lost | changed))
-    assert compared(found(), Acknowledged(committed)) == (n_lost, 0, 0)
+    assert full_disk.compared(found(), full_disk.Acknowledged(committed)) == (n_lost, 0, 0)

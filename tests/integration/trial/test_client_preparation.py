@@ -10,7 +10,7 @@ from millrace.databases.mysql.storage import PendingWork
 from millrace.model.servers import AttachedServer
 from millrace.servers.attached import AttachedInstance
 from millrace.servers.instances.instance import Instance
-from millrace.trial import buffer_pool, quiesce
+from millrace.trial import buffer_pool, client_preparation
 from tests.conftest import InstanceOf
 
 pytestmark = pytest.mark.integration
@@ -49,7 +49,7 @@ def test_a_server_settles_and_is_as_before(instance_of: InstanceOf, name: str) -
         make_work(instance)
         before = instance.settings()
         first = pending(instance)
-        result = quiesce.quiesce(instance, limit_s=120)
+        result = client_preparation.quiesce(instance, limit_s=120)
         last = pending(instance)
         assert result.settled, result.unsettled
         assert result.unsettled == ()
@@ -68,7 +68,7 @@ def test_quiesce_reports_pending_work_at_its_limit(instance_of: InstanceOf) -> N
     with instance_of("mysql-5.5.9") as instance:
         make_work(instance)
         before = instance.settings()
-        result = quiesce.quiesce(instance, limit_s=0)
+        result = client_preparation.quiesce(instance, limit_s=0)
         assert not result.settled
         assert result.unsettled
         assert instance.settings() == before
@@ -78,7 +78,7 @@ def test_a_server_that_is_not_ours_is_only_watched(instance_of: InstanceOf) -> N
     with instance_of("mariadb-10.11.19") as instance:
         dsn = f"mysql://root:{instance.password}@127.0.0.1:{instance.port}/"
         attached = AttachedInstance(AttachedServer("theirs", "mariadb", dsn))
-        result = quiesce.quiesce(attached, limit_s=60)
+        result = client_preparation.quiesce(attached, limit_s=60)
         assert result.forced_flushing == ()
         assert result.settled, result.unsettled
 
@@ -111,5 +111,5 @@ def test_tables_that_do_not_fit_are_read_from_files(instance_of: InstanceOf, nam
     with instance_of(name, innodb_buffer_pool_size="8M") as instance:
         make_work(instance)
         # Purge requests pages too, but fetches few of them.
-        assert quiesce.quiesce(instance, limit_s=120).settled
+        assert client_preparation.quiesce(instance, limit_s=120).settled
         assert cache_of(instance) == ("io_bound", False, False)

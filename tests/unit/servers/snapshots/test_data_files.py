@@ -1,4 +1,4 @@
-"""Test that copies are equal to the last byte, with their holes, by every method."""
+"""Test that copies are equal to the last byte, with holes, and that digests cover all bytes."""
 
 import os
 import random
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millrace.servers.snapshots import copying, page_cache
-from millrace.servers.snapshots.copying import copy_tree
+from millrace.servers.snapshots import data_files
+from millrace.servers.snapshots.data_files import copy_tree
 
 pytestmark = pytest.mark.disk
 
@@ -33,7 +33,7 @@ def write_pieces(file: Path, pieces: list[Piece]) -> None:
         out.truncate()
 
 
-def copied(source: Path, target: Path) -> copying.Copied:
+def copied(source: Path, target: Path) -> data_files.Copied:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     return copy_tree(source, target, None)
@@ -69,8 +69,8 @@ def test_parts_are_the_ranges_and_no_more_than_their_share(
     marks: list[int], data: st.DataObject
 ) -> None:
     ranges = [(a, b) for a, b in zip(marks[::2], marks[1::2], strict=False) if a < b]
-    parts = list(copying._parts(ranges))
-    assert all(sum(end - start for start, end in part) <= copying._PART_BYTES for part in parts)
+    parts = list(data_files._parts(ranges))
+    assert all(sum(end - start for start, end in part) <= data_files._PART_BYTES for part in parts)
     joined: list[tuple[int, int]] = []
     for start, end in (each for part in parts for each in part):
         assert start < end
@@ -140,7 +140,7 @@ def test_blocks_are_shared_where_the_file_system_can(tmp_path: Path) -> None:
 
 
 def cached_bytes(directory: Path) -> int:
-    files = page_cache.files_below(directory)
+    files = data_files.files_below(directory)
     listing = subprocess.run(
         ["fincore", "--bytes", "--noheadings", "--output", "RES", *files],
         capture_output=True,
@@ -158,12 +158,12 @@ def test_files_are_brought_into_or_out_of_the_page_cache(own_places: Path) -> No
     for name, size in (("a", 3 << 20), ("d/b", 10_000), ("d/c", 1 << 20)):
         (directory / name).write_bytes(os.urandom(size))
         total += size
-    page_cache.bring(directory, "cold")
+    data_files.bring(directory, "cold")
     if cached_bytes(directory):
         pytest.skip("this file system lives in memory")
-    page_cache.bring(directory, "warm")
+    data_files.bring(directory, "warm")
     assert cached_bytes(directory) >= 0.99 * total  # the kernel may reclaim a page at any time
-    page_cache.bring(directory, "cold")
+    data_files.bring(directory, "cold")
     assert cached_bytes(directory) == 0
     shutil.rmtree(directory)
 
@@ -175,8 +175,8 @@ def test_holes_are_not_read_into_the_page_cache(own_places: Path) -> None:
         with (directory / name).open("wb") as file:
             file.truncate(8 << 40)
     source = (
-        "import sys; from pathlib import Path; from millrace.servers.snapshots import page_cache; "
-        "page_cache.bring(Path(sys.argv[1]), 'warm')"
+        "import sys; from pathlib import Path; from millrace.servers.snapshots import data_files; "
+        "data_files.bring(Path(sys.argv[1]), 'warm')"
     )
     # Reading the holes would take hours.
     subprocess.run([sys.executable, "-c", source, directory], check=True, timeout=60)
@@ -200,8 +200,72 @@ def test_an_interrupted_reading_ends_its_threads(
         assert began.wait(60)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(page_cache, "_read", reading)
-    monkeypatch.setattr(copying, "wait", interrupted)
+    monkeypatch.setattr(data_files, "_read", reading)
+    monkeypatch.setattr(data_files, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        page_cache.bring(directory, "warm")
+        data_files.bring(directory, "warm")
     shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, (1 << 20) + 4096, (3 << 20) + 5])
+def test_all_bytes_of_a_file_count(own_places: Path, size: int) -> None:
+    directory = own_places / f"digests-{size}"
+    directory.mkdir()
+    content = os.urandom(size)
+    (directory / "a").write_bytes(content)
+    kept = data_files.digests(directory, ["a"])
+    assert data_files.damage(directory, kept) is None
+    others = [content + b"x", content + b"\0", content[:-1], bytes(size)]
+    others += [
+        content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        for at in ({0, size // 2, size - 1} if size else ())
+    ]
+    for other in others:
+        if other != content:
+            (directory / "a").write_bytes(other)
+            assert data_files.damage(directory, kept) == "a holds other bytes than were kept"
+
+
+@pytest.mark.parametrize("size", [300_000, (4 << 20) + 300_000])
+@pytest.mark.parametrize("at", [0, 70_000, 280_000])
+def test_holes_count_as_zeros(tmp_path: Path, size: int, at: int) -> None:
+    content = bytearray(size)
+    content[at : at + 10] = b"ten bytes!"
+    (tmp_path / "a").write_bytes(content)
+    with (tmp_path / "b").open("wb") as file:
+        file.truncate(size)
+        file.seek(at)
+        file.write(b"ten bytes!")
+    found = data_files.digests(tmp_path, ["a", "b"])
+    assert found["a"] == found["b"]
+    with (tmp_path / "b").open("r+b") as file:
+        file.seek(at)
+        file.write(b"\0")
+    assert data_files.digests(tmp_path, ["b"]) != {"b": found["b"]}
+
+
+def test_a_hole_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(1 << 40)
+    assert len(data_files.digests(tmp_path, ["a"])["a"]) == 40
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"rows")
+    (tmp_path / "a").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic links"):
+        data_files.digests(tmp_path, ["a"])
+
+
+@pytest.mark.skipif(shutil.which("fincore") is None, reason="fincore is needed to look")
+def test_what_is_cold_stays_cold(own_places: Path) -> None:
+    directory = own_places / "cold-digests"
+    directory.mkdir()
+    sizes = {"large": (1 << 20) + 77, "small": 10_000}
+    for name, size in sizes.items():
+        (directory / name).write_bytes(os.urandom(size))
+    data_files.bring(directory, "cold")
+    if cached_bytes(directory):
+        pytest.skip("this file system lives in memory")
+    data_files.digests(directory, sizes)
+    assert cached_bytes(directory) == 0
