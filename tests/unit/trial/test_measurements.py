@@ -262,18 +262,8 @@ def test_every_latency_is_kept() -> None:
 
 
 def test_loaded_tables_are_rows_and_bytes() -> None:
-<<<<<<< HEAD
-    tables = (LoadedTable(rows=500, bytes=9_000),) * 2
-    loaded = TablesResult(
-=======
-    tables = tuple(
-        events.LoadedTable(
-            name=f"t{n}", rows=500, bytes=9_000, checksum="1", load_s=0.5, after_load_s=0.25
-        )
-        for n in (1, 2)
-    )
+    tables = (events.LoadedTable(rows=500, bytes=9_000),) * 2
     loaded = events.TablesResult(
->>>>>>> servers
         name="load", kind="load_tables", duration_s=3.0, tables=tables, method="local"
     )
     found = measured(replace(answer(), phases=(loaded,)))
