@@ -9,7 +9,6 @@ use protocol::ClientError;
 use super::client::Span;
 use super::clock::seconds;
 use super::interval::Interval;
-use super::maintenance::MaintenanceResult;
 use super::record::{Record, Records};
 use super::resource_usage::ResourceUsage;
 use super::settings::{Arrivals, Pacing};
@@ -125,6 +124,25 @@ impl SideResult {
             before_s: seconds(records.before_ns),
         }
     }
+}
+
+/// The statements of maintenance of a drive, and the clients in its parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct MaintenanceResult {
+    /// On the clock of the marks.
+    pub from_s: f64,
+    pub until_s: f64,
+    /// The time of each statement.
+    pub statements_s: Vec<f64>,
+    pub parts: Vec<PartResult>,
+}
+
+/// All transactions of a part together.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartResult {
+    pub duration_s: f64,
+    #[serde(flatten)]
+    pub record: Record,
 }
 
 /// The pacing of requests, and the punctuality of the schedule.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
+use workload::definition::{Definition, Value};
 use workload::validation::{self, ValidationError};
 
 /// The text of every workload file, in the order of their names.
@@ -33,14 +33,8 @@ struct File {
     factors: BTreeMap<String, Variable>,
     #[serde(default)]
     parameters: BTreeMap<String, Variable>,
-    #[serde(default)]
-    tables: BTreeMap<String, TableSet>,
-    #[serde(default)]
-    generators: BTreeMap<String, Generator>,
-    #[serde(default)]
-    statements: BTreeMap<String, Statement>,
-    #[serde(default)]
-    tests: BTreeMap<String, Test>,
+    #[serde(flatten)]
+    definition: Definition,
 }
 
 /// A parameter or a factor.
@@ -174,12 +168,7 @@ fn read(text: &str) -> Result<Builtin, toml::de::Error> {
         default_test: file.default_test,
         defaults,
         variables,
-        definition: Definition {
-            tables: file.tables,
-            generators: file.generators,
-            statements: file.statements,
-            tests: file.tests,
-        },
+        definition: file.definition,
     })
 }
 

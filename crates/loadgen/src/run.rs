@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use thiserror::Error;
 
 use crate::events::{ClientUsage, Event, Events, PhaseResult, StatementRecord};
-use crate::tables::TableError;
+use crate::tables::{JobError, TableError};
 use engine::{Mark, ResourceUsage};
 use protocol::ClientError;
 use protocol::mysql::Connection;
@@ -22,10 +22,6 @@ pub use plan::{Plan, mistakes, tables_of};
 
 use plan::{PlannedPhase, Work};
 use session::Session;
-
-/// An error that ended a phase; it has been reported.
-#[derive(Debug)]
-pub struct Failed(pub Failure);
 
 /// Why a phase could not go on.
 #[derive(Debug, Error)]
@@ -44,10 +40,9 @@ impl Failure {
 
     fn cause(&self) -> Option<&ClientError> {
         match self {
-            Self::Client(error) | Self::Table(TableError::Client { source: error, .. }) => {
-                Some(error)
-            }
-            Self::Table(TableError::Mismatch { .. }) => None,
+            Self::Client(error)
+            | Self::Table(TableError { cause: JobError::Client(error), .. }) => Some(error),
+            Self::Table(TableError { cause: JobError::Mismatch(_), .. }) => None,
         }
     }
 
@@ -85,7 +80,7 @@ impl Failure {
     /// Return the beginning of a message of a server: the table or the side that it is about.
     fn place(&self, side: Option<u32>) -> String {
         match (self, side) {
-            (Self::Table(TableError::Client { table, .. }), _) => {
+            (Self::Table(TableError { table, .. }), _) => {
                 format!("table {table}: the server refused: ")
             }
             (_, Some(side)) => format!("side {side}: "),
@@ -121,7 +116,7 @@ impl PlannedPhase {
 }
 
 /// Run the phases. Whatever happens is reported as events; the error only says how to exit.
-pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failed> {
+pub fn run(plan: Plan, events: &Events, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let mut session = plan.session;
     let version = session
         .connection(0, stop)
@@ -166,9 +161,9 @@ fn run_phase(
     }
 }
 
-fn report(events: &Events, phase: &str, failure: Failure) -> Failed {
+fn report(events: &Events, phase: &str, failure: Failure) -> Failure {
     events.emit(&failure.event(phase));
-    Failed(failure)
+    failure
 }
 
 #[cfg(test)]
@@ -191,7 +186,8 @@ mod tests {
     #[test]
     fn event_has_the_code_of_a_table_once() {
         let source = deadlock().in_statement("CREATE TABLE child (id INT)");
-        let failure = Failure::Table(TableError::Client { table: "child".to_owned(), source });
+        let cause = JobError::Client(source);
+        let failure = Failure::Table(TableError { table: "child".to_owned(), cause });
         let event = event(&failure);
         assert_eq!(event["message"], "table child: the server refused: Deadlock found");
         assert_eq!(event["code"], "1213");

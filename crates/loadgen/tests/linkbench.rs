@@ -65,8 +65,9 @@ impl<'a> Client<'a> {
             self.script.answered(&answer).unwrap();
         }
         Asked {
-            transaction: self.program.transaction_names()[usize::from(request.transaction)].clone(),
-            statement: self.program.statement_names()[usize::from(request.statement)].clone(),
+            transaction: self.program.names().transactions[usize::from(request.transaction)]
+                .clone(),
+            statement: self.program.names().statements[usize::from(request.statement)].clone(),
             text: String::from_utf8(packet[5..].to_vec()).unwrap(),
             timed: !request.untimed,
         }

@@ -101,22 +101,16 @@ impl ThreadReport {
 }
 
 fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
-    tally.counts().iter().map(|counted| StateReport::new(counted, names)).collect()
-}
-
-impl StateReport {
-    fn new(counted: &StateCount, names: &Names) -> Self {
-        let text = |name| names.text(name).to_owned();
-        let state = counted.state;
-        Self {
-            state: state.letter,
-            syscall: state.syscall,
-            target: state.target.map(text),
-            wchan: state.wchan.map(text),
-            stack: state.stack.map(text),
-            count: counted.times,
-            seconds: counted.seconds,
-            during_sync: counted.during_sync,
-        }
-    }
+    let text = |name| names.text(name).to_owned();
+    let report = |StateCount { state, times, seconds, during_sync }| StateReport {
+        state: state.letter,
+        syscall: state.syscall,
+        target: state.target.map(text),
+        wchan: state.wchan.map(text),
+        stack: state.stack.map(text),
+        count: times,
+        seconds,
+        during_sync,
+    };
+    tally.counts().into_iter().map(report).collect()
 }

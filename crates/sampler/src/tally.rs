@@ -20,11 +20,6 @@ pub struct State {
 impl State {
     pub const RUNNING: Self =
         Self { letter: 'R', syscall: None, target: None, wchan: None, stack: None };
-
-    /// Return the state without where in the kernel the thread is blocked.
-    pub fn without_place(self) -> Self {
-        Self { wchan: None, stack: None, ..self }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -94,7 +94,7 @@ fn first_transaction(program: &Program) -> Vec<String> {
     let mut out = Vec::new();
     loop {
         let Request { statement, last, .. } = script.next(&mut out).unwrap();
-        names.push(program.statement_names()[usize::from(statement)].clone());
+        names.push(program.names().statements[usize::from(statement)].clone());
         if last {
             return names;
         }

@@ -1,5 +1,6 @@
 //! Numbers, tables and histograms for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use hdrhistogram::Histogram;
@@ -108,11 +109,6 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Return a percentile's name: `p99.9`.
-pub fn percentile_name(percentile: f64) -> String {
-    format!("p{percentile}")
-}
-
 /// Lines of value (ms), bar and count, from the least to the greatest latency of nanoseconds.
 ///
 /// Bucket bounds are powers of 10^(1/10), so that drawings of different runs have the same rows.
@@ -132,21 +128,16 @@ pub fn histogram_lines(histogram: &Histogram<u64>) -> String {
 
 /// Return the upper bound (ns) and the count of each bucket from the first to the last with any.
 fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
-    let mut buckets: Vec<(i32, u64)> = Vec::new();
+    let mut counts: BTreeMap<i32, u64> = BTreeMap::new();
     for step in histogram.iter_recorded() {
-        let index = bucket_of(step.value_iterated_to());
-        while buckets.last().is_some_and(|last| last.0 < index - 1) {
-            let next = buckets[buckets.len() - 1].0 + 1;
-            buckets.push((next, 0));
-        }
-        match buckets.last_mut() {
-            Some(last) if last.0 == index => last.1 += step.count_at_value(),
-            _ => buckets.push((index, step.count_at_value())),
-        }
+        *counts.entry(bucket_of(step.value_iterated_to())).or_default() += step.count_at_value();
     }
-    buckets
-        .into_iter()
-        .map(|(index, count)| (10f64.powf(f64::from(index) / f64::from(PER_DECADE)), count))
+    let ends = counts.keys().next().zip(counts.keys().last());
+    let bound = |index: i32| 10f64.powf(f64::from(index) / f64::from(PER_DECADE));
+    let count = |index: i32| counts.get(&index).copied().unwrap_or(0);
+    ends.into_iter()
+        .flat_map(|(first, last)| *first..=*last)
+        .map(|index| (bound(index), count(index)))
         .collect()
 }
 
@@ -172,8 +163,6 @@ mod tests {
         assert_eq!(milliseconds(Some(0.000_043_21)), "0.0432");
         assert_eq!(milliseconds(Some(1.2345)), "1234");
         assert_eq!(milliseconds(None), "-");
-        assert_eq!(percentile_name(99.9), "p99.9");
-        assert_eq!(percentile_name(50.0), "p50");
     }
 
     #[test]
