@@ -244,7 +244,6 @@ impl Pace {
 
     /// Return the seconds that the transactions take at this pace; None where they are many, and the
     /// length of the measured part is as good.
-    #[allow(clippy::cast_precision_loss)] // few transactions
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);
         is_few.then(|| self.transactions as f64 / self.per_second)

@@ -83,7 +83,6 @@ impl Latencies {
     }
 
     /// Return the mean in seconds; None where nothing was recorded.
-    #[allow(clippy::cast_precision_loss)] // counts below 2^53
     pub fn mean_s(&self) -> Option<f64> {
         (self.count() > 0).then(|| self.sum_s() / self.count() as f64)
     }

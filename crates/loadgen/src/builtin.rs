@@ -43,7 +43,7 @@ pub struct Variable {
     default: Option<Value>,
     /// All that it can be; empty where that is not limited.
     #[serde(default)]
-    choices: Vec<Value>,
+    pub choices: Vec<Value>,
     minimum: Option<f64>,
     maximum: Option<f64>,
 }
@@ -137,7 +137,6 @@ impl Variable {
             let known = choices.iter().map(String::as_str);
             return Err(ValidationError::unknown(key, "value", &text, known));
         }
-        #[allow(clippy::cast_precision_loss)] // limits are far below 2^53
         let number = match value {
             Value::Integer(integer) => *integer as f64,
             Value::Float(float) => *float,

@@ -83,7 +83,6 @@ fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatenc
     });
     let latencies_ns = waker.join().expect("the waker does not panic")?;
     sleeper.join().expect("the sleeper does not panic")?;
-    #[allow(clippy::cast_precision_loss)] // below 2^53
     let quantile = |q: f64| latencies_ns.value_at_quantile(q) as f64 / 1e3;
     Ok(IdleLatency {
         cpu,

@@ -28,7 +28,7 @@ const VERSION: u32 = 2;
 const MAX_AGAINST: usize = 7;
 
 /// A run, checked.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Spec {
     pub connection: Login,
     /// The servers of sides 1, 2 and so on; `connection` is that of side 0.

@@ -70,7 +70,6 @@ struct StateReport {
 }
 
 impl Report {
-    #[allow(clippy::cast_precision_loss)] // ticks are few
     pub fn new(sampler: &mut Sampler, facts: SamplingFacts) -> Self {
         sampler.rename();
         let (ticks, window_s) = (sampler.ticks, facts.window_s);

@@ -80,7 +80,6 @@ mod tests {
                 let same = seen.iter().filter(|(number, _)| counted.state.syscall == Some((*number).into()));
                 let times = same.clone().count();
                 prop_assert_eq!(counted.times, times as u64);
-                #[allow(clippy::cast_precision_loss)]
                 let seconds = 0.5 * times as f64;
                 prop_assert!((counted.seconds - seconds).abs() < 1e-9);
                 prop_assert_eq!(counted.during_sync, same.filter(|(_, during)| *during).count() as u64);

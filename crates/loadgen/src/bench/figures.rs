@@ -84,7 +84,6 @@ pub fn count(number: u64) -> String {
 }
 
 /// Return a rate, from a number and the seconds that it took.
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 pub fn per_second(number: u64, duration_s: f64) -> String {
     if duration_s <= 0.0 {
         return "-".to_owned();
@@ -99,7 +98,6 @@ pub fn rate(per_second: f64) -> String {
 }
 
 /// Bytes in the decimal unit that suits them.
-#[allow(clippy::cast_precision_loss)] // it is rounded anyway
 pub fn bytes(bytes: u64) -> String {
     let units = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     let value = bytes as f64;
@@ -141,7 +139,7 @@ fn buckets(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
         .collect()
 }
 
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small logarithms
+#[allow(clippy::cast_possible_truncation)] // small logarithms
 fn bucket_of(nanoseconds: u64) -> i32 {
     ((nanoseconds.max(1) as f64).log10() * f64::from(PER_DECADE)).ceil() as i32
 }

@@ -229,12 +229,10 @@ fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
     words.chain(numbers.iter().map(|number| Cell::number(*number))).collect()
 }
 
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.2} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn microseconds_each(seconds: f64, number: u64) -> String {
     if number == 0 {
         return "-".to_owned();

@@ -274,7 +274,12 @@ fn fill(
     }
     let rows = Arc::new(ChecksummedRows::new(&table.rows));
     let mut filler = TableFiller { connection, table, slice, rows, sent, deadline };
-    let outcome = filler.fill(options.method)?;
+    let outcome = match options.method {
+        Method::Local => filler.local()?,
+        Method::MultiRow => filler.multi_row()?,
+        Method::SingleRow => filler.single_row()?,
+        Method::Auto => filler.local_or_multi_row()?,
+    };
     let rows = filler.rows.total();
     if options.lock_tables {
         connection.query("UNLOCK TABLES", deadline)?;
@@ -298,15 +303,6 @@ impl TableFiller<'_> {
 
     fn local_rows(&self) -> LocalRows {
         LocalRows::start(&self.rows, self.slice, self.sent)
-    }
-
-    fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
-        match method {
-            Method::Local => self.local(),
-            Method::MultiRow => self.multi_row(),
-            Method::SingleRow => self.single_row(),
-            Method::Auto => self.local_or_multi_row(),
-        }
     }
 
     fn local_or_multi_row(&mut self) -> Result<FilledTable, ClientError> {

@@ -25,7 +25,7 @@ const MOST_LINKS: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Login {
     pub address: Address,
     pub user: String,

@@ -4,7 +4,7 @@
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
-use super::packet::{Decoder, HEADER, MAX_PAYLOAD};
+use super::packet::{Decoder, HEADER, MAX_PAYLOAD, parse_header};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK, Reply};
 use super::values::{Column, parse_binary_row};
 use crate::error::refused;
@@ -343,13 +343,6 @@ fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
 fn split_payload(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (header, rest) = bytes.split_first_chunk().expect("a whole packet");
     rest.split_at(parse_header(*header).0)
-}
-
-/// Return the length of a packet's payload and its number.
-#[inline]
-fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
-    let [a, b, c, number] = header;
-    (u32::from_le_bytes([a, b, c, 0]) as usize, number)
 }
 
 /// The beginning of an answer, and its last row where that is to be kept.

@@ -131,7 +131,6 @@ fn zipf_share(exponent: f64) -> f64 {
     sum(200) / sum(20_000)
 }
 
-#[allow(clippy::cast_precision_loss)] // small counts
 fn share(part: usize, all: usize) -> f64 {
     part as f64 / all as f64
 }
