@@ -48,13 +48,14 @@ pub struct Variable {
     maximum: Option<f64>,
 }
 
-/// Return all workloads with tests, in the order of their names.
+/// Return all workloads in the order of their names, those without tests too.
+pub fn shipped() -> impl Iterator<Item = Builtin> {
+    FILES.iter().map(|text| read(text).expect("the files are read by a test of this module"))
+}
+
+/// Return the workloads with tests.
 pub fn all() -> Vec<Builtin> {
-    FILES
-        .iter()
-        .map(|text| read(text).expect("the files are read by a test of this module"))
-        .filter(|builtin| !builtin.definition.tests.is_empty())
-        .collect()
+    shipped().filter(|builtin| !builtin.definition.tests.is_empty()).collect()
 }
 
 /// Find a test by its name, by `WORKLOAD/TEST`, or by the name of the workload that it is default of.

@@ -13,8 +13,8 @@ use workload::program::{Program, Protocol};
 use workload::tables;
 use workload::values::Values;
 
-/// The workloads by name, with as few nodes of large graphs as there may be: sums over ten million
-/// ranks take minutes here.
+/// The workloads that have tables, by name, with as few nodes of large graphs as there may be: sums
+/// over ten million ranks take minutes here.
 fn workloads() -> BTreeMap<String, Builtin> {
     let small = |mut builtin: Builtin| {
         builtin.defaults.insert("table_options".to_owned(), Value::Text(String::new()));
@@ -23,7 +23,8 @@ fn workloads() -> BTreeMap<String, Builtin> {
         }
         (builtin.name.clone(), builtin)
     };
-    builtin::all().into_iter().map(small).collect()
+    let with_tables = builtin::shipped().filter(|builtin| !builtin.definition.tables.is_empty());
+    with_tables.map(small).collect()
 }
 
 fn program(of: &Builtin, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
