@@ -1,7 +1,5 @@
 //! Whole numbers of a range, by the distributions that workloads name.
 
-#![allow(clippy::cast_precision_loss)] // ranks beyond 2^53 do not differ noticeably
-
 use super::bijection::Bijection;
 use super::random::Random;
 use super::rotations::Rotations;

@@ -1,7 +1,7 @@
 //! Tests of goodness of fit, for tests. They are wrong about a good generator in one of 10,000
 //! seeds, and the seeds are fixed: a test that passes once passes always.
 
-#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // small counts
+#![allow(clippy::cast_possible_truncation)] // small counts
 
 /// The standard normal's quantile at 1 - 1/10,000.
 const QUANTILE: f64 = 3.719;

@@ -59,7 +59,6 @@ const SHARES_OF_NEWER: [(u64, f64); 54] = [
 impl Knots {
     /// Return the least number of links that no more than this share of nodes exceeds.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between two knots
-    #[allow(clippy::cast_precision_loss)] // small numbers
     fn degree(&self, share: f64) -> u64 {
         let after = self.shares.partition_point(|&(_, exceeded)| exceeded > share);
         let Some(&(high, least)) = self.shares.get(after) else {
@@ -106,7 +105,6 @@ impl LinkDegrees {
 
     /// Return the number of links of a node, whatever their type.
     #[inline]
-    #[allow(clippy::cast_precision_loss)] // ranks beyond 2^53 do not tell apart
     pub fn of_node(&self, node: u64) -> u64 {
         let share = self.order.position_of(node) as f64 / self.nodes as f64;
         let knots = match self.population {

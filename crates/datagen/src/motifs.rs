@@ -81,7 +81,6 @@ fn fill(out: &mut [u8], options: MotifOptions, random: &mut Random) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::cast_precision_loss)] // small counts
 
     use super::*;
     use crate::goodness::{assert_fits, assert_uniform};

@@ -183,7 +183,7 @@ mod tests {
             let mut whole = vec![0; nodes.room_for(3_000)];
             let length = nodes.write(0, rows, &mut whole);
             whole.truncate(length);
-            #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+            #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)]
             let middle = (rows as f64 * cut) as u64;
             let mut joined = all(&nodes, 0..middle, chunk_rows, threads);
             joined.extend(all(&nodes, middle..rows, chunk_rows, threads));

@@ -49,7 +49,6 @@ impl Random {
 
     /// Return a number from 0 up to, not including, 1: a multiple of 2^-53.
     #[inline]
-    #[allow(clippy::cast_precision_loss)] // 53 bits are exact
     pub fn unit(&mut self) -> f64 {
         (self.number() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }

@@ -163,7 +163,7 @@ mod tests {
             }
             prop_assert_eq!(families.rows(), expected.len() as u64);
             prop_assert_eq!(&places(&families, 0, families.rows()), &expected);
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| (cut * expected.len() as f64) as usize).collect();
             cuts.sort_unstable();
             let part = places(&families, cuts[0] as u64, cuts[1] as u64);

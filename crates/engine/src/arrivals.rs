@@ -191,7 +191,7 @@ impl Schedule {
     }
 
     /// Return the next arrival, in nanoseconds of the clock that `start_ns` is of.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole numbers below 2^53; positive times below 2^63 ns
     pub fn next_ns(&mut self) -> u64 {
         let elapsed_s = match &mut self.gaps {
             Gaps::Constant { period_s, share, client, round } => {
@@ -216,7 +216,6 @@ impl Schedule {
 }
 
 #[cfg(test)]
-#[allow(clippy::cast_precision_loss)] // small numbers
 mod tests {
     use super::*;
     use crate::budget::Budget;

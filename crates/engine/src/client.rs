@@ -76,7 +76,6 @@ impl Span {
     }
 
     /// Return the transactions, and how many a second that is; None without any.
-    #[allow(clippy::cast_precision_loss)] // counts below 2^53
     pub fn rate(&self) -> Option<(u64, f64)> {
         let duration_ns = self.until_ns.checked_sub(self.from_ns?)?.max(1);
         Some((self.transactions, self.transactions as f64 / seconds(duration_ns)))

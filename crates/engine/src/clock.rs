@@ -39,7 +39,7 @@ pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_secs() * 1_000_000_000 + u64::from(duration.subsec_nanos())
 }
 
-#[allow(clippy::cast_precision_loss)] // exact to a nanosecond for 104 days
+/// Convert nanoseconds; exact to one for 104 days.
 pub fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }

@@ -235,7 +235,6 @@ impl<'a> Coordinator<'a> {
         self.report_interval(until_ns);
     }
 
-    #[allow(clippy::cast_precision_loss)] // counts below 2^53
     fn report_interval(&mut self, until_ns: u64) {
         let counts = std::mem::take(&mut self.counts);
         if counts.heard || counts.under_way == 0 {

@@ -17,15 +17,14 @@ use protocol::{ClientError, Session};
 use super::arrivals::{Arrivals, Schedule, Share};
 use super::budget::Budget;
 use super::client::Client;
-use super::clock::{Clock, seconds};
+use super::clock::{Clock, nanoseconds, seconds};
 use super::coordinator::{Coordinator, DriveOutcome};
 use super::drive_result::{
-    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, Pace, PacingResult, PerClient,
-    Punctuality, Report, SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, MaintenanceResult, Mark, Pace, PacingResult,
+    PartResult, PerClient, Punctuality, Report, SideResult,
 };
-use super::maintenance::{self, RunStatements};
 use super::poller::Waker;
-use super::record::Records;
+use super::record::{Record, Records};
 use super::settings::{DriveSettings, End, Pacing};
 use super::shared::Shared;
 use super::worker::{Context, Finished, Message, Worker};
@@ -44,6 +43,12 @@ const AT_ONCE: u32 = 16;
 
 /// Open files other than the connections.
 const OTHER_FILES: u64 = 64;
+
+/// A request to stop is noticed within this while maintenance waits for its time.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Runs the statements of maintenance, and returns the time of each.
+pub type RunStatements<'a> = Box<dyn FnOnce() -> Result<Vec<Duration>, ClientError> + Send + 'a>;
 
 /// Open a connection for each client and drive them all to the end.
 ///
@@ -130,7 +135,7 @@ pub fn drive<C: Session, S: Script + Send>(
         let maintaining = maintenance.zip(failed_maintenance).map(|(run, sender)| {
             let shared = &shared;
             scope.spawn(move || {
-                let outcome = maintenance::maintain(drive, shared, run, stop);
+                let outcome = maintain(drive, shared, run, stop);
                 outcome.unwrap_or_else(|error| {
                     // The coordinator listens until every thread of clients has ended.
                     let _ = sender.send(Message::MaintenanceFailed(error));
@@ -307,8 +312,7 @@ fn conclude(
     }
     let mean_gap_s = (!is_open_loop).then(|| records.mean_gap_s());
     let parts = records.parts;
-    let maintenance =
-        took.map(|took| maintenance::result(shared, &took, outcome.duration_s, parts));
+    let maintenance = took.map(|took| maintenance_result(shared, &took, outcome.duration_s, parts));
     let driven = DriveResult {
         duration_s: paced_s.unwrap_or(outcome.duration_s),
         warmup_s: outcome.warmup_s,
@@ -342,5 +346,62 @@ fn conclude(
     match outcome.error {
         None => Ok(driven),
         Some(error) => Err(Failed { driven: Some(Box::new(driven)), error }),
+    }
+}
+
+/// Wait for the time of the statements, run them, and set the end of the measured part: as long
+/// after them as was left. Return the time of each; None where the drive ended before.
+fn maintain(
+    drive: &DriveSettings,
+    shared: &Shared,
+    run: RunStatements<'_>,
+    stop: &AtomicBool,
+) -> Result<Option<Vec<Duration>>, ClientError> {
+    let (Some(after), End::Time(time)) = (drive.maintenance_after, drive.end) else {
+        return Ok(None);
+    };
+    loop {
+        if shared.is_cancelled() || stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let due_ns = shared.measure_from_ns().saturating_add(nanoseconds(after));
+        let left_ns = due_ns.saturating_sub(shared.clock.now_ns());
+        if left_ns == 0 {
+            break;
+        }
+        thread::sleep(Duration::from_nanos(left_ns).min(POLL_INTERVAL));
+    }
+    let span = &shared.maintenance;
+    span.from_ns.store(shared.clock.now_ns(), Ordering::Relaxed);
+    let took = run()?;
+    let until_ns = shared.clock.now_ns();
+    span.until_ns.store(until_ns, Ordering::Relaxed);
+    shared.measure_until(until_ns + nanoseconds(time.saturating_sub(after)));
+    Ok(Some(took))
+}
+
+/// Put the result of maintenance together; `duration_s` is that of the measured part.
+fn maintenance_result(
+    shared: &Shared,
+    took: &[Duration],
+    duration_s: f64,
+    records: Vec<Record>,
+) -> MaintenanceResult {
+    let span = &shared.maintenance;
+    let from_s = seconds(span.from_ns.load(Ordering::Relaxed));
+    let until_s = seconds(span.until_ns.load(Ordering::Relaxed));
+    let measured_from_s = seconds(shared.measure_from_ns());
+    let ends_s = [from_s, until_s, measured_from_s + duration_s];
+    let mut part_from_s = measured_from_s;
+    let parts = records.into_iter().zip(ends_s).map(|(record, end_s)| {
+        let duration_s = (end_s - part_from_s).max(0.0);
+        part_from_s = end_s;
+        PartResult { duration_s, record }
+    });
+    MaintenanceResult {
+        from_s,
+        until_s,
+        statements_s: took.iter().map(Duration::as_secs_f64).collect(),
+        parts: parts.collect(),
     }
 }

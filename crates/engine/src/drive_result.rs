@@ -9,7 +9,6 @@ use protocol::ClientError;
 use super::client::Span;
 use super::clock::seconds;
 use super::interval::Interval;
-use super::maintenance::MaintenanceResult;
 use super::record::{Record, Records};
 use super::resource_usage::ResourceUsage;
 use super::settings::{Arrivals, Pacing};
@@ -127,6 +126,25 @@ impl SideResult {
     }
 }
 
+/// The statements of maintenance of a drive, and the clients in its parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct MaintenanceResult {
+    /// On the clock of the marks.
+    pub from_s: f64,
+    pub until_s: f64,
+    /// The time of each statement.
+    pub statements_s: Vec<f64>,
+    pub parts: Vec<PartResult>,
+}
+
+/// All transactions of a part together.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartResult {
+    pub duration_s: f64,
+    #[serde(flatten)]
+    pub record: Record,
+}
+
 /// The pacing of requests, and the punctuality of the schedule.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -226,7 +244,6 @@ impl Pace {
 
     /// Return the seconds that the transactions take at this pace; None where they are many, and the
     /// length of the measured part is as good.
-    #[allow(clippy::cast_precision_loss)] // few transactions
     pub fn duration_s(self, clients: u32) -> Option<f64> {
         let is_few = (1..FEW_TRANSACTIONS * u64::from(clients)).contains(&self.transactions);
         is_few.then(|| self.transactions as f64 / self.per_second)

@@ -1,8 +1,8 @@
 //! Drives many connections with a few threads and measures them.
 //!
-//! [`drive`] opens the connections (`opening`) and gives each to one thread (`worker`), which never
+//! [`drive`] opens the connections and gives each to one thread (`worker`), which never
 //! waits for a single one of them. A client (`client`) is a connection, its script and the little
-//! it has to remember. In an open loop, transactions arrive by a schedule (`schedule`, `arrivals`);
+//! it has to remember. In an open loop, transactions arrive by a schedule (`arrivals`);
 //! in equal work, all threads draw from one budget (`budget`); in slices, the clients of one server
 //! work at a time (`slices`), some of them slower on purpose (`slowdowns`). The calling thread
 //! (`coordinator`) fixes the parts of the drive, reports once a second, and ends it. What is known
@@ -17,7 +17,6 @@ mod drive;
 mod drive_result;
 mod interval;
 mod latency;
-mod maintenance;
 mod poller;
 mod record;
 mod resource_usage;
@@ -30,14 +29,13 @@ mod worker;
 
 pub use arrivals::LATE_NS;
 pub use clock::nanoseconds;
-pub use drive::drive;
+pub use drive::{RunStatements, drive};
 pub use drive_result::{
-    BackgroundResult, ClientCpu, DriveResult, Failed, Mark, PacingResult, PerClient, Punctuality,
-    Report, SideResult,
+    BackgroundResult, ClientCpu, DriveResult, Failed, MaintenanceResult, Mark, PacingResult,
+    PartResult, PerClient, Punctuality, Report, SideResult,
 };
 pub use interval::{Counts, Interval, Part, Totals};
 pub use latency::{Latencies, encoded};
-pub use maintenance::{MaintenanceResult, PartResult, RunStatements};
 pub use record::Record;
 pub use resource_usage::{ResourceUsage, max_rss_bytes};
 pub use settings::{

@@ -142,7 +142,6 @@ impl Records {
     }
 
     /// 0 without any gap.
-    #[allow(clippy::cast_precision_loss)] // counts below 2^53
     pub fn mean_gap_s(&self) -> f64 {
         seconds(self.gap_ns) / self.gaps.max(1) as f64
     }

@@ -55,14 +55,12 @@ impl ResourceUsage {
     }
 
     /// Return the CPU time by that of all the host's CPUs in this time; 0 in none.
-    #[allow(clippy::cast_precision_loss)] // CPUs are few
     pub fn host_share(&self, duration_s: f64) -> f64 {
         let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
         if duration_s > 0.0 { self.cpu_s() / (duration_s * cpus) } else { 0.0 }
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // exact for 285 years of microseconds
 fn seconds(microseconds: i64) -> f64 {
     microseconds as f64 / 1e6
 }

@@ -12,7 +12,7 @@
 //! rests, and sides differ by how much of the pause counts as theirs.
 
 // Of less than a nanosecond in a month.
-#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use std::thread;
 use std::time::Duration;

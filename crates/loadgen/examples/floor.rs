@@ -107,7 +107,6 @@ fn main() {
     );
 }
 
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn per(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
 }

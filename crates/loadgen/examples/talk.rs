@@ -255,7 +255,6 @@ fn end_line(end: &AnswerSummary) -> Value {
         "warnings": end.warnings,
         "rows": end.rows,
         "bytes": end.bytes,
-        "in_transaction": end.in_transaction,
         "error": end.error.as_ref().map(|error| json!([error.code, error.sqlstate, error.message])),
     })
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::events::{Event, EventListener, Events, JsonLines};
-use crate::run::{self, Failed, Failure, Plan};
+use crate::run::{self, Failure, Plan};
 use crate::spec::{Drive, Phase, Spec, Work, Workload};
 use crate::tables::{LoadOptions, Method, quoted};
 use protocol::ClientError;
@@ -25,16 +25,6 @@ use workload::validation::ValidationError;
 pub use figures::{histogram_lines, table};
 pub use report::{latency_heads, latency_row, percentiles};
 use screen::Screen;
-
-/// Server errors that a wrong option or a forgotten step leads to.
-const ACCESS_DENIED: u16 = 1045;
-const DATABASE_DENIED: u16 = 1044;
-const UNKNOWN_DATABASE: u16 = 1049;
-const TABLE_EXISTS: u16 = 1050;
-const NO_SUCH_TABLE: u16 = 1146;
-const TOO_MANY_CONNECTIONS: u16 = 1040;
-const TOO_MANY_OF_USER: u16 = 1203;
-const TOO_MANY_PREPARED: u16 = 1461;
 
 /// The command, and its output.
 pub struct Settings {
@@ -80,7 +70,7 @@ pub enum BenchError {
     Output(String, io::Error),
     /// With what to do about it.
     #[error("{message}")]
-    Failed { failed: Failed, message: String },
+    Failed { failure: Failure, message: String },
 }
 
 /// Execute the benchmark and print its results.
@@ -95,7 +85,7 @@ pub fn bench(settings: Settings, stop: &Arc<AtomicBool>) -> Result<(), BenchErro
     if let Some(error) = events.take_lost() {
         return Err(BenchError::Output("the report".to_owned(), error));
     }
-    outcome.map_err(|failed| BenchError::Failed { message: advice.explain(&failed.0), failed })
+    outcome.map_err(|failure| BenchError::Failed { message: advice.explain(&failure), failure })
 }
 
 fn json_lines(path: &Path) -> Result<JsonLines<Box<dyn Write + Send>>, BenchError> {
@@ -157,9 +147,7 @@ impl EventListener for ScreenAndJson {
 
 /// The command, as far as advice about a failure depends on it.
 struct Subject {
-    address: Address,
-    user: String,
-    database: String,
+    login: Login,
     test: String,
     connections: u32,
 }
@@ -167,9 +155,7 @@ struct Subject {
 impl Subject {
     fn of(settings: &Settings) -> Self {
         Self {
-            address: settings.login.address.clone(),
-            user: settings.login.user.clone(),
-            database: settings.login.database.clone().unwrap_or_default(),
+            login: settings.login.clone(),
             test: settings.test.clone(),
             connections: match &settings.command {
                 Command::Prepare { connections } => *connections,
@@ -197,43 +183,46 @@ impl Subject {
         }
     }
 
+    /// Return what helps against server errors that a wrong option or a forgotten step leads to.
     fn about_code(&self, code: u16) -> Option<String> {
-        let Self { user, database, test, connections, .. } = self;
+        let Self { login: Login { user, database, .. }, test, connections } = self;
+        let database = database.as_deref().unwrap_or_default();
         Some(match code {
-            ACCESS_DENIED => format!(
+            // ER_ACCESS_DENIED_ERROR, ER_DBACCESS_DENIED_ERROR, ER_BAD_DB_ERROR
+            1045 => format!(
                 "Is the password of {user} right? It is taken from --password or the environment's \
                  MYSQL_PWD; --user names another account."
             ),
-            DATABASE_DENIED => format!(
+            1044 => format!(
                 "As somebody who may: GRANT ALL ON {database}.* TO {user}; --database names another \
                  database."
             ),
-            UNKNOWN_DATABASE => {
+            1049 => {
                 format!("Make it with CREATE DATABASE {database}, or name another one: --database.")
             }
-            NO_SUCH_TABLE => format!(
+            // ER_NO_SUCH_TABLE, ER_TABLE_EXISTS_ERROR
+            1146 => format!(
                 "Make the tables first: millrace-load bench prepare --workload {test} and the same \
                  --tables, --table-size, --threads and --set."
             ),
-            TABLE_EXISTS => format!(
+            1050 => format!(
                 "Drop what is there first: millrace-load bench cleanup --workload {test} and the \
                  same --tables and --threads."
             ),
-            TOO_MANY_CONNECTIONS | TOO_MANY_OF_USER => format!(
+            // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_MAX_PREPARED_STMT_COUNT_REACHED
+            1040 | 1203 => format!(
                 "{connections} connections were to be opened: raise the server's max_connections \
                  and max_user_connections, or lower --connections."
             ),
-            TOO_MANY_PREPARED => {
-                "Raise the server's max_prepared_stmt_count, or send statements as \
+            1461 => "Raise the server's max_prepared_stmt_count, or send statements as \
                                   text: --db-ps-mode=disable."
-                    .to_owned()
-            }
+                .to_owned(),
             _ => return None,
         })
     }
 
     fn about_connection(&self, kind: ErrorKind) -> Option<String> {
-        match (kind, &self.address) {
+        match (kind, &self.login.address) {
             (ErrorKind::ConnectionRefused, Address::Tcp { .. }) => Some(
                 "No server listens there: is it running, and are --host and --port right? A server \
                  with skip_networking has a --socket only."

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use workload::definition::{Definition, Generator, Statement, TableSet, Test, Value};
+use workload::definition::{Definition, Value};
 use workload::validation::{self, ValidationError};
 
 /// The text of every workload file, in the order of their names.
@@ -33,14 +33,8 @@ struct File {
     factors: BTreeMap<String, Variable>,
     #[serde(default)]
     parameters: BTreeMap<String, Variable>,
-    #[serde(default)]
-    tables: BTreeMap<String, TableSet>,
-    #[serde(default)]
-    generators: BTreeMap<String, Generator>,
-    #[serde(default)]
-    statements: BTreeMap<String, Statement>,
-    #[serde(default)]
-    tests: BTreeMap<String, Test>,
+    #[serde(flatten)]
+    definition: Definition,
 }
 
 /// A parameter or a factor.
@@ -49,18 +43,19 @@ pub struct Variable {
     default: Option<Value>,
     /// All that it can be; empty where that is not limited.
     #[serde(default)]
-    choices: Vec<Value>,
+    pub choices: Vec<Value>,
     minimum: Option<f64>,
     maximum: Option<f64>,
 }
 
-/// Return all workloads with tests, in the order of their names.
+/// Return all workloads in the order of their names, those without tests too.
+pub fn shipped() -> impl Iterator<Item = Builtin> {
+    FILES.iter().map(|text| read(text).expect("the files are read by a test of this module"))
+}
+
+/// Return the workloads with tests.
 pub fn all() -> Vec<Builtin> {
-    FILES
-        .iter()
-        .map(|text| read(text).expect("the files are read by a test of this module"))
-        .filter(|builtin| !builtin.definition.tests.is_empty())
-        .collect()
+    shipped().filter(|builtin| !builtin.definition.tests.is_empty()).collect()
 }
 
 /// Find a test by its name, by `WORKLOAD/TEST`, or by the name of the workload that it is default of.
@@ -143,7 +138,6 @@ impl Variable {
             let known = choices.iter().map(String::as_str);
             return Err(ValidationError::unknown(key, "value", &text, known));
         }
-        #[allow(clippy::cast_precision_loss)] // limits are far below 2^53
         let number = match value {
             Value::Integer(integer) => *integer as f64,
             Value::Float(float) => *float,
@@ -174,12 +168,7 @@ fn read(text: &str) -> Result<Builtin, toml::de::Error> {
         default_test: file.default_test,
         defaults,
         variables,
-        definition: Definition {
-            tables: file.tables,
-            generators: file.generators,
-            statements: file.statements,
-            tests: file.tests,
-        },
+        definition: file.definition,
     })
 }
 

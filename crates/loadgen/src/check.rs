@@ -213,6 +213,12 @@ mod tests {
         mistakes(&request.to_string()).unwrap().iter().map(ToString::to_string).collect()
     }
 
+    /// Assert that there is one mistake, and how it begins.
+    fn assert_only_mistake(pointer: &str, value: Json, beginning: &str) {
+        let found = mistakes_with(&[(pointer, value)]);
+        assert!(matches!(&found[..], [only] if only.starts_with(beginning)), "{found:?}");
+    }
+
     #[test]
     fn workload_without_mistakes_has_none() {
         assert_eq!(mistakes_with(&[]), [""; 0]);
@@ -235,47 +241,37 @@ mod tests {
 
     #[test]
     fn mistake_that_all_runs_share_is_found_once() {
-        let mut found = mistakes_with(&[("/workload/statements/look/parameters", json!([]))]);
         let message =
             "statements.look.parameters: names 0 generators, but sql has 1 question marks";
-        assert_eq!(found, [message]);
-        found = mistakes_with(&[("/workload/tables/t/rows", json!("{rowz}"))]);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("tables.t.rows: "), "{found:?}");
+        assert_only_mistake("/workload/statements/look/parameters", json!([]), message);
+        assert_only_mistake("/workload/tables/t/rows", json!("{rowz}"), "tables.t.rows: ");
     }
 
     #[test]
     fn tests_that_no_run_drives_are_checked() {
-        let found = mistakes_with(&[("/workload/tests/other/mix/0/weight", json!(-1))]);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("tests.other.mix"), "{found:?}");
+        assert_only_mistake("/workload/tests/other/mix/0/weight", json!(-1), "tests.other.mix");
     }
 
     #[test]
     fn statements_that_no_test_uses_are_checked() {
+        let idle = "/workload/statements/idle";
         for (statement, key) in [
-            (json!({"sql": "SELECT ?"}), "statements.idle.parameters"),
-            (json!({"sql": "SELECT ?", "parameters": ["none"]}), "statements.idle.parameters[0]"),
-            (
-                json!({"sql": {"by": "x", "a": "SELECT ?", "default": "SELECT 1"}}),
-                "statements.idle.parameters",
-            ),
+            (json!({"sql": "SELECT ?"}), "parameters"),
+            (json!({"sql": "SELECT ?", "parameters": ["none"]}), "parameters[0]"),
+            (json!({"sql": {"by": "x", "a": "SELECT ?", "default": "SELECT 1"}}), "parameters"),
         ] {
-            let found = mistakes_with(&[("/workload/statements/idle", statement)]);
-            assert_eq!(found.len(), 1, "{found:?}");
-            assert!(found[0].starts_with(&format!("{key}: ")), "{found:?}");
+            assert_only_mistake(idle, statement, &format!("statements.idle.{key}: "));
         }
         let fine = json!({"sql": "SELECT ?", "parameters": ["id"]});
-        assert_eq!(mistakes_with(&[("/workload/statements/idle", fine)]), [""; 0]);
+        assert_eq!(mistakes_with(&[(idle, fine)]), [""; 0]);
     }
 
     #[test]
     fn phases_are_checked() {
-        let found = mistakes_with(&[("/runs/0/phases/1/clients", json!(0))]);
-        assert_eq!(found, ["phases[1].clients: 0 is not from 1 to 100000"]);
-        let found = mistakes_with(&[("/runs/0/phases/1/test", json!("on"))]);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with("phases[1].test: unknown test \"on\""), "{found:?}");
+        let message = "phases[1].clients: 0 is not from 1 to 100000";
+        assert_only_mistake("/runs/0/phases/1/clients", json!(0), message);
+        let message = "phases[1].test: unknown test \"on\"";
+        assert_only_mistake("/runs/0/phases/1/test", json!("on"), message);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod bench;
 mod histogram;
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::num::NonZero;
@@ -25,7 +26,7 @@ use crate::builtin;
 use crate::check::mistakes;
 use crate::cpu_idle::{self, DisabledIdleStates};
 use crate::events::{self, Events, JsonLines};
-use crate::run::{self, Failed, Plan};
+use crate::run::{self, Failure, Plan};
 use crate::spec::{Spec, line_of};
 use datagen::{MAX_ROWS, NODES_VERSION, Nodes};
 use protocol::shown::shown_line;
@@ -164,14 +165,11 @@ fn plausible(mut error: clap::Error) -> clap::Error {
 }
 
 fn check(file: &Path) -> Result<(), CliError> {
-    let name = file.display();
-    let json = read(file).map_err(|error| user_mistake(format!("{name}: {error}")))?;
-    let found = mistakes(&json).map_err(|error| user_mistake(format!("{name}: {error}")))?;
-    let found: Vec<Value> = found
-        .into_iter()
-        .map(|mistake| json!({"key": mistake.key, "message": mistake.message}))
-        .collect();
-    print(&json!({ "mistakes": found }))
+    let wrong = |error: &dyn Display| user_mistake(format!("{}: {error}", file.display()));
+    let json = read(file).map_err(|error| wrong(&error))?;
+    let found = mistakes(&json).map_err(|error| wrong(&error))?;
+    let written = |each: &ValidationError| json!({"key": each.key, "message": each.message});
+    print(&json!({ "mistakes": found.iter().map(written).collect::<Vec<_>>() }))
 }
 
 fn run_spec(spec: &Path) -> Result<(), CliError> {
@@ -182,7 +180,7 @@ fn run_spec(spec: &Path) -> Result<(), CliError> {
     if let Some(error) = events.take_lost() {
         return Err(output_problem("standard output", &error));
     }
-    outcome.map_err(|error| failed(&error, shown_line(&error.0.to_string()).into_owned()))
+    outcome.map_err(|failure| failed(&failure, shown_line(&failure.to_string()).into_owned()))
 }
 
 fn list_statements(spec: &Path) -> Result<(), CliError> {
@@ -346,7 +344,7 @@ fn measure_idle_latency(args: &IdleLatencyArgs) -> Result<(), CliError> {
     print(&json!({
         "idle_states_enabled": enabled,
         "idle_states_disabled": disabled,
-        "method": awake.method(),
+        "method": awake.method,
     }))
 }
 
@@ -355,7 +353,7 @@ fn disable_idle_states() -> Result<(), CliError> {
     cpu_idle::yield_to_other_sessions();
     let awake =
         DisabledIdleStates::keep(&cpu_idle::allowed_cpus().map_err(failed)?).map_err(failed)?;
-    print(&json!(awake.method()))?;
+    print(&json!(awake.method))?;
     io::copy(&mut io::stdin(), &mut io::sink()).map_err(failed)?;
     Ok(())
 }
@@ -404,7 +402,7 @@ fn stopped_by_signals() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-fn failed(Failed(failure): &Failed, message: String) -> CliError {
+fn failed(failure: &Failure, message: String) -> CliError {
     CliError {
         message: Some(message),
         exit_status: if failure.is_interruption() { 130 } else { 1 },

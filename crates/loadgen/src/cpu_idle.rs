@@ -83,7 +83,6 @@ fn measure_one(cpu: usize, from: usize, samples: usize) -> io::Result<IdleLatenc
     });
     let latencies_ns = waker.join().expect("the waker does not panic")?;
     sleeper.join().expect("the sleeper does not panic")?;
-    #[allow(clippy::cast_precision_loss)] // below 2^53
     let quantile = |q: f64| latencies_ns.value_at_quantile(q) as f64 / 1e3;
     Ok(IdleLatency {
         cpu,
@@ -121,7 +120,7 @@ pub struct DisablingMethod {
 
 /// As long as it lives, no CPU of those it was made for halts.
 pub struct DisabledIdleStates {
-    method: DisablingMethod,
+    pub method: DisablingMethod,
     stop: Arc<AtomicBool>,
     pollers: Vec<JoinHandle<()>>,
     _latency_request: Option<File>,
@@ -164,10 +163,6 @@ impl DisabledIdleStates {
             outcomes.recv().map_err(|_| io::Error::other("a poller ended before it began"))??;
         }
         Ok(awake)
-    }
-
-    pub fn method(&self) -> DisablingMethod {
-        self.method
     }
 }
 
@@ -241,7 +236,7 @@ mod tests {
     fn pollers_are_of_the_idle_class_and_end() {
         let cpus = allowed_cpus().unwrap();
         let awake = DisabledIdleStates::keep(&cpus).unwrap();
-        assert_eq!(awake.method().pollers, cpus.len());
+        assert_eq!(awake.method.pollers, cpus.len());
         assert!(become_as_many(cpus.len()));
         drop(awake);
         assert!(become_as_many(0));

@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::iter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -28,7 +28,7 @@ const VERSION: u32 = 2;
 const MAX_AGAINST: usize = 7;
 
 /// A run, checked.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Spec {
     pub connection: Login,
     /// The servers of sides 1, 2 and so on; `connection` is that of side 0.
@@ -168,7 +168,9 @@ impl RawSpec {
             })
             .collect::<Result<Vec<_>, _>>()?;
         mark_primary(&mut phases)?;
-        let needs_workload = phases.iter().position(|phase| phase.work.needs_workload());
+        let needs_workload = phases
+            .iter()
+            .position(|phase| !matches!(phase.work, Work::Statements(_) | Work::LoadData(_)));
         if let (Some(index), None) = (needs_workload, &self.workload) {
             let message = format!("is missing; phases[{index}] needs it");
             return Err(ValidationError::new("workload", message));
@@ -252,12 +254,6 @@ impl Phase {
     }
 }
 
-impl Work {
-    fn needs_workload(&self) -> bool {
-        !matches!(self, Self::Statements(_) | Self::LoadData(_))
-    }
-}
-
 impl RawConnection {
     fn check(self, key: &str) -> Result<Login, ValidationError> {
         let address = match (self.socket, self.host, self.port) {
@@ -267,10 +263,17 @@ impl RawConnection {
                 return Err(ValidationError::new(key, "expected either socket, or host and port"));
             }
         };
-        let tls = match self.tls {
-            Some(tls) => tls.check(key)?,
-            None => made_tls(TlsMode::default_for(&address), None, key)?,
+        let ca_key = format!("{key}.tls.ca");
+        let (mode, ca) = match self.tls {
+            Some(RawTls { mode: TlsMode::Disabled | TlsMode::Required, ca: Some(_) }) => {
+                let message = "has a meaning in the modes verify-ca and verify-identity only";
+                return Err(ValidationError::new(ca_key, message));
+            }
+            Some(RawTls { mode, ca }) => (mode, ca),
+            None => (TlsMode::default_for(&address), None),
         };
+        let tls = Tls::new(mode, ca.as_deref())
+            .map_err(|error| ValidationError::new(ca_key, error.to_string()))?;
         Ok(Login {
             address,
             user: self.user,
@@ -280,21 +283,4 @@ impl RawConnection {
             allow_unverified: self.allow_unverified,
         })
     }
-}
-
-impl RawTls {
-    fn check(self, key: &str) -> Result<Tls, ValidationError> {
-        if matches!(self.mode, TlsMode::Disabled | TlsMode::Required) && self.ca.is_some() {
-            return Err(ValidationError::new(
-                format!("{key}.tls.ca"),
-                "has a meaning in the modes verify-ca and verify-identity only",
-            ));
-        }
-        made_tls(self.mode, self.ca.as_deref(), key)
-    }
-}
-
-fn made_tls(mode: TlsMode, ca: Option<&Path>, key: &str) -> Result<Tls, ValidationError> {
-    Tls::new(mode, ca)
-        .map_err(|error| ValidationError::new(format!("{key}.tls.ca"), error.to_string()))
 }

@@ -260,13 +260,11 @@ fn threads_are_seen_where_they_are() {
     let logs = synced("syncs log", "/ib_logfile0");
     assert!(logs > 0 && synced("syncs data", "/t.ibd") > 0, "{report}");
     let ticks = |name: &str| thread_named(&report, name)["ticks"].as_u64().unwrap();
-    #[allow(clippy::cast_precision_loss)] // ticks are few
     let share = |count: u64, name: &str| count as f64 / ticks(name) as f64;
     let expected = share(logs, "syncs log");
     for name in ["waits", "spins", "syncs data"] {
         let found = share(sum(states(&report, name), "during_sync"), name);
         // Each thread is sampled at ticks of its own.
-        #[allow(clippy::cast_precision_loss)]
         let error = (0.25 / ticks(name) as f64 + 0.25 / ticks("syncs log") as f64).sqrt();
         assert!((found - expected).abs() < 5.0 * error, "{name}: {found}, {expected}");
     }

@@ -85,7 +85,5 @@ pub struct AnswerSummary {
     pub warnings: u16,
     /// Length of the answer on the wire, headers included.
     pub bytes: u64,
-    /// A transaction is open. An error does not say it, so that it repeats the answer before.
-    pub in_transaction: bool,
     pub error: Option<Box<ServerError>>,
 }

@@ -24,10 +24,6 @@ struct Ordered {
     slots: HashMap<u64, usize>,
 }
 
-/// A place on an activity file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(usize);
-
 impl ConnectionMap {
     /// Read `{"path": "/proc/7/fd/3", "slots": {"4711": 0}}`: an activity file, and slots by inodes.
     pub fn parse(text: &str) -> Result<Self, ThreadsError> {
@@ -49,14 +45,14 @@ impl ConnectionMap {
     }
 
     /// Return the slot of a server's socket; None where it is not a client's.
-    pub fn slot(&self, inode: u64) -> Option<Slot> {
-        self.slots.get(&inode).copied().map(Slot)
+    pub fn slot(&self, inode: u64) -> Option<usize> {
+        self.slots.get(&inode).copied()
     }
 
     /// Return the current statement: 0 for none, else its number in [`Self::name`].
     #[inline]
-    pub fn shown(&self, slot: Slot) -> u32 {
-        self.activity.shown(slot.0)
+    pub fn shown(&self, slot: usize) -> u32 {
+        self.activity.shown(slot)
     }
 
     /// Return the name of a statement; None for 0, which is none.

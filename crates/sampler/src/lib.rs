@@ -10,7 +10,7 @@
 //! each sample (`tally`) for the time since the thread's previous one. This shows who waited while another
 //! thread made a log durable. Ticks come at random intervals, so that they meet no rhythm of the process,
 //! and rarely enough to cost a small share of a CPU at most (`pace`); they come on CPUs that are none of
-//! the threads' own (`scheduling`). Commands begin and end the counting (`control`, `session`).
+//! the threads' own (`scheduling`). Commands begin and end the counting (`session`).
 //!
 //! Where clients publish their statements, a sample of a thread that serves one is a sample of its
 //! statement, too (`connection_map`). A thread's client is known from the first sample in which it waits
@@ -18,7 +18,6 @@
 
 mod calls;
 mod connection_map;
-mod control;
 mod names;
 mod pace;
 mod report;

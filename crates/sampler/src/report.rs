@@ -70,7 +70,6 @@ struct StateReport {
 }
 
 impl Report {
-    #[allow(clippy::cast_precision_loss)] // ticks are few
     pub fn new(sampler: &mut Sampler, facts: SamplingFacts) -> Self {
         sampler.rename();
         let (ticks, window_s) = (sampler.ticks, facts.window_s);
@@ -101,22 +100,16 @@ impl ThreadReport {
 }
 
 fn states(tally: &Tally, names: &Names) -> Vec<StateReport> {
-    tally.counts().iter().map(|counted| StateReport::new(counted, names)).collect()
-}
-
-impl StateReport {
-    fn new(counted: &StateCount, names: &Names) -> Self {
-        let text = |name| names.text(name).to_owned();
-        let state = counted.state;
-        Self {
-            state: state.letter,
-            syscall: state.syscall,
-            target: state.target.map(text),
-            wchan: state.wchan.map(text),
-            stack: state.stack.map(text),
-            count: counted.times,
-            seconds: counted.seconds,
-            during_sync: counted.during_sync,
-        }
-    }
+    let text = |name| names.text(name).to_owned();
+    let report = |StateCount { state, times, seconds, during_sync }| StateReport {
+        state: state.letter,
+        syscall: state.syscall,
+        target: state.target.map(text),
+        wchan: state.wchan.map(text),
+        stack: state.stack.map(text),
+        count: times,
+        seconds,
+        during_sync,
+    };
+    tally.counts().into_iter().map(report).collect()
 }

@@ -115,7 +115,11 @@ impl Sampler {
         let asked = turn.map(|&index| (index, threads[index].read_texts(connections)));
         self.texts.extend(asked);
         let now = Instant::now();
-        self.decode_turn(now);
+        self.samples.clear();
+        for (index, texts) in self.texts.drain(..) {
+            let sample = self.threads[index].decode(&texts, &mut self.targets, now);
+            self.samples.push((index, sample));
+        }
         let here = self.samples.iter().filter_map(|(_, sample)| *sample);
         let here = here.filter(|sample| sample.syncs_log).count();
         let elsewhere = self.syncs_elsewhere(now);
@@ -148,15 +152,6 @@ impl Sampler {
         let busy = turn(&self.threads, true, BUSY, &mut self.next_busy);
         let others = turn(&self.threads, false, OTHERS, &mut self.next_other);
         self.turn.extend(busy.into_iter().chain(others));
-    }
-
-    /// Fill in what those threads do whose turn it is.
-    fn decode_turn(&mut self, now: Instant) {
-        self.samples.clear();
-        for (index, texts) in self.texts.drain(..) {
-            let sample = self.threads[index].decode(&texts, &mut self.targets, now);
-            self.samples.push((index, sample));
-        }
     }
 
     /// Return true where a thread whose turn it is not makes a log durable, of those that did before.

@@ -1,17 +1,19 @@
-//! The sampling of one process, from one command to another.
+//! The sampling of one process, from one command to another: a command is a line of text.
 
 use std::io;
+use std::mem;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::ThreadsError;
 use super::connection_map::ConnectionMap;
-use super::control::{Command, Control};
 use super::pace::Pace;
 use super::report::{Message, Report, SamplingFacts};
 use super::sampler::Sampler;
@@ -46,16 +48,18 @@ pub fn run(
         pace.spent(cpu_s() - before_s);
     }
     emit(&Message::Ready).map_err(ThreadsError::Output)?;
-    let mut control = Control::new(input);
+    let mut control = Control { input, rest: Vec::new() };
     let mut command = next(&mut control, None)?;
-    if let Some(Command::StatementActivity(activity)) = &command {
+    if let Some(Command::Line(line)) = &command
+        && let Some(activity) = line.strip_prefix("statement_activity ")
+    {
         sampler.watch_connections(ConnectionMap::parse(activity)?)?;
         command = next(&mut control, None)?;
     }
     match command {
-        Some(Command::Begin) => {}
+        Some(Command::Line(line)) if line == "begin" => {}
+        Some(Command::Line(line)) => return Err(ThreadsError::Command(line, "begin")),
         Some(Command::HangUp) | None => return Ok(()),
-        Some(other) => return Err(unexpected(other, "begin")),
     }
     let (begun, cpu_before_s) = (Instant::now(), cpu_s());
     sampler.begin()?;
@@ -71,9 +75,9 @@ pub fn run(
                 pace.spent(now_s - spent_s);
                 spent_s = now_s;
             }
-            Some(Command::End) => break false,
+            Some(Command::Line(line)) if line == "end" => break false,
+            Some(Command::Line(line)) => return Err(ThreadsError::Command(line, "end")),
             Some(Command::HangUp) => return Ok(()),
-            Some(other) => return Err(unexpected(other, "end")),
         }
     };
     let circumstances = SamplingFacts {
@@ -98,15 +102,52 @@ fn next(
     })
 }
 
-fn unexpected(command: Command, due: &'static str) -> ThreadsError {
-    let line = match command {
-        Command::StatementActivity(activity) => format!("statement_activity {activity}"),
-        Command::Begin => "begin".to_owned(),
-        Command::End => "end".to_owned(),
-        Command::Other(line) => line,
-        Command::HangUp => String::new(),
-    };
-    ThreadsError::Command(line, due)
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    Line(String),
+    /// Standard input has ended.
+    HangUp,
+}
+
+/// Lines that come whenever they are written.
+struct Control<F> {
+    input: F,
+    /// The bytes after the last whole line.
+    rest: Vec<u8>,
+}
+
+impl<F: AsFd> Control<F> {
+    /// Return the next command; None where none comes within the timeout.
+    fn next(&mut self, timeout: Option<Duration>) -> io::Result<Option<Command>> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(Command::Line(line)));
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let left = left.map(|left| Timespec::try_from(left).unwrap_or_default());
+            match poll(&mut [PollFd::new(&self.input, PollFlags::IN)], left.as_ref()) {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut bytes = [0; 4096];
+            match rustix::io::read(&self.input, &mut bytes) {
+                Ok(0) => return Ok(Some(Command::HangUp)),
+                Ok(length) => self.rest.extend_from_slice(&bytes[..length]),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<String> {
+        let end = self.rest.iter().position(|&byte| byte == b'\n')?;
+        let rest = self.rest.split_off(end + 1);
+        let line = mem::replace(&mut self.rest, rest);
+        Some(String::from_utf8_lossy(line.trim_ascii()).into_owned())
+    }
 }
 
 /// Let ticks preempt others: else a busy host delays them. True where allowed; the timer is precise anyway.
@@ -125,13 +166,36 @@ fn allow_many_files() {
 /// Return the CPU time of this thread, which is all that this program has.
 fn cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    #[allow(clippy::cast_precision_loss)] // exact for weeks
-    let seconds = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
-    seconds
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Another one each time.
 fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs() ^ u64::from(since.subsec_nanos()) << 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Write, pipe};
+
+    #[test]
+    fn lines_come_one_by_one_however_they_are_written() {
+        let (reading, mut writing) = pipe().unwrap();
+        let mut control = Control { input: reading, rest: Vec::new() };
+        let moment = Some(Duration::from_millis(1));
+        let line = |text: &str| Some(Command::Line(text.to_owned()));
+        assert_eq!(control.next(moment).unwrap(), None);
+        writing.write_all(b"begin\nen").unwrap();
+        assert_eq!(control.next(None).unwrap(), line("begin"));
+        assert_eq!(control.next(moment).unwrap(), None);
+        writing.write_all(b"d\r\nstatement_activity {}\n more \n").unwrap();
+        for text in ["end", "statement_activity {}", "more"] {
+            assert_eq!(control.next(None).unwrap(), line(text));
+        }
+        writing.write_all(b"beg").unwrap();
+        drop(writing);
+        assert_eq!(control.next(None).unwrap(), Some(Command::HangUp));
+    }
 }

@@ -20,11 +20,6 @@ pub struct State {
 impl State {
     pub const RUNNING: Self =
         Self { letter: 'R', syscall: None, target: None, wchan: None, stack: None };
-
-    /// Return the state without where in the kernel the thread is blocked.
-    pub fn without_place(self) -> Self {
-        Self { wchan: None, stack: None, ..self }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,7 +80,6 @@ mod tests {
                 let same = seen.iter().filter(|(number, _)| counted.state.syscall == Some((*number).into()));
                 let times = same.clone().count();
                 prop_assert_eq!(counted.times, times as u64);
-                #[allow(clippy::cast_precision_loss)]
                 let seconds = 0.5 * times as f64;
                 prop_assert!((counted.seconds - seconds).abs() < 1e-9);
                 prop_assert_eq!(counted.during_sync, same.filter(|(_, during)| *during).count() as u64);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::calls::{self, Kind};
-use super::connection_map::{ConnectionMap, Slot};
+use super::connection_map::ConnectionMap;
 use super::names::{Name, Names};
 use super::tally::{State, Tally};
 use super::targets::{TargetKind, Targets};
@@ -33,7 +33,7 @@ pub struct Thread {
     /// The same by what its client showed, without where in the kernel.
     pub by_statement: Vec<Tally>,
     /// The place of its client on the activity file, once that is known.
-    slot: Option<Slot>,
+    slot: Option<usize>,
     /// Its CPU time at the last reading.
     ran_ns: u64,
     /// It works much, so that it is looked at first.
@@ -180,7 +180,7 @@ impl Thread {
             if self.by_statement.len() <= shown {
                 self.by_statement.resize_with(shown + 1, Tally::default);
             }
-            let state = sample.state.without_place();
+            let state = State { wchan: None, stack: None, ..sample.state };
             self.by_statement[shown].add(state, seconds, during_sync);
         }
         self.since = now;

@@ -19,21 +19,6 @@ pub struct Condition {
     pub wants_non_zero: bool,
 }
 
-impl Condition {
-    pub fn holds(
-        &self,
-        generators: &[CompiledGenerator],
-        state: &mut GeneratorState,
-        made: &mut GeneratedValues,
-    ) -> bool {
-        let mark = made.mark();
-        state.make(&self.generation, generators, made);
-        let holds = (made.integer(self.slot) != 0) == self.wants_non_zero;
-        made.back_to(mark);
-        holds
-    }
-}
-
 /// Have each statement give the numbers that the generators `answers` are made from.
 pub fn assign(statements: &mut [Statement], generators: &[CompiledGenerator], answers: &[u16]) {
     for (answer, &generator) in answers.iter().enumerate() {

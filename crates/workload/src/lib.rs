@@ -14,7 +14,6 @@ mod generator;
 mod plan;
 pub mod program;
 pub mod script;
-mod shape;
 mod statement;
 mod steps;
 pub mod tables;

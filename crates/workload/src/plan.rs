@@ -173,7 +173,13 @@ pub fn holds(
     state: &mut GeneratorState,
     generated: &mut GeneratedValues,
 ) -> bool {
-    condition.is_none_or(|condition| condition.holds(&plan.generators.compiled, state, generated))
+    condition.is_none_or(|condition| {
+        let mark = generated.mark();
+        state.make(&condition.generation, &plan.generators.compiled, generated);
+        let is_zero = generated.integer(condition.slot) == 0;
+        generated.back_to(mark);
+        is_zero != condition.wants_non_zero
+    })
 }
 
 /// Return the client's own part of a range; more clients than numbers share parts.

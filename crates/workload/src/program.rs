@@ -84,14 +84,9 @@ impl Program {
         Ok(Self { plan: Arc::new(plan) })
     }
 
-    /// Return the names that [`protocol::script::Request::statement`] counts.
-    pub fn statement_names(&self) -> &[String] {
-        &self.plan.names.statements
-    }
-
-    /// Return the names that [`protocol::script::Request::transaction`] counts.
-    pub fn transaction_names(&self) -> &[String] {
-        &self.plan.names.transactions
+    /// Return the names that the indexes of requests count.
+    pub fn names(&self) -> &Names {
+        &self.plan.names
     }
 
     /// Return the statements that a client prepares; their ids, in this order, go to [`Self::client`].

@@ -27,7 +27,7 @@ const HEXADECIMAL: &[u8] = b"_utf8mb4 x'";
 /// The same for bytes.
 const BYTES: &[u8] = b"x'";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Statement {
     pub name: String,
     pub head: TextPieces,
@@ -71,7 +71,7 @@ impl Terms {
 }
 
 /// A text cut at its question marks: fixed texts, and what goes between them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TextPieces {
     /// For each table as many as there are parameters, and one more.
     pub fixed: Vec<Box<[u8]>>,
@@ -235,18 +235,8 @@ impl TextPieces {
 impl Statement {
     /// Return a statement that is sent as text.
     pub fn text(name: &str, head: TextPieces) -> Self {
-        Self {
-            name: name.to_owned(),
-            per_table: head.texts() > 1,
-            head,
-            terms: None,
-            to_prepare: Vec::new(),
-            kinds: Vec::new(),
-            first_id: 0,
-            takes: Vec::new(),
-            remembers: None,
-            observe: Observe::Nothing,
-        }
+        let per_table = head.texts() > 1;
+        Self { name: name.to_owned(), per_table, head, ..Self::default() }
     }
 
     /// Make it a prepared one.

@@ -225,13 +225,14 @@ impl Columns<'_> {
     fn value(&self, column: &Column) -> Result<Value, ValidationError> {
         let key = self.key_of(column);
         let stream = self.stream_of(column);
+        let depth = self.set.columns.len(); // each may come from the next
         Ok(match column_source(&column.generator, self.values, &key, self.seed)? {
             ValueSource::Decimal { units, scale } => {
                 let units = Integer::Random(RandomInteger { integers: units, stream });
                 Value::Decimal { units, scale }
             }
             source @ ValueSource::Computed { scale: Some(scale), .. } => {
-                Value::Decimal { units: self.whole(column, source, self.depth())?, scale }
+                Value::Decimal { units: self.whole(column, source, depth)?, scale }
             }
             ValueSource::Words { from, words } => {
                 Value::Words { number: self.number_of(&from, &format!("{key}.from"))?, words }
@@ -249,18 +250,13 @@ impl Columns<'_> {
             }
             ValueSource::Motifs(motifs) => Value::Motifs { motifs, stream },
             ValueSource::ConstantText { text, form } => constant(&text, form, &key)?,
-            source => Value::Integer(self.whole(column, source, self.depth())?),
+            source => Value::Integer(self.whole(column, source, depth)?),
         })
-    }
-
-    /// Return the columns that one may come from, one through the other, at most.
-    fn depth(&self) -> usize {
-        self.set.columns.len()
     }
 
     /// Return the whole number of the column `name`, which is named at `key`.
     fn number_of(&self, name: &str, key: &str) -> Result<Integer, ValidationError> {
-        self.other(name, key, self.depth())
+        self.other(name, key, self.set.columns.len())
     }
 
     /// A whole number; `depth` columns may still be gone through to where it comes from.
@@ -294,21 +290,17 @@ impl Columns<'_> {
 
     /// The whole numbers of the column `name`, which is named at `key`.
     fn other(&self, name: &str, key: &str, depth: usize) -> Result<Integer, ValidationError> {
-        let from = self.column(name, key)?;
+        let columns = &self.set.columns;
+        let from = columns.iter().find(|column| column.name == name).ok_or_else(|| {
+            let names = columns.iter().map(|column| &column.name);
+            ValidationError::unknown(key, "column", name, names)
+        })?;
         if depth == 0 {
             return refused(key, "it comes from itself");
         }
         let from_key = self.key_of(from);
         let source = column_source(&from.generator, self.values, &from_key, self.seed)?;
         self.whole(from, source, depth - 1)
-    }
-
-    fn column(&self, name: &str, key: &str) -> Result<&Column, ValidationError> {
-        let columns = &self.set.columns;
-        columns.iter().find(|column| column.name == name).ok_or_else(|| {
-            let names = columns.iter().map(|column| &column.name);
-            ValidationError::unknown(key, "column", name, names)
-        })
     }
 
     fn stream_of(&self, column: &Column) -> Stream {

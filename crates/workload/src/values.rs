@@ -214,7 +214,6 @@ fn whole(float: f64) -> Option<i64> {
     (float.fract() == 0.0 && float.abs() < 9.0e18).then_some(float as i64)
 }
 
-#[allow(clippy::cast_precision_loss)] // nobody writes fractions of more than 15 digits
 fn exact(integer: i64) -> f64 {
     integer as f64
 }

@@ -185,8 +185,6 @@ def check_changes_and_mistakes(program: Path, instance: Instance, other: Connect
         for each in (*mistaken.waited, *mistaken.followed):
             assert (each["error"][0], each["error"][2]) == (code, message)
             assert len(each["error"][1]) == len("42000")
-    opened = talk_with(program, instance, [{"sql": "BEGIN"}, {"sql": "COMMIT"}])
-    assert [each["in_transaction"] for each in opened.followed] == [True, False]
 
 
 def check_refusals(program: Path, instance: Instance) -> None:

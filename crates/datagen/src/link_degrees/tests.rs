@@ -1,5 +1,3 @@
-#![allow(clippy::cast_precision_loss)] // small counts
-
 use super::*;
 
 fn of_2011(nodes: u64, counts_twice: bool) -> LinkDegrees {

@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn rows_are_valid_and_consistent(count in 1u64..100_000_000, seed: u64, at in 0.0..1.0) {
-        #[allow(clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        #[allow(clippy::cast_sign_loss)]
         let from = (count as f64 * at) as u64;
         let to = count.min(from + 300);
         let nodes = Nodes::new(count, seed);

@@ -27,13 +27,23 @@ fn assert_partial(driven: &DriveResult) {
 }
 
 #[test]
-fn a_connection_that_is_lost_ends_the_drive() {
-    for before in [b"".as_slice(), &TWO_ROWS[..2], &TWO_ROWS[..TWO_ROWS.len() - 3]] {
-        let (driven, error) = fails_with(move || Answer::Close(before.to_vec()));
+fn a_lost_connection_and_bytes_against_the_protocol_end_the_drive() {
+    let out_of_order = [&OK[..3], &[7], &OK[4..]].concat();
+    for (bytes, closes) in [
+        (&b""[..], true),
+        (&TWO_ROWS[..2], true),
+        (&TWO_ROWS[..TWO_ROWS.len() - 3], true),
+        (&out_of_order, false),
+        (b"\x01\0\0\x01\xfb", false),
+        (b"\0\0\0\x01", false),
+    ] {
+        let bytes = bytes.to_vec();
+        let answer = if closes { Answer::Close } else { Answer::Bytes };
+        let (driven, error) = fails_with(move || answer(bytes.clone()));
         assert_partial(&driven);
-        assert_eq!(error.kind(), "connection");
-        let message = error.to_string();
-        assert!(message.starts_with("lost the connection of client 1 to the server"), "{message}");
+        assert_eq!(error.kind(), if closes { "connection" } else { "protocol" }, "{error}");
+        let lost = error.to_string().starts_with("lost the connection of client 1 to the server");
+        assert_eq!(lost, closes, "{error}");
     }
 }
 
@@ -44,16 +54,6 @@ fn a_killed_connection_says_so() {
     assert_partial(&driven);
     assert_eq!(driven.transactions[0].errors[&1927], 1);
     assert_eq!(lost.kind(), "connection");
-}
-
-#[test]
-fn bytes_against_the_protocol_end_the_drive() {
-    let out_of_order = [&OK[..3], &[7], &OK[4..]].concat();
-    for bytes in [out_of_order, b"\x01\0\0\x01\xfb".to_vec(), b"\0\0\0\x01".to_vec()] {
-        let (driven, error) = fails_with(move || Answer::Bytes(bytes.clone()));
-        assert_partial(&driven);
-        assert_eq!(error.kind(), "protocol", "{error}");
-    }
 }
 
 #[test]

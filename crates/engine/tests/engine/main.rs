@@ -1,5 +1,5 @@
 //! The engine against servers that stall, refuse, break off and misbehave on purpose.
-#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small numbers
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small numbers
 
 mod any;
 mod background_clients;

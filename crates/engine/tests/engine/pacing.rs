@@ -19,7 +19,7 @@ fn open(rate: f64, arrivals: Arrivals, clients: u32, threads: u32) -> DriveSetti
 }
 
 /// Scheduled, late, skipped.
-fn fate(pacing: &PacingResult) -> (u64, u64, u64) {
+pub fn fate(pacing: &PacingResult) -> (u64, u64, u64) {
     match *pacing {
         PacingResult::Open { punctuality: all, .. } => (all.scheduled, all.late, all.skipped),
         PacingResult::Closed => panic!("a closed loop has no schedule"),

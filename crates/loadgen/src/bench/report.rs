@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ScreenOptions;
-use super::figures::{
-    Cell, bytes, count, histogram_lines, milliseconds, per_second, percentile_name, table,
-};
+use super::figures::{Cell, bytes, count, histogram_lines, milliseconds, per_second, table};
 use crate::tables::LoadedTable;
 use engine::{DriveResult, Latencies, PacingResult, PerClient, Punctuality, Record};
 use protocol::shown::shown_line;
@@ -67,8 +65,11 @@ fn throughput(driven: &DriveResult) -> String {
         bytes(sum(|record| record.tally.bytes_sent)),
         bytes(sum(|record| record.tally.bytes_received)),
     );
-    let each = fairness(driven.clients, driven.transactions_per_client);
-    table(&rows) + &moved + &each + &missing(driven.unanswered)
+    let owed = match driven.unanswered {
+        0 => String::new(),
+        number => format!("  {} requests without an answer\n", count(number)),
+    };
+    table(&rows) + &moved + &fairness(driven.clients, driven.transactions_per_client) + &owed
 }
 
 /// Write how evenly the clients were served; nothing where there is only one.
@@ -78,14 +79,6 @@ fn fairness(clients: u32, each: PerClient) -> String {
     }
     let (least, most) = (count(each.least), count(each.most));
     format!("  {least} to {most} transactions a client\n")
-}
-
-/// Write what the server owed at the end; nothing where it gave all.
-fn missing(unanswered: u64) -> String {
-    if unanswered == 0 {
-        return String::new();
-    }
-    format!("  {} requests without an answer\n", count(unanswered))
 }
 
 /// Write how well the schedule was kept; None in a closed loop.
@@ -153,7 +146,7 @@ pub fn percentiles(asked: &[f64]) -> Vec<f64> {
 
 /// Return the first row of a table of latencies; `words` stand over the words of its rows.
 pub fn latency_heads(words: &[&str], percentiles: &[f64]) -> Vec<Cell> {
-    let names = percentiles.iter().map(|percentile| percentile_name(*percentile));
+    let names = percentiles.iter().map(|percentile| format!("p{percentile}"));
     let numbers = ["count", "mean", "min"].map(str::to_owned).into_iter();
     let numbers = numbers.chain(names).chain(["max".to_owned()]);
     let words = words.iter().map(|word| Cell::word(*word));
@@ -236,12 +229,10 @@ fn heads(words: &[&str], numbers: &[&str]) -> Vec<Cell> {
     words.chain(numbers.iter().map(|number| Cell::number(*number))).collect()
 }
 
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.2} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
-#[allow(clippy::cast_precision_loss)] // counts below 2^53
 fn microseconds_each(seconds: f64, number: u64) -> String {
     if number == 0 {
         return "-".to_owned();

@@ -241,7 +241,7 @@ pub fn bench(args: BenchArgs) -> Result<(), CliError> {
     bench::bench(settings, &stop).map_err(|error| match error {
         BenchError::ValidationError(mistake) => user_mistake(mistake.to_string()),
         BenchError::Output(name, error) => output_problem(&name, &error),
-        BenchError::Failed { failed: why, message } => failed(&why, message),
+        BenchError::Failed { failure, message } => failed(&failure, message),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::plan::{PlannedDrive, PlannedPhase, names_of};
+use super::plan::{PlannedDrive, PlannedPhase};
 use super::session::{OPENING_LIMIT, Session};
 use super::{Context, Failure};
 use crate::events::{Event, PhaseResult};
@@ -24,7 +24,7 @@ pub fn drive(
         // Clients may need every connection that the server has.
         context.session.close();
     }
-    let names = names_of(program);
+    let names = program.names();
     let session = &*context.session;
     let deadline = Deadline::start(context.stop, phase.limit);
     let sides = drive.settings.sides();
@@ -49,7 +49,7 @@ pub fn drive(
     };
     let maintenance = open_maintenance(session, &drive.maintenance, &deadline)?;
     let (driven, outcome) =
-        match engine::drive(&drive.settings, &names, open, maintenance, &report, context.stop) {
+        match engine::drive(&drive.settings, names, open, maintenance, &report, context.stop) {
             Ok(driven) => (Some(Box::new(driven)), Ok(())),
             Err(Failed { driven, error }) => (driven, Err(error)),
         };

@@ -10,7 +10,7 @@ use crate::spec::{self, Drive, LoadData, Spec, Workload};
 use crate::tables::LoadOptions;
 use engine::{Arrivals, BackgroundClients, End, Pacing};
 use protocol::mysql::binary::query_text;
-use protocol::script::{Names, Script as _};
+use protocol::script::Script as _;
 use workload::background_clients;
 use workload::program::{Program, Protocol};
 use workload::tables::{self, Table};
@@ -90,7 +90,7 @@ impl Plan {
             if drive.drive.protocol != Protocol::Text {
                 continue;
             }
-            let names = drive.program.statement_names();
+            let names = &drive.program.names().statements;
             let mut script = drive.program.client(0, Vec::new());
             let mut packet = Vec::new();
             for _ in 0..REQUESTS {
@@ -98,11 +98,9 @@ impl Plan {
                 let Some(request) = script.next(&mut packet) else {
                     break;
                 };
-                let name = &names[usize::from(request.statement)];
-                if !found.contains_key(name) {
-                    let text = String::from_utf8_lossy(query_text(&packet));
-                    found.insert(name.clone(), text.into_owned());
-                }
+                found
+                    .entry(names[usize::from(request.statement)].clone())
+                    .or_insert_with(|| String::from_utf8_lossy(query_text(&packet)).into_owned());
                 if found.len() == names.len() {
                     break;
                 }
@@ -178,7 +176,7 @@ impl Compiler {
                     arrivals: Arrivals::Constant,
                     max_lateness: None,
                 }),
-                names: names_of(&program),
+                names: program.names().clone(),
                 seed,
             });
             programs.push(program);
@@ -194,14 +192,6 @@ pub fn mistakes(workload: Workload, phases: Vec<(String, spec::Phase)>) -> Vec<V
     let tables = compiler.tables().err();
     let of_phases = phases.into_iter().map(|(key, phase)| compiler.work(phase.work, &key));
     tables.into_iter().chain(of_phases.filter_map(Result::err)).collect()
-}
-
-/// Return the names of what a program asks.
-pub(super) fn names_of(program: &Program) -> Names {
-    Names {
-        statements: program.statement_names().to_vec(),
-        transactions: program.transaction_names().to_vec(),
-    }
 }
 
 /// Refuse background clients where nothing would end them, or where others work by turns.

@@ -218,7 +218,15 @@ impl<R: Rows> SlicedLoad<'_, R> {
                     let (from, took) = on_side(side, &mut |connection| {
                         connection.send_local_part(&part.text, deadline)
                     })?;
-                    turns[side as usize].add(side, from, took, part.rows);
+                    let turns = &mut turns[side as usize];
+                    turns.took += took;
+                    turns.slices.push(Slice {
+                        side,
+                        from_ns: nanoseconds(from),
+                        until_ns: nanoseconds(from + took),
+                        transactions: part.rows,
+                        rested_ns: 0,
+                    });
                 }
                 self.sent.add(part.rows, part.text.len());
             }
@@ -258,19 +266,6 @@ impl<R: Rows> SlicedLoad<'_, R> {
         let length = self.rows.write(from, to, &mut text);
         text.truncate(length);
         Part { rows, text }
-    }
-}
-
-impl Turns {
-    fn add(&mut self, side: u32, from: Duration, took: Duration, rows: u64) {
-        self.took += took;
-        self.slices.push(Slice {
-            side,
-            from_ns: nanoseconds(from),
-            until_ns: nanoseconds(from + took),
-            transactions: rows,
-            rested_ns: 0,
-        });
     }
 }
 

@@ -320,8 +320,10 @@ fn good_slices() -> Json {
 }
 
 #[test]
-fn several_servers_are_driven_in_slices() {
-    let spec = parse(&good_slices()).unwrap();
+fn several_servers_are_driven_in_slices_and_a_side_may_be_slower() {
+    let mut spec = good_slices();
+    spec["phases"][0]["slices"]["slowdowns"] = json!([0, 0.01]);
+    let spec = parse(&spec).unwrap();
     assert_eq!(spec.connection.address, Address::Socket("/run/s".into()));
     let [against] = spec.against.as_slice() else { panic!("{:?}", spec.against) };
     assert_eq!(against.address, Address::Tcp { host: "127.0.0.1".to_owned(), port: 3307 });
@@ -329,17 +331,9 @@ fn several_servers_are_driven_in_slices() {
     let (at_least, at_most) = (Duration::from_millis(5), Duration::from_millis(200));
     let slices = SliceSettings { sides: 2, at_least, at_most, transactions: 150 };
     assert_eq!(drive.settings.slices, Some(slices));
+    assert_eq!(drive.settings.slowdowns, [0.0, 0.01]);
     assert_eq!((drive.settings.clients, drive.settings.connections()), (3, 6));
     assert_eq!(drive.settings.thread_count(), 1);
-}
-
-#[test]
-fn a_side_may_be_slower() {
-    let mut spec = good_slices();
-    spec["phases"][0]["slices"]["slowdowns"] = json!([0, 0.01]);
-    let spec = parse(&spec).unwrap();
-    let Work::Drive(drive) = &spec.phases[0].work else { panic!("{:?}", spec.phases[0]) };
-    assert_eq!(drive.settings.slowdowns, [0.0, 0.01]);
 }
 
 #[test]

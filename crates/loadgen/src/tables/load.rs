@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::insert::Statement;
 use super::local::{LocalRows, SentCounts};
 use super::pool::{Done, JobError, Sessions, TableError, each};
 use super::sql;
+use datagen::column::NULL;
 use datagen::{Checksum, ChecksummedRows, Rows, TableRows};
 use protocol::ClientError;
 use protocol::mysql::{Connection, Deadline, LocalData, Outcome};
@@ -274,7 +274,12 @@ fn fill(
     }
     let rows = Arc::new(ChecksummedRows::new(&table.rows));
     let mut filler = TableFiller { connection, table, slice, rows, sent, deadline };
-    let outcome = filler.fill(options.method)?;
+    let outcome = match options.method {
+        Method::Local => filler.local()?,
+        Method::MultiRow => filler.multi_row()?,
+        Method::SingleRow => filler.single_row()?,
+        Method::Auto => filler.local_or_multi_row()?,
+    };
     let rows = filler.rows.total();
     if options.lock_tables {
         connection.query("UNLOCK TABLES", deadline)?;
@@ -298,15 +303,6 @@ impl TableFiller<'_> {
 
     fn local_rows(&self) -> LocalRows {
         LocalRows::start(&self.rows, self.slice, self.sent)
-    }
-
-    fn fill(&mut self, method: Method) -> Result<FilledTable, ClientError> {
-        match method {
-            Method::Local => self.local(),
-            Method::MultiRow => self.multi_row(),
-            Method::SingleRow => self.single_row(),
-            Method::Auto => self.local_or_multi_row(),
-        }
     }
 
     fn local_or_multi_row(&mut self) -> Result<FilledTable, ClientError> {
@@ -412,21 +408,113 @@ fn filled(rows: &LocalRows, warnings: u64) -> FilledTable {
     FilledTable { warnings, generator_wait: rows.waited(), ..FilledTable::default() }
 }
 
+/// Bytes that a row adds to its values in a statement: parentheses, commas and quotes of any column.
+const TUPLE_EXTRA: usize = 3;
+const COLUMN_EXTRA: usize = 3;
+
+/// The form of a value in a statement.
+#[derive(Clone, Copy)]
+enum Form {
+    Number,
+    Text,
+    /// As digits: a statement is text.
+    Bytes,
+}
+
+/// INSERT statements of a table under way.
+struct Statement {
+    text: String,
+    /// Length of the text up to the first row.
+    head: usize,
+    /// The form of each column's values.
+    forms: Vec<Form>,
+}
+
+impl Statement {
+    fn new(table: &Table) -> Self {
+        let text = sql::insert(table);
+        let columns = table.rows.numbers().into_iter().zip(table.rows.bytes());
+        let forms = columns.map(|column| match column {
+            (true, _) => Form::Number,
+            (_, true) => Form::Bytes,
+            _ => Form::Text,
+        });
+        Self { head: text.len(), text, forms: forms.collect() }
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn is_empty(&self) -> bool {
+        self.text.len() == self.head
+    }
+
+    /// Return true where `row` can be added and the text stays within `limit` bytes.
+    fn has_room(&self, row: &[u8], limit: usize) -> bool {
+        let digits = if self.forms.iter().any(|form| matches!(form, Form::Bytes)) { 2 } else { 1 };
+        let longest = digits * row.len() + TUPLE_EXTRA + COLUMN_EXTRA * self.forms.len();
+        self.text.len() + longest <= limit
+    }
+
+    /// Add a row, columns separated by tabs, without its newline.
+    fn push(&mut self, row: &[u8]) {
+        self.text.push_str(if self.is_empty() { "(" } else { ",(" });
+        let values = row.split(|&byte| byte == b'\t').zip(&self.forms);
+        for (position, (value, form)) in values.enumerate() {
+            if position > 0 {
+                self.text.push(',');
+            }
+            if value == NULL && !matches!(form, Form::Bytes) {
+                self.text.push_str("NULL");
+                continue;
+            }
+            let (before, after) = match form {
+                Form::Number => ("", ""),
+                Form::Text => ("'", "'"),
+                Form::Bytes => ("x'", "'"),
+            };
+            self.text.push_str(before);
+            match form {
+                Form::Bytes => value.iter().for_each(|&byte| push_digits(byte, &mut self.text)),
+                // No text holds a quote or a backslash.
+                _ => self.text.push_str(str::from_utf8(value).expect("texts are ASCII")),
+            }
+            self.text.push_str(after);
+        }
+        self.text.push(')');
+    }
+
+    fn clear(&mut self) {
+        self.text.truncate(self.head);
+    }
+}
+
+fn push_digits(byte: u8, text: &mut String) {
+    for digit in [byte >> 4, byte & 15] {
+        text.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datagen::TableRows;
-    use datagen::column::Value;
+    use datagen::column::{Integer, Value};
+    use workload::tables::ColumnName;
 
+    /// Return a table of a number and a text.
     fn table(name: &str, rows: u64) -> Table {
-        let value = Value::Constant { text: b"x".to_vec(), is_number: false };
+        let column =
+            |name: &str| ColumnName { name: name.to_owned(), binary: false, nullable: false };
+        let id = Value::Integer(Integer::Row { first: 0, step: 1 });
+        let word = Value::Constant { text: b"x".to_vec(), is_number: false };
         Table {
             name: name.to_owned(),
             create: String::new(),
             after_load: Vec::new(),
             warm: Vec::new(),
-            columns: Vec::new(),
-            rows: Arc::new(TableRows::new(rows, vec![value])),
+            columns: vec![column("id"), column("c")],
+            rows: Arc::new(TableRows::new(rows, vec![id, word])),
         }
     }
 
@@ -447,6 +535,32 @@ mod tests {
             let own = chunks.iter().filter(|chunk| chunk.index == index);
             let rows: Vec<u64> = own.flat_map(|chunk| chunk.rows.clone()).collect();
             assert_eq!(rows, (0..table.rows.count()).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn numbers_are_bare_and_texts_are_quoted() {
+        let mut statement = Statement::new(&table("t", 9));
+        statement.push(b"-1\tab");
+        statement.push(b"2\t7");
+        statement.push(b"\\N\t\\N");
+        let rows = "(-1,'ab'),(2,'7'),(NULL,NULL)";
+        assert_eq!(statement.text(), format!("INSERT INTO `t` (`id`, `c`) VALUES {rows}"));
+        statement.clear();
+        assert!(statement.is_empty());
+        statement.push(b"3\t");
+        assert_eq!(statement.text(), "INSERT INTO `t` (`id`, `c`) VALUES (3,'')");
+    }
+
+    #[test]
+    fn a_statement_with_room_stays_within_its_limit() {
+        let row = b"123456\tabc";
+        for limit in 60..200 {
+            let mut statement = Statement::new(&table("t", 9));
+            while statement.has_room(row, limit) {
+                statement.push(row);
+            }
+            assert!(statement.text().len() <= limit || statement.is_empty());
         }
     }
 }

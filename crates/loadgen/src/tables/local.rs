@@ -40,11 +40,8 @@ impl SentCounts {
 /// Fewer rows are never made at once: few rows are as long as they may be.
 const FEWEST_ROWS: usize = 64;
 
-/// Return the number of rows that surely fit into `bytes`, or [`FEWEST_ROWS`].
-fn rows_in(rows: &impl Rows, bytes: usize) -> usize {
-    const MANY: usize = 1024; // padding is negligible for this many rows
-    (bytes * MANY / rows.room_for(MANY)).max(FEWEST_ROWS)
-}
+/// So many rows that their padding is negligible.
+const MANY: usize = 1024;
 
 /// The rows of a data set as a local file.
 pub struct LocalRows {
@@ -61,8 +58,8 @@ impl LocalRows {
         slice: &Range<u64>,
         sent: &Arc<SentCounts>,
     ) -> Self {
-        let mut producer =
-            Producer::start(rows, slice, rows_in(rows.as_ref(), CHUNK_BYTES), THREADS);
+        let chunk_rows = (CHUNK_BYTES * MANY / rows.room_for(MANY)).max(FEWEST_ROWS);
+        let mut producer = Producer::start(rows, slice, chunk_rows, THREADS);
         let next = producer.next_chunk();
         Self { producer, next, sending: None, sent: Arc::clone(sent) }
     }

@@ -1,7 +1,6 @@
 //! The tables of a workload: loaded, verified and read into memory, several at a time.
 
 mod by_value;
-mod insert;
 mod load;
 mod loaded;
 mod local;
@@ -11,5 +10,5 @@ mod sql;
 pub use load::{LoadOptions, Loaded, LoadedTable, Method, load};
 pub use loaded::{verify, warm};
 pub use local::{LocalRows, SentCounts};
-pub use pool::{Sessions, TableError};
+pub use pool::{JobError, Sessions, TableError};
 pub use sql::{TEXTS, load_data, quoted};

@@ -28,36 +28,19 @@ pub struct Sessions<'a> {
 
 /// Why the work on a table ended.
 #[derive(Debug, Error)]
-pub enum TableError {
-    #[error("table {table}: {source}")]
-    Client { table: String, source: ClientError },
-    #[error(
-        "table {table}: {difference}: the server changed a value that was sent, or it was changed \
-         since"
-    )]
-    Mismatch { table: String, difference: String },
+#[error("table {table}: {cause}")]
+pub struct TableError {
+    pub table: String,
+    pub cause: JobError,
 }
 
 /// Why a job ended, of whichever table.
+#[derive(Debug, Error)]
 pub enum JobError {
-    Client(ClientError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("{0}: the server changed a value that was sent, or it was changed since")]
     Mismatch(String),
-}
-
-impl From<ClientError> for JobError {
-    fn from(error: ClientError) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl JobError {
-    fn of(self, table: &Table) -> TableError {
-        let table = table.name.clone();
-        match self {
-            Self::Client(source) => TableError::Client { table, source },
-            Self::Mismatch(difference) => TableError::Mismatch { table, difference },
-        }
-    }
 }
 
 /// The results of a job for every table, in their order, and its connections.
@@ -93,7 +76,7 @@ pub fn each<I: Borrow<Table> + Sync, T: Send>(
                     };
                     let result = connected(&mut connection, sessions, deadline)
                         .and_then(|connection| job(connection, item, deadline))
-                        .map_err(|error| error.of(item.borrow()));
+                        .map_err(|cause| TableError { table: item.borrow().name.clone(), cause });
                     let failed = result.is_err();
                     if done.send((index, result)).is_err() || failed {
                         return;

@@ -197,20 +197,21 @@ fn listen(mut peer: Peer) {
 
 #[test]
 fn a_server_that_is_silent_is_given_up() {
-    for action in ["cleanup", "prepare", "run"] {
-        let output = against(action, &["--idle-timeout", "0.2"], listen);
-        assert_eq!(output.status.code(), Some(1));
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(stderr.contains("the time limit of 0.2 s is over"), "{stderr}");
-    }
-    let output = against("cleanup", &["--idle-timeout", "0.2"], |mut peer| {
+    let logged_in = |mut peer: Peer| {
         peer.accept_login();
         listen(peer);
-    });
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    let expected = "the server left requests unanswered for 0.2 s";
-    assert!(stderr.contains(expected), "{stderr}");
+    };
+    for (action, script, expected) in [
+        ("cleanup", listen as fn(Peer), "the time limit of 0.2 s is over"),
+        ("prepare", listen, "the time limit of 0.2 s is over"),
+        ("run", listen, "the time limit of 0.2 s is over"),
+        ("cleanup", logged_in, "the server left requests unanswered for 0.2 s"),
+    ] {
+        let output = against(action, &["--idle-timeout", "0.2"], script);
+        assert_eq!(output.status.code(), Some(1));
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(expected), "{action}: {stderr}");
+    }
 }
 
 #[test]

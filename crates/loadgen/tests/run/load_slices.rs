@@ -1,6 +1,7 @@
 //! Servers that load the same rows in turns.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
@@ -19,28 +20,27 @@ where
     S: FnOnce(Peer) + Send + 'static,
 {
     let directory = tempfile::tempdir().unwrap();
-    let sockets = (0..scripts.len()).map(|side| directory.path().join(side.to_string()));
-    let (connections, servers): (Vec<Value>, Vec<JoinHandle<()>>) = sockets
-        .zip(scripts)
-        .map(|(socket, script)| {
-            let server = server(&socket, script);
-            (json!({"socket": socket, "user": "u"}), server)
-        })
-        .unzip();
+    let sockets: Vec<PathBuf> =
+        (0..scripts.len()).map(|side| directory.path().join(side.to_string())).collect();
+    let servers: Vec<JoinHandle<()>> =
+        sockets.iter().zip(scripts).map(|(socket, script)| server(socket, script)).collect();
     let mut phase = load();
     phase["source"]["generate"]["rows"] = json!(ROWS);
     phase["slices"] = json!({"rows": SLICE_ROWS});
     phase["limit_s"] = json!(limit_s);
-    let result = run_spec(&json!({
-        "version": 2,
-        "connection": connections[0],
-        "against": connections[1..],
-        "phases": [phase],
-    }));
+    let result = run_spec(&spec_against(&sockets, &phase));
     for server in servers {
         server.join().unwrap();
     }
     result
+}
+
+/// A specification of a phase for several servers.
+fn spec_against(sockets: &[PathBuf], phase: &Value) -> Value {
+    let mut spec = spec(&sockets[0], &[phase]);
+    let others = sockets[1..].iter().map(|socket| json!({"socket": socket, "user": "u"}));
+    spec["against"] = others.collect();
+    spec
 }
 
 /// Take `packets` of a file, with a pause after each; return the text and the next packet's number.
@@ -147,46 +147,54 @@ fn with_trouble(trouble: impl FnOnce(Peer) + Send + 'static, limit_s: f64) -> (i
     (status, error)
 }
 
+/// Trouble of a server, and a key of the error with its value.
+type Trouble = (fn(&mut Peer), &'static str, &'static str);
+
 #[test]
 fn the_side_that_fails_is_named() {
-    let (status, error) = with_trouble(
-        |mut peer| {
-            take(&mut peer, Duration::ZERO, 5);
-            peer.say(9, b"\xff\xfd\x03#HY000disk full");
-            // It neither reads on nor goes.
-            peer.0.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            sleep(Duration::from_millis(500));
-        },
-        20.0,
-    );
-    assert_eq!((status, &error["code"]), (1, &json!("1021")));
-    let (_, error) = with_trouble(|mut peer| _ = take(&mut peer, Duration::ZERO, 5), 20.0);
-    assert_eq!(error["kind"], "connection");
-    let (_, error) = with_trouble(
-        |mut peer| {
-            take(&mut peer, Duration::ZERO, 5);
-            peer.say(9, OK);
-            sleep(Duration::from_millis(500));
-        },
-        20.0,
-    );
-    assert_eq!(error["kind"], "protocol");
-    let (_, error) = with_trouble(
-        |mut peer| {
-            let (_, next) = take(&mut peer, Duration::ZERO, usize::MAX);
-            peer.say(next, b"\xff\x26\x04#23000Duplicate entry");
-        },
-        20.0,
-    );
-    assert_eq!(error["code"], "1062");
-    let (_, error) = with_trouble(
-        |mut peer| {
-            peer.first_request();
-            peer.say(1, b"\xff\x24\x05#42000not allowed");
-        },
-        20.0,
-    );
-    assert_eq!(error["code"], "1316");
+    let troubles: [Trouble; 5] = [
+        (
+            |peer| {
+                take(peer, Duration::ZERO, 5);
+                peer.say(9, b"\xff\xfd\x03#HY000disk full");
+                // It neither reads on nor goes.
+                peer.0.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+                sleep(Duration::from_millis(500));
+            },
+            "code",
+            "1021",
+        ),
+        (|peer| _ = take(peer, Duration::ZERO, 5), "kind", "connection"),
+        (
+            |peer| {
+                take(peer, Duration::ZERO, 5);
+                peer.say(9, OK);
+                sleep(Duration::from_millis(500));
+            },
+            "kind",
+            "protocol",
+        ),
+        (
+            |peer| {
+                let (_, next) = take(peer, Duration::ZERO, usize::MAX);
+                peer.say(next, b"\xff\x26\x04#23000Duplicate entry");
+            },
+            "code",
+            "1062",
+        ),
+        (
+            |peer| {
+                peer.first_request();
+                peer.say(1, b"\xff\x24\x05#42000not allowed");
+            },
+            "code",
+            "1316",
+        ),
+    ];
+    for (trouble, key, expected) in troubles {
+        let (status, error) = with_trouble(move |mut peer| trouble(&mut peer), 20.0);
+        assert_eq!((status, &error[key]), (1, &json!(expected)), "{error}");
+    }
 }
 
 #[test]
@@ -213,12 +221,7 @@ fn statements_run_on_each_server() {
             peer.say_rows(1, &[format!("\x01{rows}").as_bytes()]);
         })
     });
-    let (status, events, _) = run_spec(&json!({
-        "version": 2,
-        "connection": {"socket": sockets[0], "user": "u"},
-        "against": [{"socket": sockets[1], "user": "u"}],
-        "phases": [statement()],
-    }));
+    let (status, events, _) = run_spec(&spec_against(&sockets, &statement()));
     for server in servers {
         server.join().unwrap();
     }

@@ -91,13 +91,18 @@ fn run_from_login(phase: &Value, script: impl FnOnce(Peer) + Send + 'static) -> 
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let server = server(&socket, script);
-    let result = run_spec(&json!({
-        "version": 2,
-        "connection": {"socket": socket, "user": "u", "password": "secret"},
-        "phases": [phase],
-    }));
+    let result = run_spec(&spec(&socket, &[phase]));
     server.join().unwrap();
     result
+}
+
+/// A specification of phases for the server that listens at a socket.
+fn spec(socket: &Path, phases: &[&Value]) -> Value {
+    json!({
+        "version": 2,
+        "connection": {"socket": socket, "user": "u", "password": "secret"},
+        "phases": phases,
+    })
 }
 
 /// The same for a whole specification. Marks are left out: they are in tests of their own.
@@ -183,12 +188,7 @@ fn results_that_nobody_reads_are_a_failure() {
         wait.recv().unwrap();
         peer.say(1, OK);
     });
-    let spec = json!({
-        "version": 2,
-        "connection": {"socket": socket, "user": "u", "password": "secret"},
-        "phases": [statement()],
-    });
-    let mut child = spawn(directory.path(), &spec);
+    let mut child = spawn(directory.path(), &spec(&socket, &[&statement()]));
     let mut first = String::new();
     let mut reader = BufReader::new(child.stdout.take().unwrap());
     reader.read_line(&mut first).unwrap();
@@ -228,16 +228,14 @@ fn rows_made_for_a_refused_load_data_are_not_counted() {
     let socket = directory.path().join("s");
     let listener = UnixListener::bind(&socket).unwrap();
     let server = thread::spawn(move || refuse_load_data(&listener));
-    let (status, events, said) = run_spec(&json!({
-        "version": 2,
-        "connection": {"socket": socket, "user": "u"},
-        "workload": {"tables": {"t": {
-            "name": "t", "rows": 100, "create": "CREATE TABLE {table} (id INT)",
-            "columns": [{"name": "id", "kind": "sequence"}],
-        }}},
-        "seed": 1,
-        "phases": [{"name": "load", "kind": "load_tables", "limit_s": 5}],
-    }));
+    let phase = json!({"name": "load", "kind": "load_tables", "limit_s": 5});
+    let mut spec = spec(&socket, &[&phase]);
+    spec["seed"] = json!(1);
+    spec["workload"]["tables"]["t"] = json!({
+        "name": "t", "rows": 100, "create": "CREATE TABLE {table} (id INT)",
+        "columns": [{"name": "id", "kind": "sequence"}],
+    });
+    let (status, events, said) = run_spec(&spec);
     server.join().unwrap();
     assert_eq!((status, said.as_str()), (0, ""));
     assert_eq!(events[1]["method"], "multi_row");

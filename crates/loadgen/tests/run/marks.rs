@@ -17,11 +17,7 @@ fn every_phase_is_marked_when_it_starts() {
         }
     });
     let named = |name| json!({"name": name, "kind": "statement", "sql": "COMMIT"});
-    let (status, events, _) = run_marked(&json!({
-        "version": 2,
-        "connection": {"socket": socket, "user": "u"},
-        "phases": [named("a"), named("b")],
-    }));
+    let (status, events, _) = run_marked(&spec(&socket, &[&named("a"), &named("b")]));
     server.join().unwrap();
     assert_eq!(status, 0);
     assert_eq!(types(&events), ["start", "mark", "phase", "mark", "phase", "summary"]);
@@ -49,17 +45,14 @@ fn the_end_of_the_measured_part_is_told_before_clients_linger() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     agree(UnixListener::bind(&socket).unwrap());
-    let spec = json!({
-        "version": 2,
-        "connection": {"socket": socket, "user": "u"},
-        "workload": {
-            "statements": {"ask": {"sql": "DO 1"}},
-            "tests": {"a": {"title": "t", "steps": [{"statements": ["ask"]}]}},
-        },
-        "seed": 1,
-        "phases": [{"name": "measure", "kind": "drive", "test": "a", "clients": 2,
-                    "protocol": "text", "linger_s": 3600,
-                    "end": {"kind": "operations", "transactions": 20}}],
+    let phase = json!({"name": "measure", "kind": "drive", "test": "a", "clients": 2,
+                       "protocol": "text", "linger_s": 3600,
+                       "end": {"kind": "operations", "transactions": 20}});
+    let mut spec = spec(&socket, &[&phase]);
+    spec["seed"] = json!(1);
+    spec["workload"] = json!({
+        "statements": {"ask": {"sql": "DO 1"}},
+        "tests": {"a": {"title": "t", "steps": [{"statements": ["ask"]}]}},
     });
     let mut child = spawn(directory.path(), &spec);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -25,7 +25,7 @@ const MOST_LINKS: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Login {
     pub address: Address,
     pub user: String,
@@ -43,13 +43,16 @@ impl Login {
             return None;
         }
         match &self.address {
-            Address::Socket(path) => reason_to_distrust(path, socket).map(|reason| {
-                format!(
+            Address::Socket(path) => {
+                let reason = judge(path, socket).unwrap_or_else(|error| {
+                    Some(format!("{} cannot be looked at: {}", path.display(), error.kind()))
+                })?;
+                Some(format!(
                     "another server may have taken its socket ({reason}): let it listen in a \
                      directory that only its user can write, or allow it (allow_unverified, \
                      --allow-unverified)"
-                )
-            }),
+                ))
+            }
             Address::Tcp { .. } => Some(
                 "nothing shows that it is the right server: verify it by TLS (verify-identity, \
                  with its authority's certificate), connect by its socket, or allow it \
@@ -67,12 +70,6 @@ impl std::fmt::Debug for Login {
 }
 
 /// Return why another server may listen at `socket`, which is connected to `path`; None where none can.
-fn reason_to_distrust(path: &Path, socket: BorrowedFd<'_>) -> Option<String> {
-    judge(path, socket).unwrap_or_else(|error| {
-        Some(format!("{} cannot be looked at: {}", path.display(), error.kind()))
-    })
-}
-
 fn judge(path: &Path, socket: BorrowedFd<'_>) -> io::Result<Option<String>> {
     let listener = socket_peercred(socket)?.uid.as_raw();
     let mut trusted = HashSet::from([ROOT, geteuid().as_raw()]);

@@ -4,9 +4,9 @@
 //! rows are counted and their bytes skipped where they lie. Nothing is copied but the first bytes
 //! of a packet that two reads cut, and nothing allocated unless the server reports an error.
 
-use super::packet::{Decoder, HEADER, MAX_PAYLOAD};
+use super::packet::{Decoder, HEADER, MAX_PAYLOAD, parse_header};
 use super::reply::{self, Done, EOF, ERROR, LOCAL_FILE, OK, Reply};
-use super::values::{Column, Value, parse_binary_row};
+use super::values::{Column, parse_binary_row};
 use crate::error::refused;
 use crate::script::{Row, RowFormat, WhichRow};
 use crate::{AnswerReader, AnswerSummary, FeedResult, Protocol, ProtocolError};
@@ -145,11 +145,7 @@ impl MysqlAnswerReader {
     /// Return the answer, and be ready for the next one.
     #[inline]
     fn finish(&mut self) -> Result<AnswerSummary, ProtocolError> {
-        let next = AnswerSummary {
-            in_transaction: self.answer.in_transaction,
-            ..AnswerSummary::default()
-        };
-        let mut end = std::mem::replace(&mut self.answer, next);
+        let mut end = std::mem::take(&mut self.answer);
         let has_failed = self.stage == Stage::Failed;
         self.stage = Stage::Result;
         self.sequence = FIRST_SEQUENCE;
@@ -330,7 +326,6 @@ impl MysqlAnswerReader {
             self.answer.last_insert_id = done.last_insert_id;
         }
         self.answer.warnings = done.warnings;
-        self.answer.in_transaction = done.in_transaction;
         self.stage = if done.more_results { Stage::Result } else { Stage::Over };
     }
 }
@@ -348,13 +343,6 @@ fn payload_of(bytes: &[u8], count: u64) -> &[u8] {
 fn split_payload(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (header, rest) = bytes.split_first_chunk().expect("a whole packet");
     rest.split_at(parse_header(*header).0)
-}
-
-/// Return the length of a packet's payload and its number.
-#[inline]
-fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
-    let [a, b, c, number] = header;
-    (u32::from_le_bytes([a, b, c, 0]) as usize, number)
 }
 
 /// The beginning of an answer, and its last row where that is to be kept.
@@ -433,10 +421,7 @@ impl KeptRow {
         }
         Ok(Some(match self.format {
             RowFormat::Text => reply::parse_text_row(message, columns.len())?,
-            RowFormat::Binary => {
-                let values = parse_binary_row(message, columns)?;
-                values.iter().map(Value::text).collect()
-            }
+            RowFormat::Binary => parse_binary_row(message, columns)?,
         }))
     }
 }

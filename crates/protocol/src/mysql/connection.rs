@@ -12,8 +12,8 @@ use super::packet::{self, Decoder};
 use super::reply::{self, Done, ERROR, Reply};
 use super::tls::Tls;
 use super::transport::{Transport, lost};
-use super::values::{self, Column, Value};
-use crate::script::Row;
+use super::values::{Column, parse_binary_row};
+use crate::script::{Row, RowFormat};
 use crate::{ClientError, Protocol as _, ProtocolError, ServerError, Session as _};
 
 const COM_PING: u8 = 14;
@@ -46,12 +46,6 @@ const LAST_PACKET: usize = 1 << 10;
 
 /// Handing a connection over consumes it.
 const HANDED_OVER: &str = "nobody has a connection that was handed over";
-
-#[derive(Clone, Copy)]
-pub(super) enum Rows {
-    Text,
-    Binary,
-}
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -134,13 +128,13 @@ impl Connection {
 
     pub fn query(&mut self, sql: &str, deadline: &Deadline) -> Result<Outcome, ClientError> {
         self.send_command(COM_QUERY, sql.as_bytes(), deadline)?;
-        self.results(Rows::Text, deadline)
+        self.results(RowFormat::Text, deadline)
     }
 
     /// Ask the server for nothing but an answer.
     pub fn ping(&mut self, deadline: &Deadline) -> Result<(), ClientError> {
         self.send_command(COM_PING, b"", deadline)?;
-        self.results(Rows::Text, deadline).map(drop)
+        self.results(RowFormat::Text, deadline).map(drop)
     }
 
     /// Send a byte and its text as a command; the answer is due next.
@@ -240,7 +234,7 @@ impl Connection {
     /// Read everything a statement gives; the last result counts.
     pub(super) fn results(
         &mut self,
-        rows: Rows,
+        format: RowFormat,
         deadline: &Deadline,
     ) -> Result<Outcome, ClientError> {
         let mut outcome = Outcome::default();
@@ -250,7 +244,7 @@ impl Connection {
                 Reply::Done(done) => done,
                 Reply::Columns(columns) => {
                     let definitions = self.columns(columns.get(), deadline)?;
-                    let (rows, done) = self.rows(&definitions, rows, deadline)?;
+                    let (rows, done) = self.rows(&definitions, format, deadline)?;
                     outcome.rows = Some(rows);
                     done
                 }
@@ -295,12 +289,12 @@ impl Connection {
     fn rows(
         &mut self,
         definitions: &[Vec<u8>],
-        rows: Rows,
+        format: RowFormat,
         deadline: &Deadline,
     ) -> Result<(Vec<Row>, Done), ClientError> {
-        let columns: Vec<Column> = match rows {
-            Rows::Text => Vec::new(), // text needs no types
-            Rows::Binary => {
+        let columns: Vec<Column> = match format {
+            RowFormat::Text => Vec::new(), // text needs no types
+            RowFormat::Binary => {
                 definitions.iter().map(|each| Column::parse(each)).collect::<Result<_, _>>()?
             }
         };
@@ -315,12 +309,9 @@ impl Connection {
             if kept.len() < KEPT_ROWS {
                 bytes += message.len() + row_bytes;
                 within(self.limits.kept_rows, bytes, "rows to keep")?;
-                kept.push(match rows {
-                    Rows::Text => reply::parse_text_row(&message, definitions.len())?,
-                    Rows::Binary => values::parse_binary_row(&message, &columns)?
-                        .iter()
-                        .map(Value::text)
-                        .collect(),
+                kept.push(match format {
+                    RowFormat::Text => reply::parse_text_row(&message, definitions.len())?,
+                    RowFormat::Binary => parse_binary_row(&message, &columns)?,
                 });
             }
         }
@@ -381,7 +372,7 @@ impl Connection {
     /// End the file and return the outcome of the statement.
     pub fn end_local(&mut self, deadline: &Deadline) -> Result<Outcome, ClientError> {
         self.send(&[], deadline)?; // an empty packet ends the file
-        self.results(Rows::Text, deadline)
+        self.results(RowFormat::Text, deadline)
     }
 
     /// Send bytes as packets of a local file without copying them.

@@ -86,23 +86,6 @@ impl Greeting {
 
     /// Return the request for TLS: the beginning of the answer that follows. MariaDB takes only this one.
     pub fn tls_request(&self, login: &Login) -> Vec<u8> {
-        self.abilities(login)
-    }
-
-    /// Return the answer: who we are and what we can do.
-    pub fn answer(&self, login: &Login, plugin: &str, proof: &[u8]) -> Vec<u8> {
-        let mut out = self.abilities(login);
-        put_string_and_zero(&mut out, login.user.as_bytes());
-        // The length byte of the older form is the same for the short proofs used here.
-        put_string(&mut out, proof);
-        if let Some(database) = &login.database {
-            put_string_and_zero(&mut out, database.as_bytes());
-        }
-        put_string_and_zero(&mut out, plugin.as_bytes());
-        out
-    }
-
-    fn abilities(&self, login: &Login) -> Vec<u8> {
         let mut more = 0;
         if login.tls.is_on() {
             more |= c::TLS;
@@ -115,6 +98,19 @@ impl Greeting {
         out.extend_from_slice(&MAX_PACKET.to_le_bytes());
         out.push(CHARSET);
         out.extend_from_slice(&[0; 23]);
+        out
+    }
+
+    /// Return the answer: who we are and what we can do.
+    pub fn answer(&self, login: &Login, plugin: &str, proof: &[u8]) -> Vec<u8> {
+        let mut out = self.tls_request(login);
+        put_string_and_zero(&mut out, login.user.as_bytes());
+        // The length byte of the older form is the same for the short proofs used here.
+        put_string(&mut out, proof);
+        if let Some(database) = &login.database {
+            put_string_and_zero(&mut out, database.as_bytes());
+        }
+        put_string_and_zero(&mut out, plugin.as_bytes());
         out
     }
 }

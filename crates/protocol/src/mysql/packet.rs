@@ -25,6 +25,13 @@ pub fn header(length: usize, sequence: u8) -> [u8; HEADER] {
     [a, b, c, sequence]
 }
 
+/// Return the length of a packet's payload and its number.
+#[inline]
+pub fn parse_header(header: [u8; HEADER]) -> (usize, u8) {
+    let [a, b, c, number] = header;
+    (u32::from_le_bytes([a, b, c, 0]) as usize, number)
+}
+
 /// Append a message as packets numbered from `sequence` on, and return the number that follows.
 pub fn put_message(out: &mut Vec<u8>, message: &[u8], mut sequence: u8) -> u8 {
     let mut rest = message;
@@ -84,11 +91,10 @@ impl Decoder {
         let limit = if self.has_results { MAX_MESSAGE } else { MAX_GREETING };
         loop {
             let rest = &self.buffer[self.consumed..];
-            let Some((head, rest)) = rest.split_at_checked(HEADER) else {
+            let Some((header, rest)) = rest.split_first_chunk() else {
                 return Ok(None);
             };
-            let length =
-                usize::from(head[0]) | usize::from(head[1]) << 8 | usize::from(head[2]) << 16;
+            let (length, number) = parse_header(*header);
             if self.message.len() + length > limit {
                 return Err(ProtocolError::TooLarge { limit });
             }
@@ -96,14 +102,14 @@ impl Decoder {
                 return Ok(None); // the first byte says whether the number matters
             }
             let is_error = length > 0 && self.message.is_empty() && rest[0] == ERROR;
-            if head[3] != self.sequence && !is_error {
-                let (expected, got) = (self.sequence, head[3]);
+            if number != self.sequence && !is_error {
+                let (expected, got) = (self.sequence, number);
                 return Err(ProtocolError::OutOfOrder { expected, got });
             }
             let Some(payload) = rest.get(..length) else {
                 return Ok(None);
             };
-            self.sequence = head[3].wrapping_add(1);
+            self.sequence = number.wrapping_add(1);
             self.message.extend_from_slice(payload);
             self.consumed += HEADER + length;
             if length < MAX_PAYLOAD {

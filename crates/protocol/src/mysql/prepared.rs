@@ -1,11 +1,12 @@
 //! Prepared statements of one connection: made, executed where somebody waits for them, closed.
 
 use super::binary::{Execute, Kind};
-use super::connection::{Connection, Outcome, Rows};
+use super::connection::{Connection, Outcome};
 use super::deadline::Deadline;
 use super::reply::{self, ERROR, OK};
 use super::wire::Reader;
 use crate::error::refused;
+use crate::script::RowFormat;
 use crate::{ClientError, ProtocolError, ServerError};
 
 const COM_STMT_PREPARE: u8 = 22;
@@ -98,7 +99,7 @@ impl Connection {
         }
         execute.end();
         self.send_packet(&packet, deadline)?;
-        self.results(Rows::Binary, deadline)
+        self.results(RowFormat::Binary, deadline)
     }
 
     /// Deallocate it on the server, which sends no answer.

@@ -17,8 +17,7 @@ pub const ERROR: u8 = 0xff;
 /// An EOF message is shorter than any row that starts with the same byte.
 const EOF_LIMIT: usize = 9;
 
-/// Bits of a status.
-const IN_TRANSACTION: u16 = 1;
+/// The bit of a status.
 const MORE_RESULTS: u16 = 1 << 3;
 
 /// The end of a statement that gave no rows.
@@ -29,15 +28,12 @@ pub struct Done {
     pub warnings: u16,
     /// Another result of the same statement follows.
     pub more_results: bool,
-    pub in_transaction: bool,
 }
 
 impl Done {
     #[inline]
     fn of(status: u16, warnings: u16) -> Self {
-        let [more_results, in_transaction] =
-            [MORE_RESULTS, IN_TRANSACTION].map(|bit| status & bit != 0);
-        Self { warnings, more_results, in_transaction, ..Self::default() }
+        Self { warnings, more_results: status & MORE_RESULTS != 0, ..Self::default() }
     }
 }
 

@@ -44,7 +44,6 @@ impl TlsMode {
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
     mode: TlsMode,
-    authority: Option<PathBuf>,
     config: Option<Arc<ClientConfig>>,
 }
 
@@ -61,14 +60,6 @@ pub enum TlsConfigError {
     #[error("{} cannot be read as certificates in PEM form: {problem}", path.display())]
     Unreadable { path: PathBuf, problem: String },
 }
-
-impl PartialEq for Tls {
-    fn eq(&self, other: &Self) -> bool {
-        (self.mode, &self.authority) == (other.mode, &other.authority)
-    }
-}
-
-impl Eq for Tls {}
 
 impl Tls {
     /// Read the authority's certificates (PEM) for the verifying modes; without a file, those of this host.
@@ -88,7 +79,7 @@ impl Tls {
                 Some(config(Some(by_web_pki), mode == TlsMode::VerifyIdentity, provider))
             }
         };
-        Ok(Self { mode, authority: authority.map(Path::to_owned), config: config.map(Arc::new) })
+        Ok(Self { mode, config: config.map(Arc::new) })
     }
 
     pub fn is_on(&self) -> bool {

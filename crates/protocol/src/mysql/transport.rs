@@ -1,9 +1,8 @@
 //! Sockets that never wait past a time limit or a request to stop.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,8 +29,8 @@ const LONG_PAUSE: Duration = Duration::from_millis(10);
 /// The pause before another request to a server whose queue of new connections is full.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Return a connection, or why there is none; the outer error is the deadline's.
-type Connected<T> = Result<io::Result<T>, ClientError>;
+/// A connection, or why there is none; the inner error is the deadline's.
+type Connected<T> = io::Result<Result<T, ClientError>>;
 
 /// A connected socket, and the bytes that went through it.
 #[derive(Debug)]
@@ -46,16 +45,13 @@ pub struct Transport {
 impl Transport {
     /// Connect, within the limit of the deadline; only looking up the name of a host takes its own time.
     pub fn connect(address: &Address, deadline: &Deadline) -> Result<Self, ClientError> {
-        let channel = match address {
-            Address::Socket(path) => connect_unix(path, deadline)?.and_then(Channel::over_unix),
-            Address::Tcp { host, port } => {
-                connect_tcp(host, *port, deadline)?.and_then(Channel::over_tcp)
-            }
+        let connected = match address {
+            Address::Socket(path) => connect_unix(path, deadline),
+            Address::Tcp { host, port } => connect_tcp(host, *port, deadline),
         };
         let context = || format!("cannot connect to {address}");
-        channel
-            .map(Self::over)
-            .map_err(|source| ClientError::Connection { context: context(), source })
+        let failed = |source| ClientError::Connection { context: context(), source };
+        Ok(Self::over(connected.map_err(failed)??))
     }
 
     pub fn over(channel: Channel) -> Self {
@@ -199,32 +195,31 @@ pub fn lost(source: io::Error) -> ClientError {
     ClientError::Connection { context: "lost the connection to the server".to_owned(), source }
 }
 
-fn connect_unix(path: &Path, deadline: &Deadline) -> Connected<UnixStream> {
-    let address = match SocketAddrUnix::new(path) {
-        Ok(address) => address,
-        Err(errno) => return Ok(Err(errno.into())),
-    };
-    Ok(connect_to(AddressFamily::UNIX, &address, deadline)?.map(UnixStream::from))
+fn connect_unix(path: &Path, deadline: &Deadline) -> Connected<Channel> {
+    let address = SocketAddrUnix::new(path)?;
+    match connect_to(AddressFamily::UNIX, &address, deadline)? {
+        Ok(socket) => Channel::over_unix(socket.into()).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 /// Try the host's addresses in turn.
-fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<TcpStream> {
-    let addresses = match (host, port).to_socket_addrs() {
-        Ok(addresses) => addresses,
-        Err(error) => return Ok(Err(error)),
-    };
+fn connect_tcp(host: &str, port: u16, deadline: &Deadline) -> Connected<Channel> {
     let mut outcome = Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    for address in addresses {
+    for address in (host, port).to_socket_addrs()? {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
         };
-        outcome = connect_to(family, &address, deadline)?.map(TcpStream::from);
+        outcome = connect_to(family, &address, deadline);
         if outcome.is_ok() {
             break;
         }
     }
-    Ok(outcome)
+    match outcome? {
+        Ok(socket) => Channel::over_tcp(socket.into()).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 fn connect_to(
@@ -233,23 +228,21 @@ fn connect_to(
     deadline: &Deadline,
 ) -> Connected<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = match socket_with(family, SocketType::STREAM, flags, None) {
-        Ok(socket) => socket,
-        Err(errno) => return Ok(Err(errno.into())),
-    };
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     loop {
-        let wait = deadline.time_left()?;
+        let wait = match deadline.time_left() {
+            Ok(wait) => wait,
+            Err(error) => return Ok(Err(error)),
+        };
         // The next call returns the result of the one before.
         match net::connect(&socket, address) {
             Ok(()) | Err(SocketError::ISCONN) => return Ok(Ok(socket)),
             Err(SocketError::INPROGRESS | SocketError::ALREADY) => {
-                if let Err(error) = wait_for(socket.as_fd(), PollFlags::POLLOUT, wait) {
-                    return Ok(Err(error));
-                }
+                wait_for(socket.as_fd(), PollFlags::POLLOUT, wait)?;
             }
             Err(SocketError::AGAIN) => thread::sleep(PAUSE.min(wait)),
             Err(SocketError::INTR) => {}
-            Err(errno) => return Ok(Err(errno.into())),
+            Err(errno) => return Err(errno.into()),
         }
     }
 }

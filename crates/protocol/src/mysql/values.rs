@@ -1,10 +1,9 @@
-//! Columns of a result, and the values of its binary rows.
-
-use std::fmt;
+//! Columns of a result, and the texts of the values of its binary rows.
 
 use super::wire::Reader;
 use crate::ProtocolError;
 use crate::error::refused;
+use crate::script::Row;
 
 /// The formats of values in binary rows, by the protocol's number of the column's type.
 mod column_type {
@@ -34,52 +33,9 @@ const NULLS_OFFSET: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    pub name: String,
     pub kind: u8,
     pub is_unsigned: bool,
     pub decimals: u8,
-}
-
-/// A value of a binary row. Its text is that of the text protocol, except digits of floating point.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Null,
-    Signed(i64),
-    Unsigned(u64),
-    Float(f32),
-    Double(f64),
-    /// Text, decimals, bits, documents.
-    Bytes(Vec<u8>),
-    Date {
-        year: u16,
-        month: u8,
-        day: u8,
-    },
-    DateTime {
-        year: u16,
-        month: u8,
-        day: u8,
-        hour: u8,
-        minute: u8,
-        second: u8,
-        microsecond: u32,
-        decimals: u8,
-    },
-    Time {
-        is_negative: bool,
-        hours: u64,
-        minute: u8,
-        second: u8,
-        microsecond: u32,
-        decimals: u8,
-    },
-}
-
-impl Value {
-    /// Return its text, None for NULL.
-    pub fn text(&self) -> Option<String> {
-        (*self != Self::Null).then(|| self.to_string())
-    }
 }
 
 impl Column {
@@ -88,23 +44,20 @@ impl Column {
         for what in ["catalog", "schema", "table", "original table"] {
             reader.string_or_null(what)?;
         }
-        let name = reader.string_or_null("column's name")?.unwrap_or_default();
+        reader.string_or_null("column's name")?;
         reader.string_or_null("column's original name")?;
         reader.length("length of the fixed part")?;
         reader.bytes(6, "character set and width")?;
         let kind = reader.byte("column's type")?;
         let flags = reader.short("column's flags")?;
-        Ok(Self {
-            name: String::from_utf8_lossy(name).into_owned(),
-            kind,
-            is_unsigned: flags & UNSIGNED != 0,
-            decimals: reader.byte("column's decimals")?,
-        })
+        let decimals = reader.byte("column's decimals")?;
+        Ok(Self { kind, is_unsigned: flags & UNSIGNED != 0, decimals })
     }
 }
 
-/// Read a binary row: one value for each column, and nothing else.
-pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>, ProtocolError> {
+/// Read a binary row: one value for each column, and nothing else. Their texts are those of the text
+/// protocol, except digits of floating point.
+pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Row, ProtocolError> {
     let mut reader = Reader::new(message);
     let first = reader.byte("row")?;
     if first != 0 {
@@ -115,7 +68,7 @@ pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>
     for (number, column) in columns.iter().enumerate() {
         let bit = number + NULLS_OFFSET;
         let is_null = nulls[bit / 8] >> (bit % 8) & 1 == 1;
-        values.push(if is_null { Value::Null } else { parse_value(&mut reader, column)? });
+        values.push(if is_null { None } else { parse_value(&mut reader, column)? });
     }
     match reader.rest().len() {
         0 => Ok(values),
@@ -123,131 +76,79 @@ pub fn parse_binary_row(message: &[u8], columns: &[Column]) -> Result<Vec<Value>
     }
 }
 
-fn parse_value(reader: &mut Reader<'_>, column: &Column) -> Result<Value, ProtocolError> {
+fn parse_value(reader: &mut Reader<'_>, column: &Column) -> Result<Option<String>, ProtocolError> {
     let what = "value of a row";
     let width = match column.kind {
         t::TINY => 1,
         t::SHORT | t::YEAR => 2,
         t::LONG | t::INT24 | t::FLOAT => 4,
         t::LONGLONG | t::DOUBLE => 8,
-        t::NULL => return Ok(Value::Null),
-        t::DATE | t::DATETIME | t::TIMESTAMP => return parse_date(reader, column),
-        t::TIME => return parse_time(reader, column.decimals),
+        t::NULL => return Ok(None),
+        t::DATE | t::DATETIME | t::TIMESTAMP => return parse_date(reader, column).map(Some),
+        t::TIME => return parse_time(reader, column.decimals).map(Some),
         _ => {
             let bytes = reader.string_or_null(what)?;
-            return Ok(bytes.map_or(Value::Null, |bytes| Value::Bytes(bytes.to_vec())));
+            return Ok(bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()));
         }
     };
     let bits = reader.number(width, what)?;
     let [a, b, c, d, ..] = bits.to_le_bytes();
-    Ok(match column.kind {
-        t::FLOAT => Value::Float(f32::from_le_bytes([a, b, c, d])),
-        t::DOUBLE => Value::Double(f64::from_bits(bits)),
-        _ if column.is_unsigned => Value::Unsigned(bits),
+    Ok(Some(match column.kind {
+        t::FLOAT => f32::from_le_bytes([a, b, c, d]).to_string(),
+        t::DOUBLE => f64::from_bits(bits).to_string(),
+        _ if column.is_unsigned => bits.to_string(),
         _ => {
             let unused = 64 - 8 * u32::try_from(width).expect("at most 8 bytes");
-            Value::Signed((bits << unused).cast_signed() >> unused)
+            ((bits << unused).cast_signed() >> unused).to_string()
         }
-    })
+    }))
 }
 
-fn parse_date(reader: &mut Reader<'_>, column: &Column) -> Result<Value, ProtocolError> {
-    let what = "date of a row";
-    let (mut reader, length) = parts_of_time(reader, &[0, 4, 7, 11], what)?;
-    let (year, month, day) = if length >= 4 {
-        (reader.short(what)?, reader.byte(what)?, reader.byte(what)?)
-    } else {
-        (0, 0, 0)
-    };
+fn parse_date(reader: &mut Reader<'_>, column: &Column) -> Result<String, ProtocolError> {
+    let parts = parts_of_time(reader, &[0, 4, 7, 11], "date of a row")?;
+    let [low, high, month, day, hour, minute, second, microsecond @ .., _] = parts;
+    let date = format!("{:04}-{month:02}-{day:02}", u16::from_le_bytes([low, high]));
     if column.kind == t::DATE {
-        return Ok(Value::Date { year, month, day });
+        return Ok(date);
     }
-    let (hour, minute, second) = if length >= 7 {
-        (reader.byte(what)?, reader.byte(what)?, reader.byte(what)?)
-    } else {
-        (0, 0, 0)
-    };
-    Ok(Value::DateTime {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second,
-        microsecond: microsecond(&mut reader, length == 11)?,
-        decimals: column.decimals,
-    })
+    let fraction = fraction(microsecond, column.decimals);
+    Ok(format!("{date} {hour:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<Value, ProtocolError> {
-    let what = "time of a row";
-    let (mut reader, length) = parts_of_time(reader, &[0, 8, 12], what)?;
-    if length == 0 {
-        reader = Reader::new(&[0; 8]); // midnight
-    }
-    let is_negative = reader.byte(what)? != 0;
-    let days = reader.number(4, what)?;
-    Ok(Value::Time {
-        is_negative,
-        hours: days * 24 + u64::from(reader.byte(what)?),
-        minute: reader.byte(what)?,
-        second: reader.byte(what)?,
-        microsecond: microsecond(&mut reader, length == 12)?,
-        decimals,
-    })
+fn parse_time(reader: &mut Reader<'_>, decimals: u8) -> Result<String, ProtocolError> {
+    let parts = parts_of_time(reader, &[0, 8, 12], "time of a row")?;
+    let [is_negative, a, b, c, d, hour, minute, second, microsecond @ ..] = parts;
+    let sign = if is_negative == 0 { "" } else { "-" };
+    let hours = u64::from(u32::from_le_bytes([a, b, c, d])) * 24 + u64::from(hour);
+    let fraction = fraction(microsecond, decimals);
+    Ok(format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-fn microsecond(reader: &mut Reader<'_>, is_there: bool) -> Result<u32, ProtocolError> {
-    if is_there { reader.long("microseconds") } else { Ok(0) }
-}
-
-/// Return the parts of a date or a time, and their length, which is one of `lengths`.
-fn parts_of_time<'a>(
-    reader: &mut Reader<'a>,
+/// Return the parts of a date or a time, of one of these lengths: zeros at the end are left away.
+fn parts_of_time(
+    reader: &mut Reader<'_>,
     lengths: &[u8],
     what: &'static str,
-) -> Result<(Reader<'a>, u8), ProtocolError> {
+) -> Result<[u8; 12], ProtocolError> {
     let length = reader.byte(what)?;
     if !lengths.contains(&length) {
         return refused(format!("a {what} has {length} bytes"));
     }
-    Ok((Reader::new(reader.bytes(usize::from(length), what)?), length))
+    let sent = reader.bytes(usize::from(length), what)?;
+    let mut parts = [0; 12];
+    parts[..sent.len()].copy_from_slice(sent);
+    Ok(parts)
 }
 
-impl fmt::Display for Value {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => out.write_str("NULL"),
-            Self::Signed(value) => write!(out, "{value}"),
-            Self::Unsigned(value) => write!(out, "{value}"),
-            Self::Float(value) => write!(out, "{value}"),
-            Self::Double(value) => write!(out, "{value}"),
-            Self::Bytes(bytes) => out.write_str(&String::from_utf8_lossy(bytes)),
-            Self::Date { year, month, day } => write!(out, "{year:04}-{month:02}-{day:02}"),
-            Self::DateTime { year, month, day, hour, minute, second, microsecond, decimals } => {
-                write!(out, "{year:04}-{month:02}-{day:02} ")?;
-                write!(out, "{hour:02}:{minute:02}:{second:02}")?;
-                put_fraction(out, *microsecond, *decimals)
-            }
-            Self::Time { is_negative, hours, minute, second, microsecond, decimals } => {
-                let sign = if *is_negative { "-" } else { "" };
-                write!(out, "{sign}{hours:02}:{minute:02}:{second:02}")?;
-                put_fraction(out, *microsecond, *decimals)
-            }
-        }
-    }
-}
-
-/// Append as many digits of a second as the column has.
-fn put_fraction(out: &mut fmt::Formatter<'_>, microsecond: u32, decimals: u8) -> fmt::Result {
+/// Return as many digits of a second as the column has, after their point.
+fn fraction(microsecond: [u8; 4], decimals: u8) -> String {
+    let microsecond = u32::from_le_bytes(microsecond);
+    let digits = format!(".{microsecond:06}");
     match decimals {
-        0 => Ok(()),
-        1..=MAX_DECIMALS => {
-            let digits = format!("{microsecond:06}");
-            write!(out, ".{}", &digits[..usize::from(decimals)])
-        }
-        _ if microsecond == 0 => Ok(()),
-        _ => write!(out, ".{microsecond:06}"),
+        0 => String::new(),
+        1..=MAX_DECIMALS => digits[..=usize::from(decimals)].to_owned(),
+        _ if microsecond == 0 => String::new(),
+        _ => digits,
     }
 }
 
@@ -257,13 +158,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn column(kind: u8, decimals: u8) -> Column {
-        Column { name: "c".to_owned(), kind, is_unsigned: false, decimals }
+        Column { kind, is_unsigned: false, decimals }
     }
 
     fn text(kind: u8, decimals: u8, value: &[u8]) -> Option<String> {
         let row = [&[0, 0], value].concat();
-        let values = parse_binary_row(&row, &[column(kind, decimals)]).unwrap();
-        values[0].text()
+        parse_binary_row(&row, &[column(kind, decimals)]).unwrap().remove(0)
     }
 
     #[test]
@@ -297,7 +197,7 @@ mod tests {
     fn a_null_has_no_bytes() {
         let columns = [column(t::TINY, 0), column(t::TINY, 0)];
         let values = parse_binary_row(&[0, 0b0100, 7], &columns);
-        assert_eq!(values, Ok(vec![Value::Null, Value::Signed(7)]));
+        assert_eq!(values, Ok(vec![None, Some("7".to_owned())]));
     }
 
     #[test]
@@ -328,9 +228,6 @@ mod tests {
             let row = [&[0, 0], row.as_slice()].concat();
             if let Ok(values) = parse_binary_row(&row, &columns) {
                 prop_assert_eq!(values.len(), columns.len());
-                for value in values {
-                    let _ = value.text();
-                }
             }
         }
     }

@@ -10,14 +10,13 @@ use crate::arithmetic::{self, Part};
 use crate::definition::{
     self, Answer, Generator, Links, Number, RandomNumber, Repetition, TailValue, Value,
 };
-use crate::shape;
 use crate::tails::TailPart;
 use crate::validation::{ValidationError, refused};
 use crate::values::Values;
 use datagen::Stream;
 use datagen::bijection::Bijection;
 use datagen::column::Words;
-use datagen::distribution::Integers;
+use datagen::distribution::{Integers, Shape};
 use datagen::expression::{Expression, Operation, Operator};
 use datagen::link_degrees::{LinkDegrees, Population};
 use datagen::motifs::{MotifOptions, Motifs};
@@ -40,6 +39,9 @@ const MAX_PAYLOAD: i64 = 1 << 20;
 /// Nodes and types of links, at most: a parent's number has 56 bits.
 const MAX_NODES: i64 = 1 << 40;
 const MAX_TYPES: i64 = 1 << 16;
+
+const DISTRIBUTIONS: [&str; 8] =
+    ["uniform", "zipf", "zipf-scrambled", "zipf-rotated", "latest", "pareto", "special", "normal"];
 
 /// Check the generator `name`. A permutation's order depends on `seed`, and it covers `tables`.
 pub fn compile(
@@ -235,6 +237,59 @@ impl Reader<'_> {
         refused(self.at(part), format!("{percent} is not from 0 to 100"))
     }
 
+    /// Compile the distribution of a random number.
+    fn shape(&self, random: &RandomNumber) -> Result<Shape, ValidationError> {
+        let name_key = self.at("distribution");
+        let name = random.distribution.as_deref().unwrap_or("uniform");
+        let name = self.values.fill(name, &name_key)?;
+        let real = |number: &Option<Number>, part: &str, default: f64| {
+            number.as_ref().map_or(Ok(default), |number| self.values.real(number, &self.at(part)))
+        };
+        let from_to = |number, part: &str, default, least: f64, greatest: f64| {
+            let value = real(number, part, default)?;
+            if (least..=greatest).contains(&value) {
+                return Ok(value);
+            }
+            refused(self.at(part), format!("{value} is not from {least} to {greatest}"))
+        };
+        let between = |number, part: &str, default, least: f64, greatest: f64| {
+            let value = real(number, part, default)?;
+            if least < value && value < greatest {
+                return Ok(value);
+            }
+            refused(self.at(part), format!("{value} is not between {least} and {greatest}"))
+        };
+        let exponent = || from_to(&random.exponent, "exponent", 0.8, 0.0, 100.0);
+        Ok(match name.as_str() {
+            "uniform" => Shape::Uniform,
+            "zipf" | "zipf-scrambled" => {
+                Shape::Zipf { exponent: exponent()?, scrambled: name == "zipf-scrambled" }
+            }
+            "zipf-rotated" => {
+                let seed = self.integer_or(random.rotation.as_ref(), "rotation", 0)?;
+                Shape::ZipfRotated { exponent: exponent()?, seed: seed.cast_unsigned() }
+            }
+            "latest" => Shape::Latest { exponent: exponent()? },
+            "pareto" => {
+                let h = between(&random.h, "h", 0.2, 0.0, 1.0)?;
+                Shape::Pareto { power: h.ln() / (1.0 - h).ln() }
+            }
+            "special" => Shape::Special {
+                share: from_to(&random.share, "share", 75.0, 0.0, 100.0)? / 100.0,
+                central: from_to(&random.central, "central", 1.0, 0.0, 100.0)? / 100.0,
+            },
+            "normal" => Shape::Normal {
+                mean: from_to(&random.mean, "mean", 0.5, 0.0, 1.0)?,
+                // A wider bell is cut off so much that it would rather be uniform.
+                deviation: between(&random.deviation, "deviation", 0.125, 0.0, 2.0)?,
+            },
+            other => {
+                let known = DISTRIBUTIONS;
+                return Err(ValidationError::unknown(name_key, "distribution", other, known));
+            }
+        })
+    }
+
     /// Return the digits after the point; None where they are not given.
     fn scale(&self, scale: Option<&Number>) -> Result<Option<u32>, ValidationError> {
         let read = |scale| self.values.integer_in(scale, 0..=MAX_SCALE, &self.at("scale"));
@@ -244,7 +299,7 @@ impl Reader<'_> {
     fn integer(&self, random: &RandomNumber) -> Result<ValueSource, ValidationError> {
         self.refuse(&[("scale", random.scale.is_some())], "is of the kind decimal")?;
         let (low, high) = self.range(&random.low, &random.high)?;
-        let shape = shape::compile(random, self.values, &self.key)?;
+        let shape = self.shape(random)?;
         Ok(match random.segment {
             None => ValueSource::Integer(Integers::new(&shape, low, high)),
             Some(_) => ValueSource::Segment { shape, low, high },
@@ -265,7 +320,7 @@ impl Reader<'_> {
         };
         let (low, high) = (units(&random.low, "low")?, units(&random.high, "high")?);
         self.check_order(low, high)?;
-        let shape = shape::compile(random, self.values, &self.key)?;
+        let shape = self.shape(random)?;
         Ok(ValueSource::Decimal { units: Integers::new(&shape, low, high), scale })
     }
 
@@ -482,5 +537,50 @@ impl Reader<'_> {
     fn column(&self, column: &Number) -> Result<usize, ValidationError> {
         let number = self.values.integer_in(column, 1..=MAX_COLUMNS, &self.at("column"));
         number.map(|number: usize| number - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(
+        distribution: &str,
+        change: impl FnOnce(&mut RandomNumber),
+    ) -> Result<Shape, String> {
+        let number = serde_json::json!({"low": 1, "high": 9, "distribution": distribution});
+        let mut number = serde_json::from_value(number).unwrap();
+        change(&mut number);
+        let reader = Reader { key: "generators.id".to_owned(), values: &Values::default() };
+        reader.shape(&number).map_err(|mistake| mistake.to_string())
+    }
+
+    #[test]
+    fn parameters_and_their_defaults() {
+        assert_eq!(compiled("zipf", |_| ()), Ok(Shape::Zipf { exponent: 0.8, scrambled: false }));
+        let scrambled = compiled("zipf-scrambled", |g| g.exponent = Some(Number::Integer(1)));
+        assert_eq!(scrambled, Ok(Shape::Zipf { exponent: 1.0, scrambled: true }));
+        let Ok(Shape::Pareto { power }) = compiled("pareto", |_| ()) else { panic!("no Pareto") };
+        assert!((power - 7.2126).abs() < 1e-4);
+        assert_eq!(compiled("special", |_| ()), Ok(Shape::Special { share: 0.75, central: 0.01 }));
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        let minus = |number: &mut RandomNumber| number.exponent = Some(Number::Integer(-1));
+        let one = |number: &mut RandomNumber| number.h = Some(Number::Integer(1));
+        for (found, expected) in [
+            (
+                compiled("zipfian", |_| ()),
+                r#"distribution: unknown distribution "zipfian"; did you"#,
+            ),
+            (compiled("zipf", minus), "exponent: -1 is not from 0 to 100"),
+            (compiled("pareto", one), "h: 1 is not between 0 and 1"),
+        ] {
+            let mistake = found.unwrap_err();
+            let mistake = mistake.strip_prefix("generators.id.").unwrap();
+            assert!(mistake.starts_with(expected), "{mistake}");
+        }
+        assert!(compiled("normal", |g| g.mean = Some(Number::Float(f64::NAN))).is_err());
     }
 }

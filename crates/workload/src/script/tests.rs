@@ -39,7 +39,7 @@ fn a_transaction_in_its_order() {
     let asked = texts(&program, 0, 22);
     let names: Vec<&str> = asked
         .iter()
-        .map(|(request, _)| &*program.statement_names()[usize::from(request.statement)])
+        .map(|(request, _)| &*program.names().statements[usize::from(request.statement)])
         .collect();
     let expected = [
         "BEGIN", "point", "point", "range", "update", "range", "update", "list", "insert",
@@ -220,7 +220,7 @@ fn segments_part_the_range() {
 #[test]
 fn mixes_follow_their_weights() {
     let program = program_with("mixed", Protocol::Text, 1, 1, &[("seldom", 2)]);
-    assert_eq!(program.transaction_names(), ["often", "never", "seldom"]);
+    assert_eq!(program.names().transactions, ["often", "never", "seldom"]);
     let mut counts = [0; 3];
     for (request, _) in texts(&program, 0, 100_000) {
         counts[usize::from(request.transaction)] += u64::from(request.first);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::cli::number_up_to;
 use engine::{CPU_NUMBERS, Warmup};
 
 /// A warm-up until the throughput is steady gives up after so long.
@@ -45,10 +46,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
 
 /// Read a percentile, from above 0 to 100.
 pub fn percentile(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|percentile| *percentile > 0.0 && *percentile <= 100.0)
-        .ok_or_else(|| "expected a number above 0 and up to 100".to_owned())
+    number_up_to(100.0, text)
 }
 
 /// Read `NAME=VALUE`.

@@ -86,7 +86,6 @@ fn reference(bytes: &[u8]) -> Option<AnswerSummary> {
             answer.last_insert_id = done.last_insert_id;
         }
         answer.warnings = done.warnings;
-        answer.in_transaction = done.in_transaction;
         if !done.more_results {
             return Some(answer);
         }
@@ -101,7 +100,6 @@ fn an_ok() {
         last_insert_id: 7,
         warnings: 5,
         bytes: 13,
-        in_transaction: true,
         ..AnswerSummary::default()
     };
     assert_eq!(read_whole(&bytes), Ok(expected));
@@ -139,17 +137,6 @@ fn an_error_at_once_and_in_the_middle_of_rows() {
         assert_eq!(error.message, "Deadlock found");
         assert_eq!(end.rows, u64::from(!before.is_empty()));
     }
-}
-
-#[test]
-fn an_error_leaves_open_whether_a_transaction_is_open() {
-    let mut reader = MysqlAnswerReader::default();
-    let begun = framed(&[&[0, 0, 0, 3, 0, 0, 0]]);
-    assert!(reader.feed(&begun).unwrap().end.unwrap().in_transaction);
-    let failed = framed(&[b"\xff\xb5\x04#HY000Lock wait timeout"]);
-    assert!(reader.feed(&failed).unwrap().end.unwrap().in_transaction);
-    let rolled_back = framed(&[OK_MESSAGE]);
-    assert!(!reader.feed(&rolled_back).unwrap().end.unwrap().in_transaction);
 }
 
 #[test]

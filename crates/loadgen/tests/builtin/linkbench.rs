@@ -65,8 +65,9 @@ impl<'a> Client<'a> {
             self.script.answered(&answer).unwrap();
         }
         Asked {
-            transaction: self.program.transaction_names()[usize::from(request.transaction)].clone(),
-            statement: self.program.statement_names()[usize::from(request.statement)].clone(),
+            transaction: self.program.names().transactions[usize::from(request.transaction)]
+                .clone(),
+            statement: self.program.names().statements[usize::from(request.statement)].clone(),
             text: String::from_utf8(packet[5..].to_vec()).unwrap(),
             timed: !request.untimed,
         }
@@ -130,7 +131,6 @@ fn zipf_share(exponent: f64) -> f64 {
     sum(200) / sum(20_000)
 }
 
-#[allow(clippy::cast_precision_loss)] // small counts
 fn share(part: usize, all: usize) -> f64 {
     part as f64 / all as f64
 }

@@ -1,89 +1,36 @@
 //! The workload files that ship with millrace: every test of each compiles, and does what its
 //! model does.
 
+mod linkbench;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
 
 use datagen::Rows;
+use millrace_load::builtin::{self, Builtin};
 use protocol::script::{Request, Script as _};
-use serde::Deserialize;
 use workload::definition::{Answer, Definition, Generator, Links, Number, Step, Value};
 use workload::program::{Program, Protocol};
 use workload::tables;
 use workload::values::Values;
 
-/// A workload file, as far as this program reads it.
-#[derive(Deserialize)]
-struct File {
-    #[serde(default)]
-    factors: BTreeMap<String, Offer>,
-    #[serde(default)]
-    parameters: BTreeMap<String, Offer>,
-    #[serde(default)]
-    default_test: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Offer {
-    default: Option<Value>,
-    #[serde(default)]
-    choices: Vec<Value>,
-}
-
-struct Workload {
-    file: File,
-    definition: Definition,
-}
-
-impl Workload {
-    fn defaults(&self) -> BTreeMap<String, Value> {
-        let variables = self.file.factors.iter().chain(&self.file.parameters);
-        let values =
-            variables.filter_map(|(name, each)| Some((name.clone(), each.default.clone()?)));
-        let uncompressed = ("table_options".to_owned(), Value::Text(String::new()));
-        // As few nodes as there may be of large graphs: sums over ten million ranks take minutes here.
-        let few = |(name, value)| {
-            if name == "nodes" { (name, Value::Integer(20_000)) } else { (name, value) }
-        };
-        values.map(few).chain([uncompressed]).collect()
-    }
-
-    fn program(&self, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
-        let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        let values = values.collect();
-        Program::compile(&self.definition, &self.defaults(), &values, test, 2, protocol, 1)
-            .unwrap_or_else(|mistake| panic!("{mistake}"))
-    }
-}
-
-/// The workloads that have tables, by name.
-fn workloads() -> BTreeMap<String, Workload> {
-    let directory =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/millrace/workloads/builtin");
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
+/// The workloads that have tables, by name, with as few nodes of large graphs as there may be: sums
+/// over ten million ranks take minutes here.
+fn workloads() -> BTreeMap<String, Builtin> {
+    let small = |mut builtin: Builtin| {
+        builtin.defaults.insert("table_options".to_owned(), Value::Text(String::new()));
+        if let Some(nodes) = builtin.defaults.get_mut("nodes") {
+            *nodes = Value::Integer(20_000);
         }
-        let mut file: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
-        if !file.contains_key("tables") {
-            continue;
-        }
-        let parts = ["tables", "generators", "statements", "tests"];
-        let definition: toml::Table = parts
-            .into_iter()
-            .filter_map(|part| Some((part.to_owned(), file.remove(part)?)))
-            .collect();
-        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let workload = Workload {
-            definition: definition.try_into().unwrap_or_else(|error| panic!("{name}: {error}")),
-            file: file.try_into().unwrap_or_else(|error| panic!("{name}: {error}")),
-        };
-        found.insert(name, workload);
-    }
-    found
+        (builtin.name.clone(), builtin)
+    };
+    let with_tables = builtin::shipped().filter(|builtin| !builtin.definition.tables.is_empty());
+    with_tables.map(small).collect()
+}
+
+fn program(of: &Builtin, test: &str, protocol: Protocol, values: &[(&str, Value)]) -> Program {
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Program::compile(&of.definition, &of.defaults, &values.collect(), test, 2, protocol, 1)
+        .unwrap_or_else(|mistake| panic!("{mistake}"))
 }
 
 /// The names of the statements of a client's first transaction, and the first that are drawn.
@@ -94,7 +41,7 @@ fn first_transaction(program: &Program) -> Vec<String> {
     let mut out = Vec::new();
     loop {
         let Request { statement, last, .. } = script.next(&mut out).unwrap();
-        names.push(program.statement_names()[usize::from(statement)].clone());
+        names.push(program.names().statements[usize::from(statement)].clone());
         if last {
             return names;
         }
@@ -111,10 +58,10 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
     for workload in workloads.values() {
         for test in workload.definition.tests.keys() {
             for protocol in [Protocol::Prepared, Protocol::Text] {
-                first_transaction(&workload.program(test, protocol, &[]));
+                first_transaction(&program(workload, test, protocol, &[]));
             }
         }
-        if let Some(default) = &workload.file.default_test {
+        if let Some(default) = &workload.default_test {
             assert!(workload.definition.tests.contains_key(default));
         }
     }
@@ -123,14 +70,13 @@ fn every_test_of_every_workload_compiles_at_its_defaults() {
 #[test]
 fn every_choice_of_every_workload_compiles() {
     for workload in workloads().values() {
-        let variables = workload.file.factors.iter().chain(&workload.file.parameters);
-        for (name, variable) in variables {
+        for (name, variable) in &workload.variables {
             for choice in &variable.choices {
                 let values = BTreeMap::from([(name.clone(), choice.clone())]);
                 for test in workload.definition.tests.keys() {
-                    workload.program(test, Protocol::Prepared, &[(name, choice.clone())]);
+                    program(workload, test, Protocol::Prepared, &[(name, choice.clone())]);
                 }
-                let values = Values::new(&workload.defaults(), &BTreeMap::new(), &values)
+                let values = Values::new(&workload.defaults, &BTreeMap::new(), &values)
                     .with("clients", Value::Integer(2));
                 tables::plan(&workload.definition, &values, 1).unwrap();
             }
@@ -187,7 +133,7 @@ fn nothing_that_is_defined_is_left_unused() {
 fn loaded_orders_have_the_lines_that_they_say() {
     let workload = &workloads()["tpcc-like"];
     let one = BTreeMap::from([("warehouses".to_owned(), Value::Integer(1))]);
-    let values = Values::new(&workload.defaults(), &BTreeMap::new(), &one);
+    let values = Values::new(&workload.defaults, &BTreeMap::new(), &one);
     let tables = tables::plan(&workload.definition, &values, 1).unwrap();
     let rows = |name: &str, visit: &mut dyn FnMut(&[&str])| {
         let table = tables.iter().find(|table| table.name == name).unwrap();
@@ -230,7 +176,7 @@ fn loaded_orders_have_the_lines_that_they_say() {
 fn transactions_are_sysbenchs() {
     let workloads = workloads();
     let sysbench = &workloads["sysbench"];
-    let of = |test: &str| first_transaction(&sysbench.program(test, Protocol::Prepared, &[]));
+    let of = |test: &str| first_transaction(&program(sysbench, test, Protocol::Prepared, &[]));
     let ranges = ["simple_range", "sum_range", "order_range", "distinct_range"];
     let writes = ["index_update", "non_index_update", "delete", "insert"];
     let points = ["point_select"; 10];
@@ -243,7 +189,8 @@ fn transactions_are_sysbenchs() {
     assert_eq!(of("read-only-sum").len(), 13);
     assert_eq!(of("read-only-count"), ["count_range"]);
     let off = [("skip_trx", Value::Text("on".to_owned()))];
-    let without = first_transaction(&sysbench.program("oltp_write_only", Protocol::Prepared, &off));
+    let without =
+        first_transaction(&program(sysbench, "oltp_write_only", Protocol::Prepared, &off));
     assert_eq!(without, writes);
 }
 
@@ -267,7 +214,7 @@ fn the_microbenchmarks_are_33_and_have_their_names() {
 /// The first request of client 1, as text.
 fn first_text(workload: &str, test: &str, values: &[(&str, Value)]) -> String {
     let workloads = workloads();
-    let program = workloads[workload].program(test, Protocol::Text, values);
+    let program = program(&workloads[workload], test, Protocol::Text, values);
     let mut out = Vec::new();
     program.client(1, Vec::new()).next(&mut out).unwrap();
     String::from_utf8(out[5..].to_vec()).unwrap()
@@ -296,7 +243,7 @@ fn statements_of_the_studies() {
     let handler = first_text("updates", "read-handler", &[]);
     assert!(handler.starts_with("HANDLER sbtest2 READ `PRIMARY` = ("), "{handler}");
     let workloads = workloads();
-    let program = workloads["updates"].program("read-handler", Protocol::Prepared, &[]);
+    let program = program(&workloads["updates"], "read-handler", Protocol::Prepared, &[]);
     assert_eq!(program.client_setup(1), ["HANDLER sbtest2 OPEN"]);
     assert!(program.texts_to_prepare(1).is_empty());
 }
