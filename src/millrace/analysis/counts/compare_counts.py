@@ -15,12 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from millrace.analysis.counts.functions import function_differences
-from millrace.analysis.counts.model import (
-    CountComparison,
-    CountGroup,
-    TreatmentCount,
-    Verdict,
-)
+from millrace.analysis.counts.model import CountComparison, CountGroup, TreatmentCount, Verdict
 from millrace.levels import CLIENTS, Level, level_text, without_clients
 from millrace.model.instruction_counts import CallPath, CountedStart, Program, TreatmentStarts
 from millrace.stats.ratio import RatioEstimate, unpaired_ratio

@@ -14,13 +14,10 @@ from millrace.analysis.compare.comparability import (
 )
 from millrace.analysis.counts.compare_counts import compare_stored
 from millrace.analysis.counts.model import CountComparison
-from millrace.analysis.explain.ablation import (
-    Ablation,
-    ablation,
-    is_ablation_of,
-    with_answers,
-)
+from millrace.analysis.explain import profiles
+from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of, with_answers
 from millrace.analysis.explain.blocking_stacks import BlockedComparison, compare_blocked
+from millrace.analysis.explain.causes import ranking
 from millrace.analysis.explain.causes.evidence import (
     Evidence,
     SideEvidence,
@@ -29,24 +26,10 @@ from millrace.analysis.explain.causes.evidence import (
 )
 from millrace.analysis.explain.causes.known import is_known
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.causes.ranking import (
-    Contrast,
-    rank_causes,
-    rank_facts,
-    why_no_causes,
-    with_facts,
-)
 from millrace.analysis.explain.decode_observations import observed_trials
 from millrace.analysis.explain.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.explain.observations import Noun, ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison, compare_plans
-from millrace.analysis.explain.profiles import (
-    FlatProfile,
-    ProfileComparison,
-    compare_profiles,
-    flat_profile,
-    spinning_us,
-)
 from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdown,
     StatementBreakdownDifference,
@@ -127,7 +110,7 @@ class SideExplanation:
     breakdown: TimeBreakdown | None
     statement_breakdowns: tuple[StatementBreakdown, ...]
     coverage: Coverage | None
-    flat: FlatProfile | None
+    flat: profiles.FlatProfile | None
     instance: InstanceRecord | None
     waiting: int
     failed: int
@@ -169,7 +152,7 @@ class Explanation:
     stages: tuple[WaitComparison, ...]
     digests: tuple[DigestComparison, ...]
     plans: tuple[PlanComparison, ...]
-    profile: ProfileComparison | None
+    profile: profiles.ProfileComparison | None
     instructions: CountComparison | None
     variables: VariablesDiff | None
     unequal: str
@@ -323,7 +306,7 @@ def _explain(
         stages=compare_stages(a.trials, b.trials),
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
-        profile=compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
+        profile=profiles.compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
         instructions=compare_stored(stored, factor, base, candidate),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
@@ -368,9 +351,9 @@ def _with_likely_causes(
             varied=_varied(found),
         )
         ratio = evidence.latency_ratio
-        causes = rank_causes(evidence)
-        why_none = "" if causes else why_no_causes(evidence)
-    contrast = Contrast(
+        causes = ranking.rank_causes(evidence)
+        why_none = "" if causes else ranking.why_no_causes(evidence)
+    contrast = ranking.Contrast(
         a,
         b,
         found.noun,
@@ -380,7 +363,7 @@ def _with_likely_causes(
         found.instructions,
         evidence,
     )
-    every = with_facts(causes, rank_facts(contrast))
+    every = ranking.with_facts(causes, ranking.rank_facts(contrast))
     return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
 
 
@@ -466,8 +449,8 @@ def _side_explanation(
         statement_breakdowns=statement_breakdowns(trials),
         coverage=None
         if found is None
-        else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
-        flat=flat_profile(profiled, trials),
+        else coverage(trials, found, spinning_us=profiles.spinning_us(profiled, trials)),
+        flat=profiles.flat_profile(profiled, trials),
         instance=servers[-1] if servers else None,
         waiting=_waiting(stored, treatment),
         failed=len(failures),

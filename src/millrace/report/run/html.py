@@ -18,7 +18,7 @@ from millrace.report.common.pages import environment
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
 from millrace.report.run import design as design_text
-from millrace.report.run import notes, tables
+from millrace.report.run import drive_tables, notes, tables
 from millrace.report.run.charts import (
     bar_charts,
     have_one_axis,
@@ -30,14 +30,6 @@ from millrace.report.run.charts import (
 )
 from millrace.report.run.dependence import dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import (
-    background_table,
-    cost_table,
-    latency_table,
-    loop_tables,
-    maintenance_tables,
-    steady_table,
-)
 from millrace.report.run.full_disk_tables import full_disk_tables
 from millrace.report.run.matrix import is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, summary, verdict_text
@@ -98,16 +90,16 @@ def run_page(analysis: RunAnalysis) -> dict[str, Any]:
         "one_axis": have_one_axis(relative),
         "dependence": dependence_part(analysis),
         "full_disk": full_disk_tables(analysis),
-        "maintenance": maintenance_tables(analysis),
-        "background_clients": background_table(analysis),
-        "latencies": latency_table(analysis, "transaction"),
-        "statements": latency_table(analysis, "statement"),
+        "maintenance": drive_tables.maintenance_tables(analysis),
+        "background_clients": drive_tables.background_table(analysis),
+        "latencies": drive_tables.latency_table(analysis, "transaction"),
+        "statements": drive_tables.latency_table(analysis, "statement"),
         "curves": [(heading, charts) for heading, charts in curves if charts],
         "lag": lag_charts(analysis.groups, analysis.factor),
-        "loops": loop_tables(analysis),
+        "loops": drive_tables.loop_tables(analysis),
         "loop_charts": loop_charts(analysis.groups, analysis.factor),
-        "costs": cost_table(analysis),
-        "steady": steady_table(analysis),
+        "costs": drive_tables.cost_table(analysis),
+        "steady": drive_tables.steady_table(analysis),
         "results": tables.results_table(analysis, headline, analysis.time),
         "bars": bar_charts(analysis, headline),
         "ratios": ratio_charts(analysis, headline),

@@ -36,14 +36,7 @@ from millrace.report.run.sentences import answer, sentence
 from millrace.stats.trend import Trend
 from millrace.store.records import MeasurementRecord
 from tests.support.builders import Fails
-from tests.support.query_runs import (
-    TIME_S,
-    Levels,
-    QueryRun,
-    Values,
-    nothing_else,
-    usual_rate,
-)
+from tests.support.query_runs import TIME_S, Levels, QueryRun, Values, nothing_else, usual_rate
 from tests.unit.store.stored_records import begun
 
 NAMES = ("mysql-5.6.24", "mysql-8.0.12")

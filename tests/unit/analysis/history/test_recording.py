@@ -184,8 +184,7 @@ def changed_facts(stored: StoredRun, **facts: Any) -> StoredRun:
 def changed_configuration(stored: StoredRun) -> StoredRun:
     configurations = {"default": {"options": {"sync_binlog": 0}}}
     return replace(
-        stored,
-        run=replace(stored.run, spec=stored.run.spec.replace(configurations=configurations)),
+        stored, run=replace(stored.run, spec=stored.run.spec.replace(configurations=configurations))
     )
 
 

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.evidence import (
-    Evidence,
-    SideEvidence,
-    kinds_of_statements,
-)
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence, kinds_of_statements
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import Contrast, rank_causes, rank_facts
 from millrace.analysis.explain.efficiency import compare_efficiency
