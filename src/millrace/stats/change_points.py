@@ -29,16 +29,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from millrace.stats import level_density
 from millrace.stats.correlation import inflation
-from millrace.stats.level_density import (
-    REACH,
-    LevelDensity,
-    counted_density,
-    offset_bins,
-    residual_density,
-    student_density,
-    weighted_density,
-)
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -182,7 +174,7 @@ class SplitSearch:
     """
 
     logs: Array
-    density: LevelDensity
+    density: level_density.LevelDensity
     known: dict[tuple[int, int], Array] = field(default_factory=dict)
     counted: dict[tuple[int, int], Array] = field(default_factory=dict)
 
@@ -211,14 +203,14 @@ class _Found:
 
 def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     scale = _scale(logs)
-    density = student_density(scale or 1.0)
+    density = level_density.student_density(scale or 1.0)
     if len(logs) < FEWEST_TO_TELL or scale == 0:
         return _Found(SplitSearch(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
     # As for strong drift: the residuals then separate drift from small steps.
     first = find_splits(SplitSearch(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
     residuals = _residuals(logs, first, density)
-    density = residual_density(residuals, scale)
+    density = level_density.residual_density(residuals, scale)
     inflated = _inflation(residuals, density, len(first) + 1)
     if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW and inflated <= CLEAR_DRIFT:
         search, splits, inflated = _quiet(logs, residuals, scale, inflated)
@@ -245,7 +237,7 @@ def _quiet(
 ) -> tuple[SplitSearch, list[int], float]:
     """Find the splits of a list with little drift, whose small steps may hide one another."""
     n = len(logs)
-    density = student_density(scale)
+    density = level_density.student_density(scale)
     for rounds, power in ROUNDS:
         density = noise_density(around_first, density, inflated=inflated**power, rounds=rounds)
         search = SplitSearch(logs, density)
@@ -259,7 +251,7 @@ def _quiet(
     return search, splits, inflated
 
 
-def _has_trend(logs: Array, splits: Sequence[int], density: LevelDensity) -> bool:
+def _has_trend(logs: Array, splits: Sequence[int], density: level_density.LevelDensity) -> bool:
     """Return whether the values follow a trend that the splits do not explain."""
     return _rank_correlation(logs) > TREND and _has_smooth_residuals(
         logs, _residuals(logs, splits, density)
@@ -339,12 +331,12 @@ def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -
     return min(earliest, around[1]), max(latest, around[1])
 
 
-def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Array:
+def _residuals(logs: Array, splits: Sequence[int], density: level_density.LevelDensity) -> Array:
     segments = [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
     return np.concatenate([segment - density.level(segment) for segment in segments])
 
 
-def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
+def _inflation(residuals: Array, density: level_density.LevelDensity, n_levels: int) -> float:
     """Return the inflation of likelihood scores, or of ranks, which detect drift beside modes."""
     n = len(residuals)
     ranks = np.empty(n)
@@ -438,14 +430,16 @@ class Described:
     """Splits, the density of the residuals from their levels, and the likelihood of the values."""
 
     splits: list[int]
-    density: LevelDensity
+    density: level_density.LevelDensity
     likelihood: float
 
 
 def describe(search: SplitSearch, splits: list[int]) -> Described:
     """Return splits with the density and the likelihood of the values around their levels."""
     counts = [search.counts(*each) for each in pairwise([0, *splits, len(search.logs)])]
-    return Described(splits, *counted_density(np.sum(counts, axis=0), search.density.step))
+    return Described(
+        splits, *level_density.counted_density(np.sum(counts, axis=0), search.density.step)
+    )
 
 
 def with_hidden(
@@ -533,8 +527,8 @@ OUTERMOST = 4  # levels lie between values of this rank from both ends
 
 
 def noise_density(
-    residuals: Array, density: LevelDensity, *, inflated: float, rounds: int
-) -> LevelDensity:
+    residuals: Array, density: level_density.LevelDensity, *, inflated: float, rounds: int
+) -> level_density.LevelDensity:
     """Estimate the density of ``residuals``, shape (n,), around unknown levels near 0.
 
     ``density`` is the one to begin with. The levels are a hidden Markov chain, which stays or
@@ -550,7 +544,7 @@ def noise_density(
     ]
     for _ in range(rounds):
         counts = np.sum([_counts(places, density.table, inflated) for places in pieces], axis=0)
-        density = weighted_density(counts, density.step)
+        density = level_density.weighted_density(counts, density.step)
     return density
 
 
@@ -558,10 +552,10 @@ def _places(residuals: Array, step: float) -> Places:
     """Return the table indices of all residuals from all levels, shape (n, levels)."""
     rank = min(OUTERMOST, (len(residuals) + 1) // 2)
     ordered = np.sort(residuals)
-    low = max(float(ordered[rank - 1]), -REACH * step)
-    high = min(float(ordered[-rank]), REACH * step)
+    low = max(float(ordered[rank - 1]), -level_density.REACH * step)
+    high = min(float(ordered[-rank]), level_density.REACH * step)
     levels = low + step * np.arange(int(max(high - low, 0.0) / step + 1.5))
-    return offset_bins(residuals[:, None] - levels, step)
+    return level_density.offset_bins(residuals[:, None] - levels, step)
 
 
 def _counts(places: Places, table: Array, inflated: float) -> Array:

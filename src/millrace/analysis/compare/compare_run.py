@@ -368,7 +368,8 @@ def _compare(
             verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
-        if skipped is not None and _blocks_of_both(base, candidate) >= FEWEST_BLOCKS:
+        both = {work.block for work in base.work} & {work.block for work in candidate.work}
+        if skipped is not None and len(both) >= FEWEST_BLOCKS:
             verdict = "regression" if skipped.candidate > skipped.base else "improvement"
             reason = refused.reason
         elif estimate is None and _skipped_all((base, candidate)):
@@ -424,11 +425,6 @@ def _failure(
     if treatment.finished or not of_treatment:
         return None
     return f"{name} failed at step {of_treatment[0].step}: {of_treatment[0].reason}"
-
-
-def _blocks_of_both(base: TreatmentAnalysis, candidate: TreatmentAnalysis) -> int:
-    """Count the blocks in which both did some work or skipped it."""
-    return len({work.block for work in base.work} & {work.block for work in candidate.work})
 
 
 def _skipped_all(sides: Iterable[TreatmentAnalysis]) -> bool:

@@ -466,14 +466,10 @@ def _analyse(
         background_clients=background_figures(measured, run.phases.driven),
         full_disk=tuple(fact for each in measured if (fact := each.facts.full_disk) is not None),
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
-        lag=_lag(measured[-1]) if measured else (),
+        lag=tuple((s.t_s, s.lag_s) for a in measured[-1:] for s in a.lag if s.lag_s is not None),
         table_rows=_table_rows(measured),
         loops=loop_means(measured),
     )
-
-
-def _lag(attempt: records.StoredAttempt) -> tuple[tuple[float, float], ...]:
-    return tuple((each.t_s, each.lag_s) for each in attempt.lag if each.lag_s is not None)
 
 
 def trial_s(attempt: records.StoredAttempt) -> float:

@@ -24,13 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from millrace.analysis.counts.model import (
-    CountComparison,
-    CountGroup,
-    FunctionDifference,
-    TreatmentCount,
-    Verdict,
-)
+from millrace.analysis.counts import model
 from millrace.levels import CLIENTS, Level, level_text, without_clients
 from millrace.model.instruction_counts import (
     UNKNOWN,
@@ -52,7 +46,7 @@ class CountedRun:
 
     run: RunRecord
     starts: int
-    groups: tuple[CountGroup, ...]
+    groups: tuple[model.CountGroup, ...]
 
     @property
     def experiment(self) -> str:
@@ -77,7 +71,7 @@ def counted_run(stored: StoredRun, base: Level | None = None) -> CountedRun:
 
 def compare_stored(
     stored: StoredRun, factor: str, base: TreatmentRecord, candidate: TreatmentRecord
-) -> CountComparison | None:
+) -> model.CountComparison | None:
     """Return the comparison of two treatments' counts; None where neither was counted.
 
     ``stored`` has its observations.
@@ -148,7 +142,7 @@ Effects = Mapping[int, float]
 
 def compare_counts(
     treatments: Sequence[TreatmentStarts], factor: str, base: Level
-) -> tuple[CountGroup, ...]:
+) -> tuple[model.CountGroup, ...]:
     """Return the comparisons with the level ``base`` of ``factor``, by the fixed levels."""
     groups: defaultdict[tuple[tuple[str, Level], ...], list[TreatmentStarts]] = defaultdict(list)
     for each in treatments:
@@ -172,19 +166,19 @@ def _group(
     factor: str,
     base: Level,
     varied: set[str],
-) -> CountGroup:
+) -> model.CountGroup:
     counts = {each.levels[factor]: treatment_count(each, factor) for each in members}
     first = counts.get(base)
     others = [count for level, count in counts.items() if level != base]
     shown = [level_text(name, level) for name, level in fixed if name in varied]
-    return CountGroup(
+    return model.CountGroup(
         label=" · ".join(shown),
         counts=tuple(counts.values()),
         comparisons=() if first is None else tuple(comparison(first, each) for each in others),
     )
 
 
-def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
+def treatment_count(treatment: TreatmentStarts, factor: str) -> model.TreatmentCount:
     """Return the count of a treatment, or why it has none."""
     effects = _effects(treatment.starts)
     limit = UNEQUAL if effects else UNEQUAL_ALONE
@@ -194,7 +188,7 @@ def treatment_count(treatment: TreatmentStarts, factor: str) -> TreatmentCount:
     files: dict[str, str] = {}
     for start in equal:
         files.update(start.files)
-    return TreatmentCount(
+    return model.TreatmentCount(
         levels=treatment.levels,
         label=level_text(factor, treatment.levels[factor]),
         values=tuple(_value(each, effects) for each in equal),
@@ -248,7 +242,8 @@ def _effects(starts: Sequence[CountedStart]) -> Effects:
     """
     numbers = {each.number for start in starts for each in start.repetitions}
     whole = [each for each in starts if len(each.repetitions) == len(numbers)]
-    if len(whole) < _FEWEST_WHOLE or not _are_positive(whole):
+    are_positive = all(each.instructions > 0 for start in whole for each in start.repetitions)
+    if len(whole) < _FEWEST_WHOLE or not are_positive:
         return {}
     logs = [
         {each.number: math.log(each.instructions) for each in start.repetitions} for start in whole
@@ -262,10 +257,6 @@ def _effects(starts: Sequence[CountedStart]) -> Effects:
     }
     centre = statistics.fmean(found.values())
     return {number: effect - centre for number, effect in found.items()}
-
-
-def _are_positive(starts: Sequence[CountedStart]) -> bool:
-    return all(each.instructions > 0 for start in starts for each in start.repetitions)
 
 
 def _without_effects(start: CountedStart, effects: Effects) -> list[float]:
@@ -297,17 +288,19 @@ def _mean_paths(starts: Sequence[CountedStart]) -> dict[CallPath, float]:
     return dict(paths)
 
 
-def comparison(base: TreatmentCount, candidate: TreatmentCount) -> CountComparison:
+def comparison(
+    base: model.TreatmentCount, candidate: model.TreatmentCount
+) -> model.CountComparison:
     """Compare a candidate's count with that of its base."""
     notes = tuple(_notes(base, candidate))
     if base.refusal is not None or candidate.refusal is not None:
-        return CountComparison(base, candidate, "refused", notes=notes)
+        return model.CountComparison(base, candidate, "refused", notes=notes)
     ratio = unpaired_ratio(base.values, candidate.values)
     functions = function_differences(base.paths, candidate.paths, {**base.files, **candidate.files})
-    return CountComparison(base, candidate, _verdict(ratio), ratio, functions, notes)
+    return model.CountComparison(base, candidate, _verdict(ratio), ratio, functions, notes)
 
 
-def _verdict(ratio: RatioEstimate) -> Verdict:
+def _verdict(ratio: RatioEstimate) -> model.Verdict:
     if ratio.low is None:
         return "single start"
     if not ratio.excludes_1:
@@ -315,7 +308,7 @@ def _verdict(ratio: RatioEstimate) -> Verdict:
     return "more" if ratio.ratio > 1 else "fewer"
 
 
-def _notes(base: TreatmentCount, candidate: TreatmentCount) -> Iterator[str]:
+def _notes(base: model.TreatmentCount, candidate: model.TreatmentCount) -> Iterator[str]:
     """Yield what the reader of a comparison must know of the programs."""
     programs = base.program, candidate.program
     if programs[0] is None or programs[1] is None:
@@ -350,7 +343,7 @@ _MOST = 20
 
 def function_differences(
     a: Mapping[CallPath, float], b: Mapping[CallPath, float], files: Mapping[str, str]
-) -> tuple[FunctionDifference, ...]:
+) -> tuple[model.FunctionDifference, ...]:
     """Return the functions that make the difference, the largest first.
 
     ``a`` and ``b`` are the instructions of each path's last function itself. All paths begin with
@@ -368,10 +361,10 @@ def function_differences(
     return tuple(each for each in found[:_MOST] if abs(each.difference) >= least)
 
 
-def _in_all_places(nodes: Sequence[_Node], file: str | None) -> FunctionDifference:
+def _in_all_places(nodes: Sequence[_Node], file: str | None) -> model.FunctionDifference:
     """Return the sum of a function's differences: one that moved to another caller has none."""
     largest = max(nodes, key=lambda node: abs(node.difference))
-    return FunctionDifference(
+    return model.FunctionDifference(
         name=largest.name,
         file=file,
         callers=largest.callers,

@@ -6,12 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from millrace.analysis import variables
-from millrace.analysis.compare.comparability import (
-    ComparabilityRules,
-    asks_the_same,
-    trial_work,
-    unequal_work,
-)
+from millrace.analysis.compare import comparability
 from millrace.analysis.counts.compare_counts import compare_stored
 from millrace.analysis.counts.model import CountComparison
 from millrace.analysis.explain import profiles
@@ -498,12 +493,14 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
         [
             work
             for trial in side.trials
-            if (work := trial_work(trials[trial.trial_id], trial.attempt)) is not None
+            if (work := comparability.trial_work(trials[trial.trial_id], trial.attempt)) is not None
         ]
         for side in (a, b)
     )
-    rules = ComparabilityRules(stored.run.margin, stored.run.spec.operations, asks_the_same(factor))
-    return unequal_work(of_a, of_b, (a.label, b.label), rules).reason
+    rules = comparability.ComparabilityRules(
+        stored.run.margin, stored.run.spec.operations, comparability.asks_the_same(factor)
+    )
+    return comparability.unequal_work(of_a, of_b, (a.label, b.label), rules).reason
 
 
 def _disturbances(name: Side, side: SideExplanation) -> Iterator[Disturbance]:

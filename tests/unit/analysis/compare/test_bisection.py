@@ -22,7 +22,7 @@ from millrace.model.run_spec import Bisects
 from millrace.report.bisection import answer, as_html, as_json, notes
 from millrace.stats.bisection_model import Found, Measured, Next, NoChange, Skipped
 from millrace.store import records
-from tests.support.builders import OWNER, study
+from tests.support.builders import bare_attempt, study
 from tests.support.known import known
 from tests.support.seconds import events
 from tests.unit.campaign.measured import result_of
@@ -55,21 +55,14 @@ def bisected(trials: Sequence[Trial], names: tuple[str, ...] = NAMES) -> records
 
 def _attempt(trial: int, number: int, what: float | str) -> records.StoredAttempt:
     result = result_of(None if isinstance(what, str) else what)
-    return records.StoredAttempt(
-        id=100 * trial + number,
-        trial_id=f"t{trial}",
+    failure = {"failed_step": what, "reason": "mysqld: does not start"}
+    return bare_attempt(
+        100 * trial + number,
+        f"t{trial}",
         number=number,
-        owner=OWNER,
-        started_utc="2026-01-05T10:00:00Z",
-        ended_utc="2026-01-05T10:00:03Z",
         outcome=result.outcome,
-        failed_step=what if isinstance(what, str) else None,
-        reason="mysqld: does not start" if isinstance(what, str) else None,
-        log_tail=None,
-        steps=(),
-        instances=(),
         measurements=result.measurements,
-        artefacts=(),
+        **(failure if isinstance(what, str) else {}),
     )
 
 

@@ -19,9 +19,10 @@ from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.ablation import sentences
 from millrace.stats.mean import MeanEstimate
 from millrace.store import records
+from tests.support.builders import bare_attempt
 from tests.support.known import known, limits
 from tests.support.seconds import events
-from tests.unit.store.stored_records import LATER, NOW, OWNER, begun
+from tests.unit.store.stored_records import begun
 
 RATE = Metric(
     name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)
@@ -53,22 +54,14 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> records.StoredR
         for treatment, value in values.items():
             trial = records.TrialRecord(f"{treatment}/{block}", treatment, block, len(trials))
             trials.append(trial)
+            failure = {"failed_step": "start", "reason": "mysqld (starting): ended.\n  Its log"}
             attempts.append(
-                records.StoredAttempt(
-                    id=len(trials),
-                    trial_id=trial.id,
-                    number=1,
-                    owner=OWNER,
-                    started_utc=NOW,
-                    ended_utc=LATER,
+                bare_attempt(
+                    len(trials),
+                    trial.id,
                     outcome="finished" if value else "failed",
-                    failed_step=None if value else "start",
-                    reason=None if value else "mysqld (starting): ended.\n  Its log",
-                    log_tail=None,
-                    steps=(),
-                    instances=(),
                     measurements=(records.MeasurementRecord("n", value),),
-                    artefacts=(),
+                    **({} if value else failure),
                 )
             )
     metric = {"title": "rate", "unit": "1/s", "direction": better, "numerator": ["n"]}

@@ -322,7 +322,8 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
                 names=names_of(a, b, dearer),
                 may_be_most=_may_be_most(contrast, topic, costs, values),
             )
-            yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)
+            reach = contrast.reach(costs, topic.parts)
+            yield _Fact(costs, reach, _weight(topic, dearer), cause)
 
 
 def _is_ruled_out(contrast: Contrast, topic: Topic, costs: str) -> bool:
@@ -363,10 +364,6 @@ def _collations(contrast: Contrast) -> Iterator[_Fact]:
 def _is_dearer(setting: Setting, better: SideEvidence, worse: SideEvidence) -> bool:
     """Return whether a setting costs the worse side, as is known without any measurement."""
     return setting.dearer != "any" and setting.is_dearer(better.settings, worse.settings)
-
-
-def _reach(contrast: Contrast, costs: str, topic: Topic) -> float:
-    return contrast.reach(costs, topic.parts)
 
 
 def _weight(topic: Topic, dearer: Sequence[Setting]) -> float:
