@@ -14,17 +14,8 @@ from functools import cached_property
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.counts.model import CountComparison
+from millrace.analysis.explain.causes import finders
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
-from millrace.analysis.explain.causes.finders import (
-    client,
-    compression,
-    cpu,
-    environment,
-    locks,
-    plans,
-    storage,
-    work,
-)
 from millrace.analysis.explain.causes.known import Setting, Topic, known
 from millrace.analysis.explain.causes.model import (
     Finding,
@@ -65,8 +56,8 @@ _WHOLE = 0.995  # of the difference: what would be written as all of it
 _MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
 _FINDERS = (
-    only_varied, environment, plans, options, work, compression, locks, storage, builds, cpu,
-    client, collations,
+    only_varied, finders.environment, finders.plans, options, finders.work, finders.compression,
+    finders.locks, finders.storage, builds, finders.cpu, finders.client, collations,
 )  # fmt: skip
 
 
@@ -139,8 +130,7 @@ def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
 
 def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
     """State the finding, what it is consistent with, and its share of the difference."""
-    clause = found.clause
-    clause = capitalised(clause, found.settings, found.names)
+    clause = capitalised(found.clause, found.settings, found.names)
     if found.consequence:
         clause = f"{clause}; consistent with {found.consequence}"
     whole = us_text(evidence.size_us)
