@@ -46,6 +46,27 @@ class Fails:
     log_tail: str | None = "[ERROR] unknown variable 'innodb_log_file_size=2G'\n[ERROR] Aborting"
 
 
+def bare_attempt(attempt_id: int, trial_id: str, **changed: Any) -> StoredAttempt:
+    """Return a finished attempt without steps, servers and measurements, but for ``changed``."""
+    bare = StoredAttempt(
+        id=attempt_id,
+        trial_id=trial_id,
+        number=1,
+        owner=OWNER,
+        started_utc="2026-01-05T10:00:00Z",
+        ended_utc="2026-01-05T10:00:30Z",
+        outcome="finished",
+        failed_step=None,
+        reason=None,
+        log_tail=None,
+        steps=(),
+        instances=(),
+        measurements=(),
+        artefacts=(),
+    )
+    return replace(bare, **changed)
+
+
 @dataclass(frozen=True)
 class RunBuilder:
     """A run of the load-data workload; ``load_s`` gives seconds by treatment and block.
@@ -102,22 +123,8 @@ class RunBuilder:
         time = self._time(treatment.levels, trial.block)
         if time is None:
             return None
-        attempt = StoredAttempt(
-            id=number + 1,
-            trial_id=trial.id,
-            number=1,
-            owner=OWNER,
-            started_utc="2026-01-05T10:00:00Z",
-            ended_utc="2026-01-05T10:00:30Z",
-            outcome="failed",
-            failed_step=None,
-            reason=None,
-            log_tail=None,
-            steps=(),
-            instances=(_instance(treatment.resolved),),
-            measurements=(),
-            artefacts=(),
-        )
+        instances = (_instance(treatment.resolved),)
+        attempt = bare_attempt(number + 1, trial.id, outcome="failed", instances=instances)
         if isinstance(time, Fails):
             return replace(
                 attempt,

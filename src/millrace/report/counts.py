@@ -6,28 +6,13 @@ from typing import Annotated, Any
 from pydantic import Field
 from rich.console import Console
 
+from millrace.analysis.counts import model
 from millrace.analysis.counts.compare_counts import CountedRun
-from millrace.analysis.counts.model import (
-    CountComparison,
-    CountGroup,
-    FunctionDifference,
-    TreatmentCount,
-    Verdict,
-)
 from millrace.analysis.explain.call_tree import Path, call_tree
 from millrace.levels import Level, factor_text
 from millrace.quantities import counted
+from millrace.report.common import formatting
 from millrace.report.common.flame_graph import FlameGraph, Scale, flame_graph
-from millrace.report.common.formatting import (
-    MISSING,
-    amount_text,
-    grouped_text,
-    interval_text,
-    is_multiple,
-    known_text,
-    ratio_text,
-    times_interval_text,
-)
 from millrace.report.common.json_parts import From, JsonPart, part
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table
 from millrace.report.common.terminal_table import print_line, show_table
@@ -53,13 +38,13 @@ def fraction_text(fraction: float, *, is_exact: bool = False) -> str:
     return f"{percent:.{2 if is_exact or percent < 0.995 else 1}f} %"
 
 
-def sentence(comparison: CountComparison) -> str:
+def sentence(comparison: model.CountComparison) -> str:
     """Say how the instructions of a comparison differ."""
     a, b, ratio = comparison.base, comparison.candidate, comparison.ratio
     if ratio is None or a.mean is None or b.mean is None:
         without = [each for each in (a, b) if each.refusal is not None]
         return "; ".join(f"{each.label} has no count: {each.refusal}" for each in without)
-    means = f"{grouped_text(b.mean)} and {grouped_text(a.mean)} per statement"
+    means = f"{formatting.grouped_text(b.mean)} and {formatting.grouped_text(a.mean)} per statement"
     return counts_sentence(a.label, b.label, ratio, means=means, evidence="start")
 
 
@@ -95,8 +80,8 @@ def _interval(ratio: float, low: float, high: float, base: str) -> tuple[str, st
     is_exact = high - low < _NARROW
     if low == high:
         return _change(ratio, base, is_exact=is_exact), "all counts alike"
-    if all(map(is_multiple, (low, ratio, high))):
-        return _change(ratio, base), times_interval_text(low, high)
+    if all(map(formatting.is_multiple, (low, ratio, high))):
+        return _change(ratio, base), formatting.times_interval_text(low, high)
     sign = 1 if ratio > 1 else -1
     ends = sorted((sign * (low - 1), sign * (high - 1)))
     texts = (f"{'−' if end < 0 else ''}{fraction_text(end, is_exact=is_exact)}" for end in ends)
@@ -105,20 +90,20 @@ def _interval(ratio: float, low: float, high: float, base: str) -> tuple[str, st
 
 def _change(ratio: float, base: str, *, is_exact: bool = False) -> str:
     """Return text such as ``6.5 % more instructions than A``."""
-    if is_multiple(ratio):
+    if formatting.is_multiple(ratio):
         how, than = ("as many", "as") if ratio > 1 else ("fewer", "than")
-        return f"{amount_text(ratio)} {how} instructions {than} {base}"
+        return f"{formatting.amount_text(ratio)} {how} instructions {than} {base}"
     size = fraction_text(ratio - 1, is_exact=is_exact)
     return f"{size} {'more' if ratio > 1 else 'fewer'} instructions than {base}"
 
 
-def comparison_notes(comparison: CountComparison) -> Iterator[str]:
+def comparison_notes(comparison: model.CountComparison) -> Iterator[str]:
     """Yield what a reader of one comparison must know."""
     counts = (comparison.base, comparison.candidate)
-    return notes((CountGroup("", counts, (comparison,)),))
+    return notes((model.CountGroup("", counts, (comparison,)),))
 
 
-def notes(groups: tuple[CountGroup, ...]) -> Iterator[str]:
+def notes(groups: tuple[model.CountGroup, ...]) -> Iterator[str]:
     """Yield what a reader of the counts must know, each once."""
     said: dict[str, None] = {}
     for group in groups:
@@ -130,7 +115,7 @@ def notes(groups: tuple[CountGroup, ...]) -> Iterator[str]:
     yield _LIMITS
 
 
-def _of_count(count: TreatmentCount) -> Iterator[str]:
+def _of_count(count: model.TreatmentCount) -> Iterator[str]:
     if count.left_out and count.refusal is None:
         yield (
             f"{count.label}: {counted(count.left_out, 'start')} left out, which failed or whose "
@@ -138,7 +123,7 @@ def _of_count(count: TreatmentCount) -> Iterator[str]:
         )
 
 
-def counts_table(groups: Sequence[CountGroup], factor: str) -> Table:
+def counts_table(groups: Sequence[model.CountGroup], factor: str) -> Table:
     """Return instructions per statement of all treatments, with their ratios to the base."""
     columns = (
         Column(factor_text(factor), numeric=False),
@@ -158,25 +143,25 @@ def counts_table(groups: Sequence[CountGroup], factor: str) -> Table:
     return Table("instructions per statement", columns, tuple(sections))
 
 
-def _row(count: TreatmentCount, comparison: CountComparison | None) -> Row:
+def _row(count: model.TreatmentCount, comparison: model.CountComparison | None) -> Row:
     ratio = None if comparison is None else comparison.ratio
     verdict = "base" if comparison is None else comparison.verdict
     if count.refusal is not None:
         verdict = "refused"
     cells = (
         count.label,
-        known_text(count.mean, grouped_text),
-        known_text(count.spread, fraction_text),
+        formatting.known_text(count.mean, formatting.grouped_text),
+        formatting.known_text(count.spread, fraction_text),
         str(len(count.values)),
-        known_text(count.background, grouped_text),
-        MISSING if ratio is None else ratio_text(ratio.ratio),
-        MISSING if ratio is None else interval_text(ratio.low, ratio.high),
+        formatting.known_text(count.background, formatting.grouped_text),
+        formatting.MISSING if ratio is None else formatting.ratio_text(ratio.ratio),
+        formatting.MISSING if ratio is None else formatting.interval_text(ratio.low, ratio.high),
         verdict,
     )
     return Row(cells, verdict=verdict, is_base=comparison is None)
 
 
-def functions_table(comparison: CountComparison) -> Table:
+def functions_table(comparison: model.CountComparison) -> Table:
     """Return the functions that make the difference, the largest first."""
     columns = (
         Column("difference"),
@@ -192,7 +177,7 @@ def functions_table(comparison: CountComparison) -> Table:
     return plain_table(title, columns, map(_function_row, comparison.functions))
 
 
-def _function_row(function: FunctionDifference) -> Row:
+def _function_row(function: model.FunctionDifference) -> Row:
     library = function.file is not None and function.file.endswith(".so")
     name = f"{function.name} ({function.file})" if library else function.name
     if function.only is not None:
@@ -200,23 +185,24 @@ def _function_row(function: FunctionDifference) -> Row:
     return Row(
         (
             difference_text(function),
-            grouped_text(function.a),
-            grouped_text(function.b),
+            formatting.grouped_text(function.a),
+            formatting.grouped_text(function.b),
             name,
             _caller(function),
         )
     )
 
 
-def difference_text(function: FunctionDifference) -> str:
+def difference_text(function: model.FunctionDifference) -> str:
     """Return text such as ``+8,300``, ``−12``: instructions of a statement, B less A."""
-    return f"{'+' if function.difference > 0 else '−'}{grouped_text(abs(function.difference))}"
+    sign = "+" if function.difference > 0 else "−"
+    return f"{sign}{formatting.grouped_text(abs(function.difference))}"
 
 
-def _caller(function: FunctionDifference) -> str:
+def _caller(function: model.FunctionDifference) -> str:
     """Return the caller with the largest difference, and the number of others."""
     if not function.callers:
-        return MISSING
+        return formatting.MISSING
     more = f", {function.places - 1} more" if function.places > 1 else ""
     return f"{function.callers[-1]}{more}"
 
@@ -250,7 +236,7 @@ def show(found: CountedRun, console: Console) -> None:
 _INSTRUCTIONS = Scale("instructions", "instructions per statement", "instructions per statement")
 
 
-def count_graph(comparison: CountComparison) -> FlameGraph:
+def count_graph(comparison: model.CountComparison) -> FlameGraph:
     """Return the graphs of a base (A) and its candidate (B)."""
     return flame_graph(
         call_tree(_paths(comparison.base), _paths(comparison.candidate)),
@@ -261,7 +247,7 @@ def count_graph(comparison: CountComparison) -> FlameGraph:
     )
 
 
-def _paths(count: TreatmentCount) -> Mapping[Path, float]:
+def _paths(count: model.TreatmentCount) -> Mapping[Path, float]:
     """Return the call paths with the program or library of each function."""
     return {
         tuple((count.files.get(name, ""), name) for name in path): max(instructions, 0.0)
@@ -311,7 +297,7 @@ class ComparisonPart(JsonPart):
 
     base: Annotated[str, From("base.label")]
     candidate: Annotated[str, From("candidate.label")]
-    verdict: Verdict
+    verdict: model.Verdict
     ratio: Annotated[float | None, From("ratio.ratio")]
     low: Annotated[float | None, From("ratio.low")]
     high: Annotated[float | None, From("ratio.high")]

@@ -33,12 +33,7 @@ from millrace.report.common.json_parts import From, JsonPart, TextOrNull, docume
 from millrace.report.common.pages import environment
 from millrace.report.common.tables import Column, Row, Section, Table, plain_table, text_columns
 from millrace.stats.change_points import FEWEST_TO_TELL
-from millrace.store.history_records import (
-    ChangeState,
-    PointRecord,
-    Remeasured,
-    StateRecord,
-)
+from millrace.store.history_records import ChangeState, PointRecord, Remeasured, StateRecord
 from millrace.store.records import Origin
 
 SPARKS = "▁▂▃▄▅▆▇█"

@@ -20,31 +20,27 @@ pure autoregression with a coefficient of 0.8) has false alarms in most series.
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from millrace.stats import level_density
 from millrace.stats.correlation import inflation
-from millrace.stats.level_density import LevelDensity, residual_density, student_density
-from millrace.stats.noise_density import noise_density
-from millrace.stats.split_search import (
-    FEWEST_POINTS,
-    SHORTEST_WINDOW,
-    SplitSearch,
-    describe,
-    find_splits,
-    refine,
-    window_around,
-    with_hidden,
-)
 
 Array = NDArray[np.float64]
+Places = NDArray[np.intp]
 Sensitivity = Literal["review", "alert"]
 
+FEWEST_POINTS = 4
+SHORTEST_WINDOW = 40
+LONGEST_WINDOW = 800
+MOST_TOGETHER = 8
+MOST_TRIES = 2
 FEWEST_TO_TELL = 2 * FEWEST_POINTS  # of a series, for two levels
 MOST_INFLATION = 4.5  # windows are too short for more, and estimates of more too uncertain
 WEAK = 0.4  # of the required evidence: splits that may hide one another
@@ -170,6 +166,34 @@ def follows_trend(values: Sequence[float] | Array, *, sensitivity: Sensitivity =
 
 
 @dataclass(frozen=True)
+class SplitSearch:
+    """A search for splits, with cached results.
+
+    ``known`` are the gains of the evaluated windows by first point and end, ``counted`` the
+    residuals of segments, each as a level of its own.
+    """
+
+    logs: Array
+    density: level_density.LevelDensity
+    known: dict[tuple[int, int], Array] = field(default_factory=dict)
+    counted: dict[tuple[int, int], Array] = field(default_factory=dict)
+
+    def gains(self, first: int, end: int) -> Array:
+        """Return the gains of a window's splits that leave enough points on both sides."""
+        window = first, end
+        if window not in self.known:
+            gains = self.density.gains(self.logs[first:end])
+            self.known[window] = gains[FEWEST_POINTS - 1 : len(gains) + 1 - FEWEST_POINTS]
+        return self.known[window]
+
+    def counts(self, start: int, end: int) -> Array:
+        """Count a segment's residuals by their offsets."""
+        if (start, end) not in self.counted:
+            self.counted[start, end] = self.density.counts(self.logs[start:end])
+        return self.counted[start, end]
+
+
+@dataclass(frozen=True)
 class _Found:
     search: SplitSearch
     splits: Sequence[int]
@@ -179,14 +203,14 @@ class _Found:
 
 def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
     scale = _scale(logs)
-    density = student_density(scale or 1.0)
+    density = level_density.student_density(scale or 1.0)
     if len(logs) < FEWEST_TO_TELL or scale == 0:
         return _Found(SplitSearch(logs, density), (), 1.0, follows_trend=False)
     evidence = EVIDENCE[sensitivity]
     # As for strong drift: the residuals then separate drift from small steps.
     first = find_splits(SplitSearch(logs, density), evidence.wanted(len(logs), MOST_INFLATION))
     residuals = _residuals(logs, first, density)
-    density = residual_density(residuals, scale)
+    density = level_density.residual_density(residuals, scale)
     inflated = _inflation(residuals, density, len(first) + 1)
     if sensitivity == "review" and len(logs) >= SHORTEST_WINDOW and inflated <= CLEAR_DRIFT:
         search, splits, inflated = _quiet(logs, residuals, scale, inflated)
@@ -213,7 +237,7 @@ def _quiet(
 ) -> tuple[SplitSearch, list[int], float]:
     """Find the splits of a list with little drift, whose small steps may hide one another."""
     n = len(logs)
-    density = student_density(scale)
+    density = level_density.student_density(scale)
     for rounds, power in ROUNDS:
         density = noise_density(around_first, density, inflated=inflated**power, rounds=rounds)
         search = SplitSearch(logs, density)
@@ -227,7 +251,7 @@ def _quiet(
     return search, splits, inflated
 
 
-def _has_trend(logs: Array, splits: Sequence[int], density: LevelDensity) -> bool:
+def _has_trend(logs: Array, splits: Sequence[int], density: level_density.LevelDensity) -> bool:
     """Return whether the values follow a trend that the splits do not explain."""
     return _rank_correlation(logs) > TREND and _has_smooth_residuals(
         logs, _residuals(logs, splits, density)
@@ -307,12 +331,12 @@ def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -
     return min(earliest, around[1]), max(latest, around[1])
 
 
-def _residuals(logs: Array, splits: Sequence[int], density: LevelDensity) -> Array:
+def _residuals(logs: Array, splits: Sequence[int], density: level_density.LevelDensity) -> Array:
     segments = [logs[start:end] for start, end in pairwise([0, *splits, len(logs)])]
     return np.concatenate([segment - density.level(segment) for segment in segments])
 
 
-def _inflation(residuals: Array, density: LevelDensity, n_levels: int) -> float:
+def _inflation(residuals: Array, density: level_density.LevelDensity, n_levels: int) -> float:
     """Return the inflation of likelihood scores, or of ranks, which detect drift beside modes."""
     n = len(residuals)
     ranks = np.empty(n)
@@ -370,3 +394,185 @@ def _median(values: Array) -> float:
 def _exp(logarithm: float) -> float:
     """Return the exponential, infinite where it exceeds the range of floating-point numbers."""
     return math.exp(logarithm) if logarithm < LARGEST else math.inf
+
+
+def find_splits(search: SplitSearch, threshold: float) -> list[int]:
+    """Return the splits with evidence above ``threshold``, in their order."""
+    found: list[int] = []
+    open_segments = [(0, len(search.logs))]
+    while open_segments:
+        start, end = open_segments.pop()
+        split = _best_split(search, start, end, threshold)
+        if split is not None:
+            found.append(split)
+            open_segments += [(start, split), (split, end)]
+    return sorted(found)
+
+
+def _best_split(search: SplitSearch, start: int, end: int, threshold: float) -> int | None:
+    """Return the best split of the longest windows of a segment with enough evidence for one."""
+    length = min(end - start, LONGEST_WINDOW)
+    while length >= 2 * FEWEST_POINTS:
+        best, where = threshold, None
+        for first in (*range(start, end - length, max(length // 2, 1)), end - length):
+            gains = search.gains(first, first + length)
+            most = int(gains.argmax())
+            if gains[most] > best:
+                best, where = float(gains[most]), first + FEWEST_POINTS + most
+        if where is not None or length < 2 * SHORTEST_WINDOW:
+            return where
+        length //= 2
+    return None
+
+
+@dataclass(frozen=True)
+class Described:
+    """Splits, the density of the residuals from their levels, and the likelihood of the values."""
+
+    splits: list[int]
+    density: level_density.LevelDensity
+    likelihood: float
+
+
+def describe(search: SplitSearch, splits: list[int]) -> Described:
+    """Return splits with the density and the likelihood of the values around their levels."""
+    counts = [search.counts(*each) for each in pairwise([0, *splits, len(search.logs)])]
+    return Described(
+        splits, *level_density.counted_density(np.sum(counts, axis=0), search.density.step)
+    )
+
+
+def with_hidden(
+    search: SplitSearch, splits: list[int], weak_threshold: float, threshold: float
+) -> tuple[list[int], SplitSearch]:
+    """Return ``splits`` plus those that hide one another, and a search with their density.
+
+    In the density, an undetected step looks like noise with one more mode, so the step has little
+    evidence. Weaker splits are therefore tried together, with the density of their own residuals.
+    """
+    all_splits = splits
+    for _ in range(MOST_TRIES):
+        found = describe(search, all_splits)
+        weak = [
+            each
+            for each in find_splits(search, weak_threshold)
+            if all(abs(each - split) >= FEWEST_POINTS for split in all_splits)
+        ]
+        for first in range(0, len(weak), MOST_TOGETHER):
+            strong = _strong(search, found, weak[first : first + MOST_TOGETHER], threshold)
+            more = len(strong.splits) - len(found.splits)
+            if strong.likelihood - found.likelihood > more * threshold:
+                found = strong
+        if found.splits == all_splits:
+            break
+        all_splits, search = found.splits, SplitSearch(search.logs, found.density)
+    if all_splits != splits:
+        all_splits = refine(search, all_splits, -math.inf)
+    return all_splits, search
+
+
+def _strong(search: SplitSearch, before: Described, weak: list[int], threshold: float) -> Described:
+    """Add those ``weak`` splits to ``before`` that are needed to describe the values.
+
+    The weakest split is removed while the others describe the values nearly as well without it.
+    """
+    strong = describe(search, sorted([*before.splits, *weak]))
+    search = SplitSearch(search.logs, strong.density)
+    while weak:
+        without = before
+        if len(weak) > 1:
+            fewer = [[each for each in strong.splits if each != split] for split in weak]
+            described = [describe(search, splits) for splits in fewer]
+            without = max(described, key=attrgetter("likelihood"))
+        if strong.likelihood - without.likelihood > threshold:
+            break
+        strong = without
+        weak = [each for each in weak if each in without.splits]
+    return strong
+
+
+def refine(search: SplitSearch, splits: Sequence[int], threshold: float) -> list[int]:
+    """Move each split to the median of its likelihood between its neighbours.
+
+    While any split has too little evidence there, the weakest is removed.
+    """
+    refined = list(splits)
+    for _ in range(2 * len(refined) + 2):
+        before = list(refined)
+        evidence = []
+        for number, split in enumerate(before):
+            start = refined[number - 1] if number else 0
+            end = refined[number + 1] if number + 1 < len(refined) else len(search.logs)
+            window = window_around(start, split, end)
+            gains = search.gains(*window)
+            likelihoods = np.cumsum(np.exp(gains - gains.max()))
+            middle = int(np.searchsorted(likelihoods, likelihoods[-1] / 2))
+            refined[number] = window[0] + FEWEST_POINTS + middle
+            evidence.append(float(gains.max()))
+        if evidence and min(evidence) <= threshold:
+            del refined[evidence.index(min(evidence))]
+        elif refined == before:
+            break
+    return refined
+
+
+def window_around(start: int, split: int, end: int) -> tuple[int, int]:
+    """Return the window in which a split between two others is evaluated again."""
+    return max(start, split - LONGEST_WINDOW // 2), min(end, split + LONGEST_WINDOW // 2)
+
+
+JUMP = 0.02  # the probability that a point has another level than the one before
+LONGEST_PIECE = 800  # so that memory is in proportion to the series
+OUTERMOST = 4  # levels lie between values of this rank from both ends
+
+
+def noise_density(
+    residuals: Array, density: level_density.LevelDensity, *, inflated: float, rounds: int
+) -> level_density.LevelDensity:
+    """Estimate the density of ``residuals``, shape (n,), around unknown levels near 0.
+
+    ``density`` is the one to begin with. The levels are a hidden Markov chain, which stays or
+    rarely jumps to any level. Each round weights a value's residuals from all levels by the
+    probabilities that the whole series gives these levels, and estimates the density from them
+    (Baum, Petrie, Soules and Weiss, Annals of Mathematical Statistics 41, 1970). Steps that are not
+    certain, and hide one another in the density of a single level, so take their part in it.
+    Autocorrelation inflates all evidence, so log densities are divided by it.
+    """
+    pieces = [
+        _places(piece, density.step)
+        for piece in np.array_split(residuals, -(-len(residuals) // LONGEST_PIECE))
+    ]
+    for _ in range(rounds):
+        counts = np.sum([_counts(places, density.table, inflated) for places in pieces], axis=0)
+        density = level_density.weighted_density(counts, density.step)
+    return density
+
+
+def _places(residuals: Array, step: float) -> Places:
+    """Return the table indices of all residuals from all levels, shape (n, levels)."""
+    rank = min(OUTERMOST, (len(residuals) + 1) // 2)
+    ordered = np.sort(residuals)
+    low = max(float(ordered[rank - 1]), -level_density.REACH * step)
+    high = min(float(ordered[-rank]), level_density.REACH * step)
+    levels = low + step * np.arange(int(max(high - low, 0.0) / step + 1.5))
+    return level_density.offset_bins(residuals[:, None] - levels, step)
+
+
+def _counts(places: Places, table: Array, inflated: float) -> Array:
+    """Count residuals by their bins, weighted by the probabilities of their levels."""
+    logs = table.take(places)
+    logs -= logs.max(axis=1, keepdims=True)
+    likelihoods = np.exp(logs / inflated)
+    n, n_levels = places.shape
+    both_ways = np.stack([likelihoods, likelihoods[::-1]], axis=1)
+    before = np.empty((n, 2, n_levels))  # probabilities from the values before, both ways
+    probabilities = np.full((2, n_levels), 1 / n_levels)
+    for i in range(n):
+        before[i] = probabilities
+        probabilities = probabilities * both_ways[i]
+        probabilities *= (1 - JUMP) / np.add.reduce(probabilities, axis=1, keepdims=True)
+        probabilities += JUMP / n_levels
+    weights = before[:, 0] * before[::-1, 1] * likelihoods
+    weights /= weights.sum(axis=1, keepdims=True)
+    counts = np.bincount(places.ravel(), weights=weights.ravel(), minlength=len(table))
+    return counts.astype(np.float64)

@@ -80,10 +80,7 @@ class OwnError:
 
 
 def mean_estimates(
-    values: ArrayLike,
-    *,
-    least_errors: ArrayLike = 0.0,
-    further: Sequence[OwnError] = (),
+    values: ArrayLike, *, least_errors: ArrayLike = 0.0, further: Sequence[OwnError] = ()
 ) -> tuple[MeanEstimate, ...]:
     """Estimate the mean of each row of ``values``, shape (k, n), as ``mean_estimate`` does.
 

@@ -157,10 +157,7 @@ def _widened(
 
 
 def moderated_ratio(
-    base: Sequence[float],
-    candidate: Sequence[float],
-    spread: Spread,
-    looks: Looks,
+    base: Sequence[float], candidate: Sequence[float], spread: Spread, looks: Looks
 ) -> RatioEstimate:
     """Estimate as ``paired_ratio`` does, with a ``spread`` that not only these pairs tell about.
 

@@ -9,12 +9,11 @@ The one of the mean is Lai's ("On confidence sequences", Annals of Statistics 4,
 values of unknown spread. Wang and Ramdas ("Anytime-valid t-tests and confidence sequences for
 Gaussian means with unknown variance", arXiv 2310.03722) show that it is the t-test mixed over a
 flat prior of the effect, started at a first look, so that no size of effect has to be guessed
-beforehand. With ``t`` the t statistic of ``n`` values the mixture is
-``(1 + t² / (n - 1))^(n / 2) / √n``. From the first look ``m`` on, the probability that it ever
-reaches its value at ``t = a`` there is at most ``2 (1 - F(a) + a f(a))``, F and f being the
-distribution function and density of Student's t with ``m - 1`` degrees of freedom. Two looks before
-that are for differences far larger than the spread: each is a t-test with a small share of
-``alpha``.
+beforehand. With ``t`` the t statistic of ``n`` values the mixture is ``(1 + t² / (n - 1))^(n / 2) /
+√n``. From the first look ``m`` on, the probability that it ever reaches its value at ``t = a``
+there is at most ``2 (1 - F(a) + a f(a))``, F and f being the distribution function and density of
+Student's t with ``m - 1`` degrees of freedom. Two looks before that are for differences far larger
+than the spread: each is a t-test with a small share of ``alpha``.
 
 The one by ranks holds the same mixture against the normal scores of the signed ranks (van der
 Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
@@ -25,9 +24,8 @@ tosses, so that the error rate does not depend on the noise. Simulated, it is be
 ``alpha`` (``tests/unit/stats/test_sequential.py``).
 
 A spread that other comparisons of a run tell about too (``shared_noise``) takes the place of the
-values' own in the mixture, with its degrees of freedom ``f`` in the exponent:
-``(1 + t² / f)^((f + 1) / 2) / √n``. Its critical level stays that of the values' own spread, which
-is the higher one.
+values' own in the mixture, with its degrees of freedom ``f`` in the exponent: ``(1 + t² / f)^((f +
+1) / 2) / √n``. Its critical level stays that of the values' own spread, which is the higher one.
 """
 
 import math

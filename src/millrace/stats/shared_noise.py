@@ -146,10 +146,7 @@ class _Pairs:
         return cls(base, other, None if sd is None else Variance(sd * sd, len(blocks) - 1.0))
 
     def estimate(
-        self,
-        looks: Looks,
-        prior: Variance | None = None,
-        others: Variance | None = None,
+        self, looks: Looks, prior: Variance | None = None, others: Variance | None = None
     ) -> RatioEstimate | None:
         """Estimate the ratio; ``others`` is what the own variance is compared with (``prior``)."""
         if not self.base:

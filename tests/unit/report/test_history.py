@@ -33,6 +33,7 @@ from tests.support.history_points import (
     history,
     stepping,
 )
+from tests.support.known import known
 
 AGAIN = Remeasured("run-c", "v39", "v40", 0.88, 0.86, 0.90, 8, "regression", "because", NOW)
 FACT = change(40, state="confirmed", remeasured=AGAIN)
@@ -80,8 +81,7 @@ def test_group_has_number_of_series_and_sizes() -> None:
 def test_table_colours_states() -> None:
     series = shown(*CHANGES)
     rest = [each for each in series.changes if not each.is_open]
-    table = changes_table(grouped([series]), rest)
-    assert table is not None
+    table = known(changes_table(grouped([series]), rest))
     assert [section.rows[0].verdict for section in table.sections] == [
         "regression", "inconclusive", "inconclusive", "no verdict",
     ]  # fmt: skip
@@ -89,8 +89,7 @@ def test_table_colours_states() -> None:
 
 
 def test_candidates_ask_for_a_measurement() -> None:
-    step = next_step(shown(*CHANGES).changes)
-    assert step is not None
+    step = known(next_step(shown(*CHANGES).changes))
     assert step.startswith("2 candidates, no fact yet: `millrace history confirm c20-")
     assert next_step(shown(FACT).changes) is None
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks import history_series, trial_noise
-from millrace.stats.change_points import change_points, follows_trend
+from millrace.stats.change_points import change_points, follows_trend, noise_density
+from millrace.stats.level_density import residual_density, student_density
 
 Array = NDArray[np.float64]
 
@@ -376,3 +377,22 @@ def test_the_interval_holds_the_ratio_of_rounded_levels(sd: float) -> None:
             held.append(found[0].low <= after / before <= found[0].high)
     assert len(held) > 130
     assert sum(held) / len(held) >= 0.95
+
+
+def test_steps_do_not_blur_noise_of_two_modes() -> None:
+    """Two steps of half the distance between the modes look like a third mode otherwise."""
+    source = np.random.default_rng(1)
+    noise = source.choice([-0.02, 0.02], 200) + source.normal(0, 0.003, 200)
+    stepped = noise + np.where((np.arange(200) // 50) % 2 == 1, 0.02, 0.0)
+    start = student_density(0.02)
+    found = noise_density(stepped - 0.01, start, inflated=1.0, rounds=6)
+    true, blurred = residual_density(noise, 0.02), residual_density(stepped - 0.01, 0.02)
+
+    def distance(table: Array) -> float:
+        shifts = range(-8, 9)  # a density has no level of its own
+        return min(
+            float(np.abs(np.exp(np.roll(table, shift)) - np.exp(true.table)).sum())
+            for shift in shifts
+        )
+
+    assert distance(found.table) < distance(blurred.table) / 2

@@ -136,12 +136,7 @@ def test_a_difference_among_many_needs_more_blocks(
         assert alone == among
 
 
-@given(
-    centre=differences,
-    log_sd=spreads,
-    n_now=st.integers(3, 6),
-    looks=st.sampled_from(LOOKS),
-)
+@given(centre=differences, log_sd=spreads, n_now=st.integers(3, 6), looks=st.sampled_from(LOOKS))
 def test_the_interval_of_so_many_blocks_decides_and_that_of_one_fewer_does_not(
     centre: float, log_sd: float, n_now: int, looks: Looks
 ) -> None:

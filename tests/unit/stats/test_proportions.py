@@ -81,15 +81,15 @@ def test_the_limits_of_a_deviation_hold_it() -> None:
 EVIDENCE = {"even": fair_coin_e_value, "at most half": against_at_most_half}
 
 
-def ever_reached(evidence: Callable[[int, int], float], probability: float, level: float) -> float:
-    """Return the exact probability that the evidence reaches the level in 200 tosses."""
+def ever_reached(evidence: Callable[[int, int], float], probability: float) -> float:
+    """Return the exact probability that the evidence reaches 20 in 200 tosses."""
     below, reached = {0: 1.0}, 0.0
     for tosses in range(1, 201):
         after: dict[int, float] = {}
         for heads, share in below.items():
             after[heads] = after.get(heads, 0.0) + share * (1 - probability)
             after[heads + 1] = after.get(heads + 1, 0.0) + share * probability
-        stopped = {heads for heads in after if evidence(heads, tosses) >= level}
+        stopped = {heads for heads in after if evidence(heads, tosses) >= 20}
         reached += sum(after[heads] for heads in stopped)
         below = {heads: share for heads, share in after.items() if heads not in stopped}
     return reached
@@ -97,9 +97,9 @@ def ever_reached(evidence: Callable[[int, int], float], probability: float, leve
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_evidence_against_what_is_true_is_rare_at_all_looks_together(name: str) -> None:
-    assert 0.02 < ever_reached(EVIDENCE[name], 0.5, 20) <= 0.05
-    assert ever_reached(against_at_most_half, 0.3, 20) < 0.001
-    assert ever_reached(EVIDENCE[name], 0.8, 20) > 0.99
+    assert 0.02 < ever_reached(EVIDENCE[name], 0.5) <= 0.05
+    assert ever_reached(against_at_most_half, 0.3) < 0.001
+    assert ever_reached(EVIDENCE[name], 0.8) > 0.99
 
 
 @pytest.mark.parametrize("name", EVIDENCE)

@@ -13,6 +13,7 @@ from millrace.stats.rates import compare_rates
 from millrace.stats.ratio import Looks
 
 Side = list[tuple[int, int]]
+Drawn = tuple[int, float, int, float | None]  # the arguments of ``drawn``
 
 TOLERANCE = 0.01
 
@@ -32,9 +33,18 @@ def drawn(
     return [(int(hits), tries) for hits in source.binomial(tries, rates)]
 
 
-def at_most(share: float, repeats: int) -> float:
-    """Return the upper limit of a simulated share, exceeded by chance once in 200 times."""
-    return share + 2.6 * math.sqrt(share * (1 - share) / repeats)
+def share(
+    said: str, repeats: int, seed: int, *sides: tuple[int, float, int, float | None]
+) -> float:
+    """Return how often two sides, drawn with these blocks, rates, tries and bursts, are so."""
+    source = np.random.default_rng(seed)
+    drawn_sides = ([drawn(source, *side) for side in sides] for _ in range(repeats))
+    return sum(shown(one, other) == said for one, other in drawn_sides) / repeats
+
+
+def at_most(repeats: int) -> float:
+    """Return the upper limit of a simulated share of 0.05, exceeded by chance once in 200 times."""
+    return 0.05 + 2.6 * math.sqrt(0.05 * 0.95 / repeats)
 
 
 @pytest.mark.parametrize("blocks", [3, 10])
@@ -53,16 +63,8 @@ def at_most(share: float, repeats: int) -> float:
 def test_equal_rates_rarely_differ_when_errors_come_in_bursts(
     blocks: int, rate: float, tries: int, bursts: float | None
 ) -> None:
-    source = np.random.default_rng(20_260_105)
-    repeats = 1_000
-    told_apart = sum(
-        shown(
-            drawn(source, blocks, rate, tries, bursts), drawn(source, blocks, rate, tries, bursts)
-        )
-        == "different"
-        for _ in range(repeats)
-    )
-    assert told_apart / repeats <= at_most(0.05, repeats)
+    side = (blocks, rate, tries, bursts)
+    assert share("different", 1_000, 20_260_105, side, side) <= at_most(1_000)
 
 
 @pytest.mark.parametrize("blocks", [3, 10])
@@ -92,7 +94,7 @@ def test_rates_that_differ_by_the_tolerance_are_rarely_called_equal(
         # Trials without any hit did the same work, whatever their true rates.
         if any(hits for hits, _ in one + other):
             equal += shown(one, other, tolerance) == "equal"
-    assert equal / repeats <= at_most(0.05, repeats)
+    assert equal / repeats <= at_most(repeats)
 
 
 @pytest.mark.parametrize(
@@ -108,16 +110,8 @@ def test_rates_that_differ_by_the_tolerance_are_rarely_called_equal(
 def test_like_rates_are_shown_to_be_equal_by_enough_requests(
     blocks: int, rate: float, tries: int, bursts: float | None, least: float
 ) -> None:
-    source = np.random.default_rng(20_260_612)
-    repeats = 400
-    equal = sum(
-        shown(
-            drawn(source, blocks, rate, tries, bursts), drawn(source, blocks, rate, tries, bursts)
-        )
-        == "equal"
-        for _ in range(repeats)
-    )
-    assert equal / repeats >= least
+    side = (blocks, rate, tries, bursts)
+    assert share("equal", 400, 20_260_612, side, side) >= least
 
 
 @pytest.mark.parametrize(
@@ -125,14 +119,8 @@ def test_like_rates_are_shown_to_be_equal_by_enough_requests(
     [(3, 0.006, 20_000, 0.95), (5, 0.003, 20_000, 0.99), (3, 0.05, 1_000, 0.99)],
 )
 def test_unequal_rates_are_different(blocks: int, other: float, tries: int, least: float) -> None:
-    source = np.random.default_rng(7)
-    repeats = 400
-    told_apart = sum(
-        shown(drawn(source, blocks, 0.001, tries, None), drawn(source, blocks, other, tries, None))
-        == "different"
-        for _ in range(repeats)
-    )
-    assert told_apart / repeats >= least
+    sides = ((blocks, rate, tries, None) for rate in (0.001, other))
+    assert share("different", 400, 7, *sides) >= least
 
 
 def ever(rates: tuple[float, float], bursts: float, said: str, looks: Looks) -> float:
@@ -155,7 +143,7 @@ def ever(rates: tuple[float, float], bursts: float, said: str, looks: Looks) -> 
 def test_what_is_shown_at_any_of_many_looks_is_rarely_wrong(
     rates: tuple[float, float], bursts: float, said: str
 ) -> None:
-    assert ever(rates, bursts, said, "any") <= at_most(0.05, 150)
+    assert ever(rates, bursts, said, "any") <= at_most(150)
 
 
 def test_looks_by_what_holds_for_one_would_be_wrong_far_more_often() -> None:

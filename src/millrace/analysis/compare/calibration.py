@@ -16,14 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean
 
-from millrace.analysis.compare.comparability import (
-    Comparability,
-    ComparabilityRules,
-    TreatmentTrials,
-    TrialWork,
-    assess_comparability,
-    trial_work,
-)
+from millrace.analysis.compare import comparability
 from millrace.analysis.compare.metrics import Metric, read_metrics
 from millrace.analysis.compare.model import DIFFERENCES, ApplicableCalibration, Verdict
 from millrace.analysis.compare.verdict import decide
@@ -35,14 +28,7 @@ from millrace.stats.power import minimum_detectable_ratio
 from millrace.stats.proportions import proportion_limits, sign_test
 from millrace.stats.ratio import RatioEstimate, paired_ratio
 from millrace.stats.spread import sd_limits, summarise
-from millrace.store.records import (
-    ROUND_FAILED,
-    HostRecord,
-    RunRecord,
-    StoredAttempt,
-    StoredRun,
-    TrialRecord,
-)
+from millrace.store import records
 
 TABLE = (5, 10, 20, 40)
 """Numbers of blocks for which the smallest detectable change is reported."""
@@ -144,7 +130,7 @@ class GroupCalibration:
 class Calibration:
     """A calibration as its trials have it so far; ``ended_utc`` is the end of its last trial."""
 
-    run: RunRecord
+    run: records.RunRecord
     target: Calibrates
     metric: Metric
     groups: tuple[GroupCalibration, ...]
@@ -185,10 +171,10 @@ class Calibration:
 
 
 # Whether the two trials of such blocks are compared.
-Judged = Callable[[Sequence[int]], Comparability]
+Judged = Callable[[Sequence[int]], comparability.Comparability]
 
 
-def calibration(stored: StoredRun) -> Calibration:
+def calibration(stored: records.StoredRun) -> Calibration:
     """Analyze a calibration run as far as it has come. Raises ValueError for another run."""
     asked = stored.run.spec.calibrates
     if asked is None:
@@ -210,7 +196,7 @@ def sequential_verdicts(
     direction: Direction,
     margin: float,
     most: int,
-    judged: Judged = lambda _: Comparability("", "", None),
+    judged: Judged = lambda _: comparability.Comparability("", "", None),
 ) -> tuple[tuple[SequentialVerdict, ...], tuple[Pair, ...]]:
     """Return the verdicts of consecutive blocks, and the blocks of the undecided one.
 
@@ -243,7 +229,7 @@ def ratio_of(pairs: Sequence[Pair]) -> RatioEstimate:
 
 
 class _Trials:
-    def __init__(self, stored: StoredRun, metric: Metric, asked: Calibrates) -> None:
+    def __init__(self, stored: records.StoredRun, metric: Metric, asked: Calibrates) -> None:
         spec = stored.run.spec
         self.metric = metric
         self.asked = asked
@@ -261,17 +247,17 @@ class _Trials:
         self._by_operations = {
             each.id: spec.ends_by_operations(each.levels) for each in stored.treatments
         }
-        self._work: dict[str, dict[int, TrialWork]] = {}
+        self._work: dict[str, dict[int, comparability.TrialWork]] = {}
         self._steadiness: dict[str, dict[int, TrialSteadiness]] = {}
         last = stored.last_attempts()
         for trial in stored.trials:
             if (attempt := last.get(trial.id)) is not None:
                 self._take(trial, attempt)
 
-    def _take(self, trial: TrialRecord, attempt: StoredAttempt) -> None:
+    def _take(self, trial: records.TrialRecord, attempt: records.StoredAttempt) -> None:
         of = trial.treatment_id
         if attempt.outcome == "failed":
-            failed_itself = attempt.failed_step != ROUND_FAILED
+            failed_itself = attempt.failed_step != records.ROUND_FAILED
             self.failed[of] = self.failed.get(of, 0) + failed_itself
             return
         value = self.metric.value(attempt)
@@ -281,7 +267,7 @@ class _Trials:
         if attempt.steps:
             ended_s = attempt.steps[-1].started_s + attempt.steps[-1].duration_s
             self.durations.setdefault(of, {})[trial.block] = ended_s
-        if (work := trial_work(trial, attempt)) is not None:
+        if (work := comparability.trial_work(trial, attempt)) is not None:
             self._work.setdefault(of, {})[trial.block] = work
         self._steadiness.setdefault(of, {})[trial.block] = assess_trial(
             trial, attempt, margin=self.asked.margin, by_operations=self._by_operations[of]
@@ -322,9 +308,9 @@ class _Trials:
     def judged(self, base: str, other: str, names: tuple[str, str]) -> Judged:
         """Return whether a run would compare these two treatments on these blocks alone."""
 
-        def of(blocks: Sequence[int]) -> Comparability:
+        def of(blocks: Sequence[int]) -> comparability.Comparability:
             ours, theirs = (
-                TreatmentTrials(
+                comparability.TreatmentTrials(
                     name,
                     [work for n in blocks if (work := self._work.get(treatment, {}).get(n))],
                     assess_trials(
@@ -335,10 +321,10 @@ class _Trials:
                 )
                 for name, treatment in zip(names, (base, other), strict=True)
             )
-            rules = ComparabilityRules(
+            rules = comparability.ComparabilityRules(
                 self.asked.margin, self._operations, same_statements=True, looks="any"
             )
-            return assess_comparability(ours, theirs, rules)
+            return comparability.assess_comparability(ours, theirs, rules)
 
         return of
 
@@ -419,7 +405,9 @@ def detectable(log_sd: float, numbers: Iterable[int]) -> dict[int, float]:
 MOST_DAYS = 14
 
 
-def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunRecord]:
+def preferred(
+    run: records.RunRecord, calibrations: Sequence[records.RunRecord]
+) -> list[records.RunRecord]:
     """Return the calibrations in the order in which a report of ``run`` would quote them.
 
     Those of its experiment and base come first, then the newest. Calibrations of one design
@@ -429,7 +417,7 @@ def preferred(run: RunRecord, calibrations: Sequence[RunRecord]) -> list[RunReco
     return sorted(alike, key=lambda each: not _is_of(run, each.spec.calibrates))
 
 
-def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
+def _is_of(run: records.RunRecord, asked: Calibrates | None) -> bool:
     compared = run.spec.compare
     return asked is not None and (asked.digest, asked.factor, asked.base) == (
         run.digest,
@@ -439,7 +427,7 @@ def _is_of(run: RunRecord, asked: Calibrates | None) -> bool:
 
 
 def applicable_calibration(
-    run: RunRecord, found: Calibration, now: datetime
+    run: records.RunRecord, found: Calibration, now: datetime
 ) -> ApplicableCalibration:
     """Return a calibration as the report of ``run`` quotes it, ``now``."""
     limits = found.limits(found.false)
@@ -463,7 +451,7 @@ def applicable_calibration(
 
 
 def stale(
-    found: Calibration, host: HostRecord, versions: Mapping[str, str], begun: datetime
+    found: Calibration, host: records.HostRecord, versions: Mapping[str, str], begun: datetime
 ) -> tuple[str, ...]:
     """Return the reasons why a calibration says little of a run ``begun`` then on ``host``."""
     apart = abs(begun - datetime.fromisoformat(found.ended_utc))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.analysis import variables
-from millrace.analysis.compare import conditions
+from millrace.analysis.compare import conditions, model
 from millrace.analysis.compare.comparability import (
     ComparabilityRules,
     TreatmentTrials,
@@ -17,15 +17,6 @@ from millrace.analysis.compare.effects import dependences
 from millrace.analysis.compare.estimates import Pair, by_group, estimate_ratios, paired_values
 from millrace.analysis.compare.false_discoveries import with_adjusted_p
 from millrace.analysis.compare.metrics import Metric, read_metrics, time_of, values_by_block
-from millrace.analysis.compare.model import (
-    AaTrials,
-    Comparison,
-    Group,
-    GroupAaTrials,
-    RunAnalysis,
-    VariablesComparison,
-    Verdict,
-)
 from millrace.analysis.compare.stalls import unequal_stalls
 from millrace.analysis.compare.stopping import run_status
 from millrace.analysis.compare.treatments import (
@@ -43,11 +34,7 @@ from millrace.model.trials import Purpose
 from millrace.quantities import counted
 from millrace.stats.power import blocks_wanted
 from millrace.stats.ratio import Looks, RatioEstimate, paired_ratio
-from millrace.store.records import (
-    ROUND_FAILED,
-    ServerRecord,
-    StoredRun,
-)
+from millrace.store.records import ROUND_FAILED, ServerRecord, StoredRun
 
 CONFIDENCE = 0.95
 
@@ -59,7 +46,7 @@ def compare_run(
     base: str | None = None,
     looks: Looks | None = None,
     design: Design | None = None,
-) -> RunAnalysis:
+) -> model.RunAnalysis:
     """Compare every treatment of a run with the base of its group, in every metric.
 
     ``margin`` (a fraction), ``base`` (another level of the compared factor), ``looks`` (for which
@@ -97,7 +84,7 @@ def compare_run(
         last_blocks=last_blocks,
     )  # fmt: skip
     with_aa_trials = _of(every, "measure", "aa")
-    analysis = RunAnalysis(
+    analysis = model.RunAnalysis(
         run=run,
         margin=margin,
         confidence=CONFIDENCE,
@@ -162,7 +149,7 @@ def _groups(
     label_factors: Sequence[str],
     earlier: Sequence[EarlierNoise],
     last_blocks: Mapping[str, int],
-) -> tuple[Group, ...]:
+) -> tuple[model.Group, ...]:
     """Return treatments by the levels of their held factors, each group against its base.
 
     ``last_blocks`` are those that the run has begun for each treatment, by its id.
@@ -182,7 +169,7 @@ def _groups(
         if base.is_base
     ]
 
-    def compare_until(block: int) -> tuple[Comparison, ...]:
+    def compare_until(block: int) -> tuple[model.Comparison, ...]:
         as_then = [
             (base.until(block), [each.until(block) for each in candidates])
             for base, candidates in with_bases
@@ -208,13 +195,13 @@ def _groups(
             _adjusted(treatment, bases[0], comparisons) if len(bases) == 1 else treatment
             for treatment in members
         ]
-        groups.append(Group(held, label, tuple(adjusted), tuple(comparisons)))
+        groups.append(model.Group(held, label, tuple(adjusted), tuple(comparisons)))
     return tuple(groups)
 
 
 def _at_their_ends(
-    compare_until: Callable[[int], Sequence[Comparison]], last_blocks: Mapping[str, int]
-) -> list[Comparison]:
+    compare_until: Callable[[int], Sequence[model.Comparison]], last_blocks: Mapping[str, int]
+) -> list[model.Comparison]:
     """Return each comparison as it was after the last block of its candidate.
 
     A candidate that was decided gets no more blocks, while the others go on: what these tell later
@@ -228,7 +215,7 @@ def _at_their_ends(
 
 
 def _adjusted(
-    treatment: TreatmentAnalysis, base: TreatmentAnalysis, comparisons: Sequence[Comparison]
+    treatment: TreatmentAnalysis, base: TreatmentAnalysis, comparisons: Sequence[model.Comparison]
 ) -> TreatmentAnalysis:
     """Return a candidate with levels that go with its ratios; see ``MetricSummary``."""
     metrics = dict(treatment.metrics)
@@ -243,7 +230,7 @@ def _adjusted(
     return replace(treatment, metrics=metrics)
 
 
-def _compare_variables(group: Group) -> list[VariablesComparison]:
+def _compare_variables(group: model.Group) -> list[model.VariablesComparison]:
     """Return the base's effective variables against each candidate's, role by role."""
     found = []
     for base in (t for t in group.treatments if t.is_base):
@@ -256,7 +243,7 @@ def _compare_variables(group: Group) -> list[VariablesComparison]:
                 ignored = {*a.server.host_variables, *b.server.host_variables}
                 diff = variables.diff(a.effective, b.effective, ignored=ignored)
                 levels = (str(base.level), str(candidate.level))
-                found.append(VariablesComparison(group.label, b.role, *levels, diff))
+                found.append(model.VariablesComparison(group.label, b.role, *levels, diff))
     return found
 
 
@@ -272,8 +259,8 @@ _Pairs = list[tuple[float, float]]
 
 
 def compare_aa_trials(
-    stored: StoredRun, groups: Sequence[Group], metric: Metric, looks: Looks
-) -> AaTrials | None:
+    stored: StoredRun, groups: Sequence[model.Group], metric: Metric, looks: Looks
+) -> model.AaTrials | None:
     """Compare the A/A trials of each group that has any with the base; None where none has.
 
     Their ratio to the base's trial of the same block is a difference without a cause (see
@@ -285,7 +272,7 @@ def compare_aa_trials(
         return None
     measured = values_by_block(stored, metric, "measure")
     again = values_by_block(stored, metric, "aa")
-    found: list[GroupAaTrials] = []
+    found: list[model.GroupAaTrials] = []
     every: _Pairs = []
     for group in groups:
         for base in (treatment for treatment in group.treatments if treatment.is_base):
@@ -298,7 +285,7 @@ def compare_aa_trials(
             every += pairs
             ended = (last[trial.id] for trial in mine if trial.id in last)
             found.append(
-                GroupAaTrials(
+                model.GroupAaTrials(
                     base_id=base.id,
                     fixed_factors=group.fixed_factors,
                     label=group.label,
@@ -307,7 +294,7 @@ def compare_aa_trials(
                     estimate=_aa_estimate(pairs, looks),
                 )
             )
-    return AaTrials(tuple(found), _aa_estimate(every, looks)) if found else None
+    return model.AaTrials(tuple(found), _aa_estimate(every, looks)) if found else None
 
 
 def _aa_estimate(pairs: _Pairs, looks: Looks) -> RatioEstimate | None:
@@ -325,7 +312,7 @@ def compare_with_bases(
     factor: str,
     failures: Mapping[str, Sequence[Failure]],
     earlier: Sequence[EarlierNoise],
-) -> tuple[Comparison, ...]:
+) -> tuple[model.Comparison, ...]:
     """Compare the candidates of each group with its base, in each metric.
 
     ``groups`` are all bases of a run, each with its candidates, since comparisons share evidence;
@@ -365,12 +352,12 @@ def _compare(
     rules: ComparabilityRules,
     *,
     failures: Mapping[str, Sequence[Failure]],
-) -> Comparison:
+) -> model.Comparison:
     base, candidate, names = pair.base, pair.candidate, pair.names
     refused = pair.refused if metric.needs_steady_state else pair.refused.without_steadiness()
     skipped = refused.skipped if metric.shows_skipped else None
     pairs = paired_values(base, candidate, metric)
-    verdict: Verdict | None
+    verdict: model.Verdict | None
     own_failure = _failure(candidate, names[1], failures)
     base_failure = _failure(base, f"the base {names[0]}", failures)
     if failure := own_failure or base_failure:
@@ -381,7 +368,8 @@ def _compare(
             verdict, reason = decide(estimate, metric.direction, rules.margin)
         if refused.reason and verdict is not None:
             verdict, reason = "inconclusive", refused.reason
-        if skipped is not None and _blocks_of_both(base, candidate) >= FEWEST_BLOCKS:
+        both = {work.block for work in base.work} & {work.block for work in candidate.work}
+        if skipped is not None and len(both) >= FEWEST_BLOCKS:
             verdict = "regression" if skipped.candidate > skipped.base else "improvement"
             reason = refused.reason
         elif estimate is None and _skipped_all((base, candidate)):
@@ -389,7 +377,7 @@ def _compare(
     slower = _slower_at_least(base, failures.get(candidate.id, ())) if own_failure else None
     lost = _lost((base, candidate), names)
     minimum_detectable, wanted = _power(estimate, rules.margin)
-    return Comparison(
+    return model.Comparison(
         base_id=base.id,
         candidate_id=candidate.id,
         base=base.level,
@@ -437,11 +425,6 @@ def _failure(
     if treatment.finished or not of_treatment:
         return None
     return f"{name} failed at step {of_treatment[0].step}: {of_treatment[0].reason}"
-
-
-def _blocks_of_both(base: TreatmentAnalysis, candidate: TreatmentAnalysis) -> int:
-    """Count the blocks in which both did some work or skipped it."""
-    return len({work.block for work in base.work} & {work.block for work in candidate.work})
 
 
 def _skipped_all(sides: Iterable[TreatmentAnalysis]) -> bool:

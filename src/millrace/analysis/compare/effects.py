@@ -21,15 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import log
 
-from millrace.analysis.compare.model import (
-    DIFFERENCES,
-    Comparison,
-    Dependence,
-    LevelsEffect,
-    RunAnalysis,
-    Term,
-    Verdict,
-)
+from millrace.analysis.compare import model
 from millrace.analysis.compare.verdict import decide_interval
 from millrace.levels import Level
 from millrace.model.run_spec import FEWEST_BLOCKS
@@ -41,7 +33,7 @@ _MOST_TERMS = 2  # of a candidate are reported
 _FEWEST = 2  # comparisons, for something to depend on anything
 
 
-def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
+def dependences(analysis: model.RunAnalysis) -> tuple[model.Dependence, ...]:
     """Compute the dependences of each candidate's difference on factors, in the candidates' order.
 
     Only candidates with at least two informative comparisons are included.
@@ -60,9 +52,9 @@ def dependences(analysis: RunAnalysis) -> tuple[Dependence, ...]:
     return tuple(_dependence(table, analysis.margin, alpha) for table in telling)
 
 
-def main_terms(dependence: Dependence) -> tuple[Term, ...]:
+def main_terms(dependence: model.Dependence) -> tuple[model.Term, ...]:
     """Return the largest terms that matter, without those that are part of a larger one."""
-    main: list[Term] = []
+    main: list[model.Term] = []
     # A pair has its factors in it.
     for term in sorted(dependence.terms, key=lambda term: -log(term.spread) * len(term.factors)):
         is_part = any(set(term.factors) < set(other.factors) for other in main)
@@ -76,11 +68,11 @@ class _Table:
     """A candidate's comparisons in the headline metric, and the factors with several levels."""
 
     candidate: Level
-    comparisons: Sequence[Comparison]
+    comparisons: Sequence[model.Comparison]
     factors: tuple[str, ...]
 
     @cached_property
-    def telling(self) -> list[tuple[Comparison, RatioEstimate]]:
+    def telling(self) -> list[tuple[model.Comparison, RatioEstimate]]:
         """Return those with enough blocks of the same work, which have a spread."""
         return [
             (each, each.estimate)
@@ -100,29 +92,29 @@ class _Table:
         }
 
     def cells(self, alpha: float) -> list[Cell]:
-        def numbers(of: Comparison) -> tuple[str, ...]:
+        def numbers(of: model.Comparison) -> tuple[str, ...]:
             return tuple(
                 str(all_.index(of.fixed_factors[name])) for name, all_ in self.names.items()
             )
 
         return [cell_of(numbers(each), estimate, alpha=alpha) for each, estimate in self.telling]
 
-    def verdict(self, effect: Effect, margin: float) -> Verdict:
+    def verdict(self, effect: Effect, margin: float) -> model.Verdict:
         direction = self.comparisons[0].metric.direction
         return decide_interval(effect.ratio, effect.low, effect.high, direction, margin)[0]
 
-    def verdicts(self) -> list[tuple[Comparison, Verdict | None]]:
+    def verdicts(self) -> list[tuple[model.Comparison, model.Verdict | None]]:
         """Return the comparisons with their verdicts; None for none, and for one by chance."""
         return [(each, None if each.not_significant else each.verdict) for each in self.comparisons]
 
     @property
-    def everywhere(self) -> Verdict | None:
+    def everywhere(self) -> model.Verdict | None:
         """Return the verdict that all of them have, and not by chance."""
         verdicts = {verdict for _, verdict in self.verdicts()}
         return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
+def _dependence(table: _Table, margin: float, alpha: float) -> model.Dependence:
     cells = table.cells(alpha)
     # Each comparison a level by itself: how far it is from the mean, whatever the factors.
     single = [replace(cell, levels=(str(number),)) for number, cell in enumerate(cells)]
@@ -132,7 +124,7 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
         modelled = factor_effects(table.factors, cells, alpha=alpha)
     found = modelled or by_itself
     furthest = max(max(at.apart.high, 1 / at.apart.low) for at in by_itself.terms[0].at)
-    return Dependence(
+    return model.Dependence(
         candidate=table.candidate,
         factors=table.factors,
         confidence=1 - alpha,
@@ -150,10 +142,10 @@ def _dependence(table: _Table, margin: float, alpha: float) -> Dependence:
     )
 
 
-def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> Term:
+def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> model.Term:
     ratios = [each.apart.ratio for each in term.at]
     spread = max(ratios) / min(ratios)
-    return Term(
+    return model.Term(
         factors=term.factors,
         adjusted_p=term.adjusted_p,
         spread=spread,
@@ -164,7 +156,7 @@ def _term(term: effects.Term, table: _Table, margin: float, alpha: float) -> Ter
 
 def _levels_effect(
     at: effects.AtLevels, factors: tuple[str, ...], table: _Table, margin: float, alpha: float
-) -> LevelsEffect:
+) -> model.LevelsEffect:
     levels = {
         factor: table.names[factor][int(number)]
         for factor, number in zip(factors, at.levels, strict=True)
@@ -175,15 +167,15 @@ def _levels_effect(
         if all(each.fixed_factors[factor] == level for factor, level in levels.items())
     ]
     verdict = table.verdict(at.here, margin)
-    if len(own) == 1 and own[0] in DIFFERENCES:
+    if len(own) == 1 and own[0] in model.DIFFERENCES:
         verdict = own[0]
-    elif verdict in DIFFERENCES and (len(own) == 1 or not at.seen):
+    elif verdict in model.DIFFERENCES and (len(own) == 1 or not at.seen):
         verdict = "inconclusive"
-    return LevelsEffect(
+    return model.LevelsEffect(
         levels=levels,
         here=at.here,
         verdict=verdict,
         apart=at.apart,
         stands_out=at.adjusted_p <= alpha,
-        differing=sum(each in DIFFERENCES for each in own),
+        differing=sum(each in model.DIFFERENCES for each in own),
     )

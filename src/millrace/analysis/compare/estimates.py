@@ -37,10 +37,7 @@ class Pair:
 
 
 def estimate_ratios(
-    pairs: Sequence[Pair],
-    metric: Metric,
-    looks: Looks,
-    earlier: Earlier = MappingProxyType({}),
+    pairs: Sequence[Pair], metric: Metric, looks: Looks, earlier: Earlier = MappingProxyType({})
 ) -> tuple[RatioEstimate | None, ...]:
     """Estimate the ratio of each pair; None where no block has both values."""
     found = _shared(pairs, metric, looks, earlier, in_slices=True)
@@ -52,12 +49,7 @@ def estimate_ratios(
 
 
 def _shared(
-    pairs: Sequence[Pair],
-    metric: Metric,
-    looks: Looks,
-    earlier: Earlier,
-    *,
-    in_slices: bool,
+    pairs: Sequence[Pair], metric: Metric, looks: Looks, earlier: Earlier, *, in_slices: bool
 ) -> dict[int, RatioEstimate | None]:
     """Estimate the ratios of the pairs of one design that share evidence, by their numbers."""
     by_base: dict[str, list[int]] = {}

@@ -81,10 +81,7 @@ def compare_paired(
                 *pairs, confidence=1 - alpha, unit_of_last_digit=unit_of_last_digit
             )
             estimate = paired_ratio(
-                *pairs,
-                confidence=1 - alpha,
-                looks="any",
-                unit_of_last_digit=unit_of_last_digit,
+                *pairs, confidence=1 - alpha, looks="any", unit_of_last_digit=unit_of_last_digit
             )
             verdict, reason = decide(estimate, direction, margin)
             found = power(estimate, margin)

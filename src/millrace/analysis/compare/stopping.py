@@ -17,14 +17,7 @@ compared with, always.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from millrace.analysis.compare.model import (
-    Comparison,
-    ComparisonState,
-    ComparisonStatus,
-    Ending,
-    RunAnalysis,
-    RunStatus,
-)
+from millrace.analysis.compare import model
 from millrace.analysis.compare.treatments import TreatmentAnalysis
 from millrace.model.run_spec import FEWEST_BLOCKS, Design
 from millrace.stats.power import minimum_detectable_ratio
@@ -36,18 +29,18 @@ FAILURES = 3  # of one treatment's trials, one after the other; the next would f
 _DECIDED = ("regression", "improvement", "equivalent")
 
 
-def run_status(analysis: RunAnalysis, design: Design) -> RunStatus:
+def run_status(analysis: model.RunAnalysis, design: Design) -> model.RunStatus:
     """Return the state of the comparisons, the needed blocks, and the ending by the ``design``."""
     blocks = 1 + max((t.block for t in analysis.trials if t.purpose == "measure"), default=-1)
     comparisons = tuple(_statuses(analysis))
     needed = _needed(analysis, comparisons, blocks, max(design.blocks - blocks, 1))
     ending = _ending(analysis, needed, blocks, design)
-    return RunStatus(blocks, comparisons, needed, ending)
+    return model.RunStatus(blocks, comparisons, needed, ending)
 
 
 def _ending(
-    analysis: RunAnalysis, needed: Collection[str], blocks: int, design: Design
-) -> Ending | None:
+    analysis: model.RunAnalysis, needed: Collection[str], blocks: int, design: Design
+) -> model.Ending | None:
     if design.kind != "sequential":
         return None
     if not needed:
@@ -59,7 +52,7 @@ def _ending(
     return None
 
 
-def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> float:
+def time_with(analysis: model.RunAnalysis, needed: Collection[str], more: int) -> float:
     """Return how long all trials take with ``more`` blocks of the ``needed`` treatments, in s.
 
     A/A trials of these blocks do not count, since few blocks have one.
@@ -68,7 +61,7 @@ def time_with(analysis: RunAnalysis, needed: Collection[str], more: int) -> floa
     return analysis.spent_s + more * sum(times[each] for each in needed)
 
 
-def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:
+def trial_times(analysis: model.RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, float]:
     """Return how long a trial of each treatment takes, in s by its id.
 
     A treatment without a trial takes as long as the others do, else ``unknown_s``.
@@ -79,7 +72,7 @@ def trial_times(analysis: RunAnalysis, *, unknown_s: float = 0.0) -> dict[str, f
 
 
 def visible_changes(
-    comparisons: Iterable[Comparison], blocks: int, looks: Looks
+    comparisons: Iterable[model.Comparison], blocks: int, looks: Looks
 ) -> tuple[float, float] | None:
     """Return the changes that ``blocks`` would show with a probability of 80 %, as fractions.
 
@@ -100,7 +93,7 @@ def visible_changes(
     return least, most
 
 
-def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
+def _statuses(analysis: model.RunAnalysis) -> Iterator[model.ComparisonStatus]:
     treatments = {treatment.id: treatment for treatment in analysis.treatments}
     for comparison in analysis.comparisons():
         base, candidate = treatments[comparison.base_id], treatments[comparison.candidate_id]
@@ -111,12 +104,12 @@ def _statuses(analysis: RunAnalysis) -> Iterator[ComparisonStatus]:
         else:  # a closed candidate dropped out right after its last block
             trials = (trial for trial in analysis.trials if trial.treatment_id == candidate.id)
             after = max((trial.block + 1 for trial in trials), default=0)
-        yield ComparisonStatus(comparison, candidate.label, state, after, more)
+        yield model.ComparisonStatus(comparison, candidate.label, state, after, more)
 
 
 def _state(
-    comparison: Comparison, base: TreatmentAnalysis, candidate: TreatmentAnalysis
-) -> ComparisonState:
+    comparison: model.Comparison, base: TreatmentAnalysis, candidate: TreatmentAnalysis
+) -> model.ComparisonState:
     if comparison.verdict in _DECIDED and not comparison.not_significant:
         return "decided"
     if max(base.failed_last, candidate.failed_last) >= FAILURES:
@@ -125,7 +118,10 @@ def _state(
 
 
 def _needed(
-    analysis: RunAnalysis, comparisons: Sequence[ComparisonStatus], blocks: int, most: int
+    analysis: model.RunAnalysis,
+    comparisons: Sequence[model.ComparisonStatus],
+    blocks: int,
+    most: int,
 ) -> Mapping[str, int]:
     needed: dict[str, int] = {}
     for each in comparisons:

@@ -17,18 +17,7 @@ from millrace.model.measurements import PARTS, Part
 from millrace.model.roles import MEASURED
 from millrace.model.trials import snapshot_making_s
 from millrace.stats.spread import Summary, summarise
-from millrace.store.records import (
-    ROUND_FAILED,
-    HistogramRecord,
-    InstanceRecord,
-    OptionRecord,
-    RunRecord,
-    ServerRecord,
-    StoredAttempt,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store import records
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,7 @@ class BackgroundFigures:
 
 
 def background_figures(
-    finished: Sequence[StoredAttempt], driven: str | None
+    finished: Sequence[records.StoredAttempt], driven: str | None
 ) -> tuple[BackgroundFigures, ...]:
     """Sum up each group of background clients of finished trials; ``driven`` is their phase."""
     if driven is None:
@@ -124,7 +113,7 @@ class MaintenanceFigures:
     parts: tuple[PartFigures, ...]
 
 
-def maintenance_figures(finished: Sequence[StoredAttempt]) -> MaintenanceFigures | None:
+def maintenance_figures(finished: Sequence[records.StoredAttempt]) -> MaintenanceFigures | None:
     """Sum up the maintenance of finished trials; None where there was none."""
     found = [each for each in finished if each.measured.keys() >= _NEEDED]
     measured = [each.measured for each in found]
@@ -176,7 +165,7 @@ class LoopMeans:
     latencies: tuple[Latency, ...] = ()
 
 
-def loop_means(finished: Sequence[StoredAttempt]) -> tuple[LoopMeans, ...]:
+def loop_means(finished: Sequence[records.StoredAttempt]) -> tuple[LoopMeans, ...]:
     """Return the loops that all finished trials have; none where these had one loop each."""
     trials = [attempt for attempt in finished if attempt.loops]
     most = min((len(attempt.loops) for attempt in trials), default=0)
@@ -191,7 +180,7 @@ def shown(most: int) -> tuple[int, ...]:
     return tuple(sorted({*powers, most // 2, most} - {0}))
 
 
-def _summary(trials: Sequence[StoredAttempt], loop: int, *, is_shown: bool) -> LoopMeans:
+def _summary(trials: Sequence[records.StoredAttempt], loop: int, *, is_shown: bool) -> LoopMeans:
     loops = [attempt.loops[loop - 1] for attempt in trials]
     return LoopMeans(
         loop=loop,
@@ -207,10 +196,12 @@ def _summary(trials: Sequence[StoredAttempt], loop: int, *, is_shown: bool) -> L
     )
 
 
-def _of_loop(attempt: StoredAttempt, loop: int) -> StoredAttempt:
+def _of_loop(attempt: records.StoredAttempt, loop: int) -> records.StoredAttempt:
     """Return an attempt with the histograms of one of its loops."""
     histograms = (
-        HistogramRecord("loops", "transaction", e.name, "service", e.encoded, e.count, e.sum_s)
+        records.HistogramRecord(
+            "loops", "transaction", e.name, "service", e.encoded, e.count, e.sum_s
+        )
         for e in attempt.loops[loop - 1].operations
     )
     return replace(attempt, histograms=tuple(histograms))
@@ -272,11 +263,11 @@ class InstanceAnalysis:
     """The settings of one role's server, with options that are not effective or left out."""
 
     role: str
-    server: ServerRecord
+    server: records.ServerRecord
     configuration: str
     effective: Mapping[str, str]
     mismatches: tuple[Mismatch, ...]
-    left_out: tuple[OptionRecord, ...]
+    left_out: tuple[records.OptionRecord, ...]
     facts: InstanceFacts
 
     @property
@@ -364,12 +355,12 @@ class TreatmentAnalysis:
         return {trial.block: trial.value for trial in (found.trials if found else ())}
 
 
-Ended = tuple[TrialRecord, StoredAttempt]
+Ended = tuple[records.TrialRecord, records.StoredAttempt]
 _OF_PURPOSE = {"aa": " (A/A trial)"}
 
 
 def analyse_treatments(
-    stored: StoredRun,
+    stored: records.StoredRun,
     metrics: Sequence[Metric],
     rules: ComparabilityRules,
     *,
@@ -378,7 +369,7 @@ def analyse_treatments(
     label_factors: Sequence[str],
 ) -> tuple[TreatmentAnalysis, ...]:
     """Analyse every treatment in order, labelled by its levels of ``label_factors``."""
-    trials: dict[str, list[TrialRecord]] = {}
+    trials: dict[str, list[records.TrialRecord]] = {}
     for trial in sorted(stored.trials, key=lambda trial: (trial.block, trial.position)):
         trials.setdefault(trial.treatment_id, []).append(trial)
     last = stored.last_attempts()
@@ -398,7 +389,7 @@ def analyse_treatments(
     )
 
 
-def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+def find_failures(stored: records.StoredRun, labels: Mapping[str, str]) -> tuple[Failure, ...]:
     """Return the trials whose newest ended attempt failed, in the order they were run."""
     last = stored.last_attempts()
     return tuple(
@@ -419,13 +410,13 @@ def find_failures(stored: StoredRun, labels: Mapping[str, str]) -> tuple[Failure
 
 
 def _analyse(
-    treatment: TreatmentRecord,
-    planned: Sequence[TrialRecord],
-    last: Mapping[str, StoredAttempt],
+    treatment: records.TreatmentRecord,
+    planned: Sequence[records.TrialRecord],
+    last: Mapping[str, records.StoredAttempt],
     metrics: Sequence[Metric],
     rules: ComparabilityRules,
     *,
-    run: RunRecord,
+    run: records.RunRecord,
     factor: str,
     base: Level,
     label: str,
@@ -439,7 +430,7 @@ def _analyse(
     }
     measured = [attempt for _, attempt in finished]
     recorded = (finished or ended)[-1:]
-    own = [attempt for _, attempt in ended if attempt.failed_step != ROUND_FAILED]
+    own = [attempt for _, attempt in ended if attempt.failed_step != records.ROUND_FAILED]
     newest_first = [attempt.outcome for attempt in reversed(own)]
     return TreatmentAnalysis(
         id=treatment.id,
@@ -469,28 +460,24 @@ def _analyse(
         ),
         instances=tuple(_instance(i) for _, attempt in recorded for i in attempt.instances),
         failed_last=next((n for n, of in enumerate(newest_first) if of != "failed"), len(own)),
-        left_out=sum(attempt.failed_step == ROUND_FAILED for _, attempt in ended),
+        left_out=sum(attempt.failed_step == records.ROUND_FAILED for _, attempt in ended),
         trial_s=fmean(repeated_s(attempt) for _, attempt in ended) if ended else None,
         maintenance=maintenance_figures(measured),
         background_clients=background_figures(measured, run.phases.driven),
         full_disk=tuple(fact for each in measured if (fact := each.facts.full_disk) is not None),
         in_slices=any(measurements.SLICES in attempt.measured for attempt in measured),
-        lag=_lag(measured[-1]) if measured else (),
+        lag=tuple((s.t_s, s.lag_s) for a in measured[-1:] for s in a.lag if s.lag_s is not None),
         table_rows=_table_rows(measured),
         loops=loop_means(measured),
     )
 
 
-def _lag(attempt: StoredAttempt) -> tuple[tuple[float, float], ...]:
-    return tuple((each.t_s, each.lag_s) for each in attempt.lag if each.lag_s is not None)
-
-
-def trial_s(attempt: StoredAttempt) -> float:
+def trial_s(attempt: records.StoredAttempt) -> float:
     """Return the duration of an attempt, all its steps, in s."""
     return max((step.started_s + step.duration_s for step in attempt.steps), default=0.0)
 
 
-def repeated_s(attempt: StoredAttempt) -> float:
+def repeated_s(attempt: records.StoredAttempt) -> float:
     """Return the duration of another attempt, in s: it restores the snapshot that this one made."""
     steps = sorted(attempt.steps, key=lambda step: step.position)
     return trial_s(attempt) - snapshot_making_s((each.name, each.started_s) for each in steps)
@@ -510,7 +497,7 @@ def _summarise(metric: Metric, finished: Sequence[Ended]) -> MetricSummary | Non
     return MetricSummary(metric, summary, trials, level, zeros)
 
 
-def _step_times(attempts: Iterable[StoredAttempt]) -> dict[str, float]:
+def _step_times(attempts: Iterable[records.StoredAttempt]) -> dict[str, float]:
     durations: dict[str, list[float]] = {}
     for attempt in attempts:
         for step in sorted(attempt.steps, key=lambda step: step.position):
@@ -519,7 +506,7 @@ def _step_times(attempts: Iterable[StoredAttempt]) -> dict[str, float]:
     return {name: fmean(values) for name, values in durations.items()}
 
 
-def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
+def _mean_sizes(finished: Sequence[records.StoredAttempt]) -> dict[str, float]:
     """Return mean sizes; none of trials with maintenance, which may have dropped tables."""
     sizes: dict[str, list[float]] = {}
     for attempt in _without_maintenance(finished):
@@ -529,19 +516,21 @@ def _mean_sizes(finished: Sequence[StoredAttempt]) -> dict[str, float]:
     return {name: fmean(values) for name, values in sizes.items()}
 
 
-def _table_rows(finished: Sequence[StoredAttempt]) -> float | None:
+def _table_rows(finished: Sequence[records.StoredAttempt]) -> float | None:
     name = measurements.TABLE_ROWS
     measured = [attempt.measured for attempt in _without_maintenance(finished)]
     counted = [each[name] for each in measured if name in each]
     return fmean(counted) if counted else None
 
 
-def _without_maintenance(finished: Sequence[StoredAttempt]) -> Iterator[StoredAttempt]:
+def _without_maintenance(
+    finished: Sequence[records.StoredAttempt],
+) -> Iterator[records.StoredAttempt]:
     name = measurements.MAINTENANCE_STATEMENTS
     return (attempt for attempt in finished if name not in attempt.measured)
 
 
-def _instance(instance: InstanceRecord) -> InstanceAnalysis:
+def _instance(instance: records.InstanceRecord) -> InstanceAnalysis:
     return InstanceAnalysis(
         role=instance.role,
         server=instance.server,

@@ -1,1 +1,5 @@
-"""Compare instruction counts: by statement, and by function."""
+"""Compare treatments by counted instructions: of a statement, and of each function.
+
+Counts have no noise of the host, so that none of the rules of ``compare`` apply. Counting itself is
+in ``millrace.collect``.
+"""

@@ -13,14 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.explain import time_breakdown
 from millrace.analysis.explain.observations import ObservedTrial, Place
-from millrace.analysis.explain.time_breakdown import (
-    PARTS,
-    PartKey,
-    TrialBreakdown,
-    part_of_state,
-    with_breakdowns,
-)
 
 # How every call gets into the kernel, and every thread into being.
 _ENTRY = re.compile(
@@ -42,8 +36,8 @@ _BEGINS: Mapping[str, re.Pattern[str]] = {
 }
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|do|se)_sys_(\w+)")
 
-_Where = tuple[PartKey, str | None, str | None]
-_WithBreakdowns = Sequence[tuple[ObservedTrial, TrialBreakdown]]
+_Where = tuple[time_breakdown.PartKey, str | None, str | None]
+_WithBreakdowns = Sequence[tuple[ObservedTrial, time_breakdown.TrialBreakdown]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,7 @@ class BlockedComparison:
     in order of time, longest first; empty where the kernel shows none, or those of another call.
     """
 
-    part: PartKey
+    part: time_breakdown.PartKey
     title: str
     call: str | None
     target: str | None
@@ -78,7 +72,7 @@ def compare_blocked(
     a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]
 ) -> tuple[BlockedComparison, ...]:
     """Compare where threads were blocked, longest first, in the parts and blocks of both sides."""
-    both = [with_breakdowns(trials) for trials in (a, b)]
+    both = [time_breakdown.with_breakdowns(trials) for trials in (a, b)]
     blocks = set.intersection(*({trial.block for trial, _ in side} for side in both))
     sides = [[each for each in side if each[0].block in blocks] for side in both]
     if not blocks:
@@ -88,7 +82,7 @@ def compare_blocked(
     found = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0]))
     for side, trials in enumerate(sides):
         for place, us in _places_us(trials).items():
-            part = part_of_state(place.state_class)
+            part = time_breakdown.part_of_state(place.state_class)
             if part in known:
                 stack = () if contradicts(place.call, place.stack) else functions(place.stack)
                 found[part, place.call, place.target][stack][side] += us
@@ -123,7 +117,7 @@ def _comparison(
     known = [KernelStack(names, *us) for names, us in stacks.items() if names]
     return BlockedComparison(
         part=part,
-        title=PARTS[part],
+        title=time_breakdown.PARTS[part],
         call=call,
         target=target,
         a_us=math.fsum(us[0] for us in stacks.values()),

@@ -25,19 +25,8 @@ from millrace.analysis.explain.observations import (
     Work,
 )
 from millrace.levels import Level
-from millrace.model import measurements
+from millrace.model import measurements, observations
 from millrace.model.documents import Accrued, Document
-from millrace.model.observations import (
-    Disk,
-    HostActivity,
-    Missing,
-    Observations,
-    ProfileSamples,
-    Section,
-    ThreadUsage,
-    Usage,
-    Waits,
-)
 from millrace.model.phases import MeasuredPhases
 from millrace.model.roles import MEASURED
 from millrace.model.run_spec import WorkloadDefinition
@@ -115,7 +104,7 @@ def observed(
     found = scale_to_window(found)
     pooled = _is_pooled(attempt)
     serving = served(found, work, pooled=pooled)
-    waits = found.waits or Waits()
+    waits = found.waits or observations.Waits()
     return Observed(
         work=work,
         window_s=found.window_s,
@@ -133,7 +122,7 @@ def observed(
         digests=found.digests or (),
         stages=found.stages or (),
         plans=found.plans or {},
-        host=found.host or HostActivity(),
+        host=found.host or observations.HostActivity(),
         profile=_profile(found.profile),
         missing=(
             *_of_load(work),
@@ -144,7 +133,7 @@ def observed(
     )
 
 
-def scale_to_window(found: Observations) -> Observations:
+def scale_to_window(found: observations.Observations) -> observations.Observations:
     """Return observations with each section scaled to the whole window.
 
     A section whose first reading was late missed as much as it counted in a time of equal length.
@@ -152,7 +141,7 @@ def scale_to_window(found: Observations) -> Observations:
     window_s = found.window_s
     scaled = {}
     for name, section in found:
-        late_s = section.late_s if isinstance(section, Section) else None
+        late_s = section.late_s if isinstance(section, observations.Section) else None
         if window_s is None or late_s is None or not 0 < late_s < window_s:
             continue
         factor = window_s / (window_s - late_s)
@@ -241,14 +230,14 @@ def _is_pooled(attempt: StoredAttempt) -> bool:
     return "pool" in how
 
 
-def _is_whole(disk: Disk | None) -> bool:
+def _is_whole(disk: observations.Disk | None) -> bool:
     """Return whether all figures are known but those of flushes, which old kernels lack."""
     return disk is not None and all(
         value is not None for name, value in disk if name not in ("late_s", "flushes", "flush_s")
     )
 
 
-def _profile(found: ProfileSamples | None) -> Profile | None:
+def _profile(found: observations.ProfileSamples | None) -> Profile | None:
     if found is None or not found.stacks:
         return None
     return Profile(
@@ -262,20 +251,22 @@ def _profile(found: ProfileSamples | None) -> Profile | None:
     )
 
 
-def _of_load(work: Work) -> Iterator[Missing]:
+def _of_load(work: Work) -> Iterator[observations.Missing]:
     if work.loop == "load" and work.latency_s is None:
-        yield Missing(
+        yield observations.Missing(
             observer="threads",
             what="how many connections loaded the table, so a row has no time breakdown",
             hint="set load_threads under [parameters] in the experiment",
         )
 
 
-def _of_statements(attempt: StoredAttempt, found: Observations) -> Iterator[Missing]:
+def _of_statements(
+    attempt: StoredAttempt, found: observations.Observations
+) -> Iterator[observations.Missing]:
     """Yield the breakdown of statements that older documents lack."""
     names = {record.name for record in attempt.histograms if record.of == "statement"}
     if found.states is not None and found.states.statements is None and len(names) > 1:
-        yield Missing(
+        yield observations.Missing(
             observer="states",
             what="which statement a thread works for, so statements have no time breakdown",
             hint="measure again with this millrace",
@@ -298,13 +289,13 @@ _State = TypeVar("_State", bound=CountedState)
 class Served:
     """The threads of one attempt: those that served clients, and by their kind all others."""
 
-    foreground: Usage | None
-    background: Mapping[str, Usage]
+    foreground: observations.Usage | None
+    background: Mapping[str, observations.Usage]
     states: ForegroundStates | None
-    missing: tuple[Missing, ...]
+    missing: tuple[observations.Missing, ...]
 
 
-def served(document: Observations, work: Work, *, pooled: bool) -> Served:
+def served(document: observations.Observations, work: Work, *, pooled: bool) -> Served:
     """Return who served the clients; ``pooled`` threads are shared by them."""
     sampled = () if document.states is None else document.states.threads or ()
     used = () if document.threads is None else document.threads.threads or ()
@@ -330,7 +321,7 @@ def served(document: Observations, work: Work, *, pooled: bool) -> Served:
     )
 
 
-def n_appliers(document: Observations) -> int:
+def n_appliers(document: observations.Observations) -> int:
     """Return how many threads of a replica applied changes, at least 1: they alone serve there.
 
     One that had next to no work does not count, as it would only seem to have waited.
@@ -343,7 +334,7 @@ def n_appliers(document: Observations) -> int:
     return sum(cpu_s >= _LEAST_OF_BUSIEST * max(ran) for cpu_s in ran)
 
 
-def statements(observed: Observations) -> StatementStates | None:
+def statements(observed: observations.Observations) -> StatementStates | None:
     """Return the samples of threads by their clients' statements; None where these are unknown."""
     states, events = observed.states, observed.switches or SchedEvents()
     if states is None or states.statements is None:
@@ -361,30 +352,32 @@ def statements(observed: Observations) -> StatementStates | None:
     return StatementStates(samples, {name: dict(of) for name, of in counts.items()}, scheduled)
 
 
-def usage(threads: Sequence[ThreadUsage]) -> Usage:
+def usage(threads: Sequence[observations.ThreadUsage]) -> observations.Usage:
     """Return the sum over ``threads``; None where one of them lacks a figure."""
-    return Usage(
+    return observations.Usage(
         **{
             name: complete_sum(getattr(thread, name) for thread in threads)
-            for name in Usage.model_fields
+            for name in observations.Usage.model_fields
         }
     )
 
 
-def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> Missing:
+def _too_few(observer: str, found: int, work: Work, *, pooled: bool) -> observations.Missing:
     if pooled:
         what = "no thread of the pool that serves the clients could be identified"
     else:
         what = f"of the threads that serve the {work.clients} clients, only {found} were found"
-    return Missing(observer=observer, what=f"{what}: their parts of the time breakdown are unknown")
+    return observations.Missing(
+        observer=observer, what=f"{what}: their parts of the time breakdown are unknown"
+    )
 
 
 def _split(
-    used: Sequence[ThreadUsage],
+    used: Sequence[observations.ThreadUsage],
     sampled: Sequence[SampledThread],
     kinds: Sequence[str],
     clients: int | None,
-) -> tuple[list[ThreadUsage], list[ThreadUsage]]:
+) -> tuple[list[observations.ThreadUsage], list[observations.ThreadUsage]]:
     """Return the threads of ``kinds`` that served ``clients`` (None: any), and all others."""
     busy = {
         thread.tid: sum(state.count for state in thread.states if state.state_class != "network")
@@ -403,8 +396,10 @@ def _split(
     return serving, [thread for thread in used if thread.tid not in tids]
 
 
-def _by_kind(threads: Iterable[ThreadUsage]) -> dict[str, list[ThreadUsage]]:
-    found: dict[str, list[ThreadUsage]] = {}
+def _by_kind(
+    threads: Iterable[observations.ThreadUsage],
+) -> dict[str, list[observations.ThreadUsage]]:
+    found: dict[str, list[observations.ThreadUsage]] = {}
     for thread in threads:
         kind = OTHER_SESSIONS if thread.kind in FOREGROUND else thread.kind
         found.setdefault(kind, []).append(thread)
@@ -413,7 +408,7 @@ def _by_kind(threads: Iterable[ThreadUsage]) -> dict[str, list[ThreadUsage]]:
 
 def _sampled(
     sampled: Sequence[SampledThread],
-    serving: Sequence[ThreadUsage],
+    serving: Sequence[observations.ThreadUsage],
     kinds: Sequence[str],
     clients: int | None,
 ) -> list[SampledThread]:

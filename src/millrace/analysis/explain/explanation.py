@@ -6,21 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from millrace.analysis import variables
-from millrace.analysis.compare.comparability import (
-    ComparabilityRules,
-    asks_the_same,
-    trial_work,
-    unequal_work,
-)
+from millrace.analysis.compare import comparability
 from millrace.analysis.counts.compare_counts import compare_stored
 from millrace.analysis.counts.model import CountComparison
-from millrace.analysis.explain.ablation import (
-    Ablation,
-    ablation,
-    is_ablation_of,
-    with_answers,
-)
+from millrace.analysis.explain import profiles
+from millrace.analysis.explain.ablation import Ablation, ablation, is_ablation_of, with_answers
 from millrace.analysis.explain.blocking_stacks import BlockedComparison, compare_blocked
+from millrace.analysis.explain.causes import ranking
 from millrace.analysis.explain.causes.evidence import (
     Evidence,
     SideEvidence,
@@ -29,24 +21,10 @@ from millrace.analysis.explain.causes.evidence import (
 )
 from millrace.analysis.explain.causes.known import is_known
 from millrace.analysis.explain.causes.model import LikelyCause
-from millrace.analysis.explain.causes.ranking import (
-    Contrast,
-    rank_causes,
-    rank_facts,
-    why_no_causes,
-    with_facts,
-)
 from millrace.analysis.explain.decode_observations import observed_trials
 from millrace.analysis.explain.efficiency import EfficiencyRow, compare_efficiency
 from millrace.analysis.explain.observations import Noun, ObservedTrial
 from millrace.analysis.explain.plans import PlanComparison, compare_plans
-from millrace.analysis.explain.profiles import (
-    FlatProfile,
-    ProfileComparison,
-    compare_profiles,
-    flat_profile,
-    spinning_us,
-)
 from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdown,
     StatementBreakdownDifference,
@@ -127,7 +105,7 @@ class SideExplanation:
     breakdown: TimeBreakdown | None
     statement_breakdowns: tuple[StatementBreakdown, ...]
     coverage: Coverage | None
-    flat: FlatProfile | None
+    flat: profiles.FlatProfile | None
     instance: InstanceRecord | None
     waiting: int
     failed: int
@@ -169,7 +147,7 @@ class Explanation:
     stages: tuple[WaitComparison, ...]
     digests: tuple[DigestComparison, ...]
     plans: tuple[PlanComparison, ...]
-    profile: ProfileComparison | None
+    profile: profiles.ProfileComparison | None
     instructions: CountComparison | None
     variables: VariablesDiff | None
     unequal: str
@@ -323,7 +301,7 @@ def _explain(
         stages=compare_stages(a.trials, b.trials),
         digests=compare_digests(a.trials, b.trials, tables=tables),
         plans=compare_plans(a.trials, b.trials),
-        profile=compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
+        profile=profiles.compare_profiles(a.profiled, b.profiled, measured=(a.trials, b.trials)),
         instructions=compare_stored(stored, factor, base, candidate),
         variables=_variables(a.instance, b.instance),
         unequal=_unequal(stored, factor, a, b),
@@ -368,9 +346,9 @@ def _with_likely_causes(
             varied=_varied(found),
         )
         ratio = evidence.latency_ratio
-        causes = rank_causes(evidence)
-        why_none = "" if causes else why_no_causes(evidence)
-    contrast = Contrast(
+        causes = ranking.rank_causes(evidence)
+        why_none = "" if causes else ranking.why_no_causes(evidence)
+    contrast = ranking.Contrast(
         a,
         b,
         found.noun,
@@ -380,7 +358,7 @@ def _with_likely_causes(
         found.instructions,
         evidence,
     )
-    every = with_facts(causes, rank_facts(contrast))
+    every = ranking.with_facts(causes, ranking.rank_facts(contrast))
     return replace(found, likely_causes=every, why_no_likely_causes=why_none, latency_ratio=ratio)
 
 
@@ -466,8 +444,8 @@ def _side_explanation(
         statement_breakdowns=statement_breakdowns(trials),
         coverage=None
         if found is None
-        else coverage(trials, found, spinning_us=spinning_us(profiled, trials)),
-        flat=flat_profile(profiled, trials),
+        else coverage(trials, found, spinning_us=profiles.spinning_us(profiled, trials)),
+        flat=profiles.flat_profile(profiled, trials),
         instance=servers[-1] if servers else None,
         waiting=_waiting(stored, treatment),
         failed=len(failures),
@@ -515,12 +493,14 @@ def _unequal(stored: StoredRun, factor: str, a: SideExplanation, b: SideExplanat
         [
             work
             for trial in side.trials
-            if (work := trial_work(trials[trial.trial_id], trial.attempt)) is not None
+            if (work := comparability.trial_work(trials[trial.trial_id], trial.attempt)) is not None
         ]
         for side in (a, b)
     )
-    rules = ComparabilityRules(stored.run.margin, stored.run.spec.operations, asks_the_same(factor))
-    return unequal_work(of_a, of_b, (a.label, b.label), rules).reason
+    rules = comparability.ComparabilityRules(
+        stored.run.margin, stored.run.spec.operations, comparability.asks_the_same(factor)
+    )
+    return comparability.unequal_work(of_a, of_b, (a.label, b.label), rules).reason
 
 
 def _disturbances(name: Side, side: SideExplanation) -> Iterator[Disturbance]:

@@ -8,16 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from millrace.model.observations import (
-    Counters,
-    Digest,
-    Disk,
-    HostActivity,
-    Missing,
-    QueryPlan,
-    TimedEvent,
-    Usage,
-)
+from millrace.model import observations
 from millrace.store.records import StoredAttempt
 
 Noun = Literal["transaction", "row"]
@@ -129,22 +120,22 @@ class Observed:
     work: Work
     window_s: float | None
     pooled: bool
-    process: Usage | None
-    foreground: Usage | None
-    background: Mapping[str, Usage]
+    process: observations.Usage | None
+    foreground: observations.Usage | None
+    background: Mapping[str, observations.Usage]
     states: ForegroundStates | None
     statements: StatementStates | None
-    disk: Disk | None
+    disk: observations.Disk | None
     grown: Mapping[str, float] | None
-    counters: Counters | None
+    counters: observations.Counters | None
     has_waits: bool
-    waits: Sequence[TimedEvent]
-    digests: Sequence[Digest]
-    stages: Sequence[TimedEvent]
-    plans: Mapping[str, QueryPlan]
-    host: HostActivity
+    waits: Sequence[observations.TimedEvent]
+    digests: Sequence[observations.Digest]
+    stages: Sequence[observations.TimedEvent]
+    plans: Mapping[str, observations.QueryPlan]
+    host: observations.HostActivity
     profile: Profile | None
-    missing: tuple[Missing, ...]
+    missing: tuple[observations.Missing, ...]
 
     @property
     def operations(self) -> float:

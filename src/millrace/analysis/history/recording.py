@@ -171,8 +171,7 @@ def points_of(stored: StoredRun, *, reference: str | None, label: str | None, at
     """Return the run's ratios to the level ``reference`` (by default its base), by their series.
 
     With a ``label`` each candidate level is a series of its own where there are several; without
-    one their levels are the labels. Raise UserError for a run without a ratio, or an invalid
-    label.
+    one their levels are the labels. Raise UserError for a run without a ratio, or an invalid label.
     """
     if label is not None and (
         not label.strip() or len(label) > LONGEST_LABEL or not label.isprintable()

@@ -63,10 +63,7 @@ def analyze_series(
     """
     judged = []
     for point in change_points(
-        values,
-        sensitivity=sensitivity,
-        confidence=1 - alpha,
-        unit_of_last_digit=unit_of_last_digit,
+        values, sensitivity=sensitivity, confidence=1 - alpha, unit_of_last_digit=unit_of_last_digit
     ):
         ratio, low, high = point.ratio, point.low, point.high
         verdict, reason = decide_interval(ratio, low, high, direction, margin)

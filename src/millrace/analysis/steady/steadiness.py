@@ -87,11 +87,7 @@ class Recorded:
 
 
 def steady_checks(
-    state: ServerStateFact,
-    limits: SteadyLimits,
-    *,
-    transactions: float,
-    rows_changed: float,
+    state: ServerStateFact, limits: SteadyLimits, *, transactions: float, rows_changed: float
 ) -> tuple[SteadyCheck, ...]:
     """Apply every check to a trial's record of ``trial.server_state`` and its clients' work."""
     trial = Recorded(

@@ -1,1 +1,4 @@
-"""Parts that the subjects share: axes, tables, pages, figures as text, files."""
+"""Hold what the reports of several subjects share: figures as text, tables, axes, pages, JSON.
+
+Nothing here knows a run, a history or an explanation.
+"""

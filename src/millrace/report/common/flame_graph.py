@@ -136,10 +136,7 @@ def flame_graph(
     """Return the graphs of A and B (their labels) of a tree of call paths."""
     paths = _walk(root)
     edges = _edges(max((abs(path.difference_us) for path in paths), default=0.0))
-    graphs = (
-        _graph("A", a, paths, edges, scale.unit),
-        _graph("B", b, paths, edges, scale.unit),
-    )
+    graphs = (_graph("A", a, paths, edges, scale.unit), _graph("B", b, paths, edges, scale.unit))
     return FlameGraph(
         heading=heading, scale=scale, graphs=graphs, shades=_shades(edges, scale.unit)
     )
@@ -237,11 +234,7 @@ def _key(node: CallNode) -> Key:
 
 
 def _graph(
-    side: Letter,
-    label: str,
-    paths: Sequence[_Path],
-    edges: Sequence[float],
-    unit: str,
+    side: Letter, label: str, paths: Sequence[_Path], edges: Sequence[float], unit: str
 ) -> Graph:
     root = paths[0].node
     totals = (root.a_us, root.b_us)

@@ -1,16 +1,36 @@
 """The HTML pages' common parts: the templates' environment and the filters of text."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
 
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup, escape
+from pydantic import TypeAdapter
 
-from millrace.report.common import glossary
 from millrace.report.common.formatting import figure_text
 
 LONGEST_UNBROKEN = 24  # characters of a name that a phone has room for on one line
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word, or several that belong together; ``page`` words are explained in reports."""
+
+    name: str
+    meaning: str
+    page: bool = False
+
+
+@lru_cache(maxsize=1)
+def words() -> tuple[Word, ...]:
+    """Return the words of millrace, for pages and docs/glossary.md, in the order of the latter."""
+    text = (files("millrace.report") / "templates/glossary.toml").read_text("utf-8")
+    return TypeAdapter(tuple[Word, ...]).validate_python(tomllib.loads(text)["word"])
 
 
 class _CompiledTemplates(BytecodeCache):
@@ -52,7 +72,7 @@ def environment(names: Iterable[str]) -> Environment:
     # Of a server's name, which may be broken into lines after its family.
     made.filters["broken"] = lambda name: escape(name).replace("-", Markup("-<wbr>"))
     made.filters["figure"] = figure_text
-    made.globals["glossary"] = [each for each in glossary.words() if each.page]
+    made.globals["glossary"] = [each for each in words() if each.page]
     return made
 
 

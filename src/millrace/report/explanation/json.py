@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from millrace.analysis.certainty import Certainty
+from millrace.analysis.explain import profiles
 from millrace.analysis.explain.ablation import Recovery
 from millrace.analysis.explain.blocking_stacks import BlockedComparison
 from millrace.analysis.explain.call_tree import PathDifference
@@ -19,13 +20,6 @@ from millrace.analysis.explain.efficiency import EfficiencyRow
 from millrace.analysis.explain.explanation import Disturbance, Explanation, MissingObservation
 from millrace.analysis.explain.observations import Noun
 from millrace.analysis.explain.plans import PlanComparison
-from millrace.analysis.explain.profiles import (
-    By,
-    FlatProfile,
-    FunctionDifference,
-    GroupDifference,
-    LeadingFunction,
-)
 from millrace.analysis.explain.statement_breakdown import (
     StatementBreakdown,
     StatementBreakdownDifference,
@@ -69,7 +63,7 @@ class SidePart(JsonPart):
     breakdown: TimeBreakdown | None
     statement_breakdowns: list[StatementBreakdown]
     coverage: Coverage | None
-    flat_profile: Annotated[FlatProfile | None, From("flat")]
+    flat_profile: Annotated[profiles.FlatProfile | None, From("flat")]
 
 
 _LIKELY = (Certainty.SHOWN, Certainty.LIKELY)
@@ -117,13 +111,13 @@ class ProfilePart(JsonPart):
     """
 
     blocks: list[int]
-    by: By
+    by: profiles.By
     a_cpu_us: float
     b_cpu_us: float
     cpu: MeanEstimate
-    groups: list[GroupDifference]
-    leading: list[LeadingFunction]
-    functions: list[FunctionDifference]
+    groups: list[profiles.GroupDifference]
+    leading: list[profiles.LeadingFunction]
+    functions: list[profiles.FunctionDifference]
     call_paths: Annotated[list[PathDifference], From("paths")]
 
 

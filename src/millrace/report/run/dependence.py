@@ -3,16 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from millrace.analysis.compare import model
 from millrace.analysis.compare.effects import main_terms
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.compare.model import (
-    DIFFERENCES,
-    Dependence,
-    LevelsEffect,
-    RunAnalysis,
-    Term,
-    Verdict,
-)
 from millrace.analysis.compare.verdict import margin_text
 from millrace.levels import Level, factor_text, level_text
 from millrace.quantities import counted
@@ -35,7 +28,7 @@ class DependenceText:
     table: Table
 
 
-def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
+def dependence_part(analysis: model.RunAnalysis) -> DependenceText | None:
     """Describe what differences depend on; None where too few comparisons say anything."""
     found = analysis.dependences
     if not found:
@@ -44,7 +37,7 @@ def dependence_part(analysis: RunAnalysis) -> DependenceText | None:
     return DependenceText(said, _table(found, analysis))
 
 
-def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
+def dependence_text(dependence: model.Dependence, analysis: model.RunAnalysis) -> str:
     """Say what a candidate's difference depends on, and no more than is shown."""
     terms = main_terms(dependence)
     said = [_of_term(term, dependence, analysis) for term in terms]
@@ -59,11 +52,11 @@ def dependence_text(dependence: Dependence, analysis: RunAnalysis) -> str:
     return " ".join(said)
 
 
-def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
+def _of_none(dependence: model.Dependence, analysis: model.RunAnalysis) -> str:
     """Say that no factor is shown to matter: about the same everywhere, or unknown."""
     candidate = level_text(analysis.factor, dependence.candidate)
     word = _word(dependence.verdict, analysis.headline)
-    is_different = dependence.verdict in DIFFERENCES
+    is_different = dependence.verdict in model.DIFFERENCES
     is_everywhere = is_different and dependence.everywhere == dependence.verdict
     size = _size(dependence.overall)
     if dependence.verdict == "equivalent":
@@ -88,12 +81,12 @@ def _of_none(dependence: Dependence, analysis: RunAnalysis) -> str:
     return f"{text}: single comparisons may be off the mean by up to {furthest}."
 
 
-def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
+def _of_term(term: model.Term, dependence: model.Dependence, analysis: model.RunAnalysis) -> str:
     """Return text such as ``mysql-5.7.22 is slower only with log_bin on, by 6.1 %; ...``."""
     candidate, margin = level_text(analysis.factor, dependence.candidate), analysis.margin
-    sides = {each: [at for at in term.at if at.verdict == each] for each in DIFFERENCES}
+    sides = {each: [at for at in term.at if at.verdict == each] for each in model.DIFFERENCES}
     sides = {verdict: at for verdict, at in sides.items() if at}
-    others = [at for at in term.at if at.verdict not in DIFFERENCES]
+    others = [at for at in term.at if at.verdict not in model.DIFFERENCES]
     if not sides:
         ends = sorted(term.at, key=lambda at: at.here.ratio)
         low, high = (f"{_change(at.here)} {where(at.levels)}" for at in (ends[0], ends[-1]))
@@ -124,7 +117,7 @@ def _of_term(term: Term, dependence: Dependence, analysis: RunAnalysis) -> str:
     return f"{text}."
 
 
-def _differing(at: Sequence[LevelsEffect]) -> str:
+def _differing(at: Sequence[model.LevelsEffect]) -> str:
     """Return text such as ``3 single comparisons differ``; empty where none does."""
     number = sum(each.differing for each in at)
     if not number:
@@ -132,7 +125,7 @@ def _differing(at: Sequence[LevelsEffect]) -> str:
     return f"{counted(number, 'single comparison')} {'differs' if number == 1 else 'differ'}"
 
 
-def _places(at: Sequence[LevelsEffect], term: Term) -> str:
+def _places(at: Sequence[model.LevelsEffect], term: model.Term) -> str:
     """Return text such as ``at 1 client, by 20.1 %``; of many levels, their number and the ends."""
     if len(at) == 1:
         return f"{where(at[0].levels)}, by {_size(at[0].here)}"
@@ -157,7 +150,7 @@ def where(levels: Mapping[str, Level]) -> str:
     )
 
 
-def _word(verdict: Verdict, metric: Metric) -> str:
+def _word(verdict: model.Verdict, metric: Metric) -> str:
     is_speed = metric.unit.endswith("/s") or metric.unit in UNITS_OF_TIME
     worse, better = ("slower", "faster") if is_speed else ("worse", "better")
     return worse if verdict == "regression" else better
@@ -175,7 +168,7 @@ def _listed_factors(factors: Sequence[str]) -> str:
     return listed([factor_text(factor) for factor in factors])
 
 
-def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
+def _table(found: Sequence[model.Dependence], analysis: model.RunAnalysis) -> Table:
     """Return a row for each candidate's mean and its terms; of a pair, levels that stand out."""
     columns = (
         *text_columns("where"), Column("ratio"),
@@ -195,6 +188,6 @@ def _table(found: Sequence[Dependence], analysis: RunAnalysis) -> Table:
     return Table(TITLE, columns, tuple(sections))
 
 
-def _row(place: str, effect: Effect, apart: str, verdict: Verdict) -> Row:
+def _row(place: str, effect: Effect, apart: str, verdict: model.Verdict) -> Row:
     interval = formatting.interval_text(effect.low, effect.high)
     return Row((place, formatting.ratio_text(effect.ratio), interval, apart, verdict), verdict)

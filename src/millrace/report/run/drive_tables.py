@@ -4,17 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
+from millrace.analysis.compare import treatments
 from millrace.analysis.compare.metrics import Latency
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.published import PublishedStudy, published_comparison
-from millrace.analysis.compare.treatments import (
-    LoopMeans,
-    MaintenanceFigures,
-    PartFigures,
-    TreatmentAnalysis,
-    background_latency,
-    shown,
-)
 from millrace.analysis.steady.policy import reasons
 from millrace.analysis.steady.steadiness import State
 from millrace.levels import factor_text, level_value
@@ -86,7 +79,7 @@ def latency_table(analysis: RunAnalysis, of: Of) -> Table | None:
     return Table(f"Latency of {of}s", columns, tuple(sections))
 
 
-def _latency_row(treatment: TreatmentAnalysis, latency: Latency) -> Row:
+def _latency_row(treatment: treatments.TreatmentAnalysis, latency: Latency) -> Row:
     cells = (
         level_value(treatment.level),
         latency.name,
@@ -106,7 +99,7 @@ def cost_table(analysis: RunAnalysis) -> Table | None:
     if not costs:
         return None
 
-    def cells(treatment: TreatmentAnalysis) -> list[str] | None:
+    def cells(treatment: treatments.TreatmentAnalysis) -> list[str] | None:
         if treatment.driven is None:
             return None
         return [known_text(_cost(treatment, name), text) for _, name, text in costs]
@@ -130,7 +123,7 @@ def steady_table(analysis: RunAnalysis) -> Table | None:
     return Table("Steady state", columns, sections)
 
 
-def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
+def _steady_cells(treatment: treatments.TreatmentAnalysis) -> Sequence[str] | None:
     known: tuple[State, ...] = ("steady", "unsteady", "too short to tell")
     recorded = [
         trial for trial in treatment.steadiness if trial.state in known or trial.slowest is not None
@@ -151,7 +144,7 @@ def _steady_cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
     )
 
 
-def _cost(treatment: TreatmentAnalysis, name: str) -> float | None:
+def _cost(treatment: treatments.TreatmentAnalysis, name: str) -> float | None:
     """Return the level of the metric of this CPU time, if any, else the figure over all trials."""
     wanted = (_CPU_TIMES.get(name), ("transactions",))
     for found in treatment.metrics.values():
@@ -175,9 +168,9 @@ def background_table(analysis: RunAnalysis) -> Table | None:
     return Table("Background clients", columns, sections) if sections else None
 
 
-def _background_rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
+def _background_rows(treatment: treatments.TreatmentAnalysis) -> Iterator[Sequence[str]]:
     for figures in treatment.background_clients:
-        latency = background_latency(treatment.latencies, figures.test)
+        latency = treatments.background_latency(treatment.latencies, figures.test)
         yield (
             figures.test,
             count_text(figures.throughput),
@@ -200,7 +193,7 @@ def maintenance_tables(analysis: RunAnalysis) -> list[Table]:
 
 
 def _statements_table(analysis: RunAnalysis) -> Table:
-    def cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
+    def cells(treatment: treatments.TreatmentAnalysis) -> Sequence[str] | None:
         found = treatment.maintenance
         if found is None:
             return None
@@ -221,7 +214,7 @@ def _statements_table(analysis: RunAnalysis) -> Table:
     return Table("Time of the maintenance statements", columns, sections_of(analysis, cells))
 
 
-def _removal_share(found: MaintenanceFigures) -> float | None:
+def _removal_share(found: treatments.MaintenanceFigures) -> float | None:
     if found.removal_s is None or found.own_s is None or not found.removal_s + found.own_s:
         return None
     return found.removal_s / (found.removal_s + found.own_s)
@@ -240,7 +233,7 @@ def _parts_table(analysis: RunAnalysis) -> Table:
     return Table(title, columns, sections_of_rows(analysis, _part_rows))
 
 
-def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
+def _part_rows(treatment: treatments.TreatmentAnalysis) -> Iterator[Sequence[str]]:
     if treatment.maintenance is None:
         return
     before = treatment.maintenance.parts[0].throughput
@@ -262,7 +255,9 @@ def _part_rows(treatment: TreatmentAnalysis) -> Iterator[Sequence[str]]:
         )
 
 
-def _part_latency(treatment: TreatmentAnalysis, figures: PartFigures) -> Latency | None:
+def _part_latency(
+    treatment: treatments.TreatmentAnalysis, figures: treatments.PartFigures
+) -> Latency | None:
     """Return the response times of a part, in a closed loop the service times."""
     found = {each.time: each for each in treatment.latencies if each.of == figures.part}
     return found.get("response") or found.get("service")
@@ -278,14 +273,14 @@ def loop_tables(analysis: RunAnalysis) -> list[Table]:
     )
     if not most:
         return []
-    numbers = shown(most)
+    numbers = treatments.shown(most)
     columns = (
         *text_columns(factor_text(analysis.factor)),
         *(Column(f"loop {number}") for number in numbers),
     )
 
-    def table(title: str, text: Callable[[LoopMeans], str]) -> Table:
-        def cells(treatment: TreatmentAnalysis) -> Sequence[str] | None:
+    def table(title: str, text: Callable[[treatments.LoopMeans], str]) -> Table:
+        def cells(treatment: treatments.TreatmentAnalysis) -> Sequence[str] | None:
             loops = {each.loop: each for each in treatment.loops}
             return [known_text(loops.get(number), text) for number in numbers] if loops else None
 
@@ -312,6 +307,6 @@ def _hours_table(study: PublishedStudy) -> Table:
     return plain_table(f"Published ({study.name}): operations/s by the hour", columns, rows)
 
 
-def throughput_text(loop: LoopMeans) -> str:
+def throughput_text(loop: treatments.LoopMeans) -> str:
     """Return the throughput of a loop, with a star where a server started again before it."""
     return f"{grouped_text(loop.throughput)}{COLD_SIGN if loop.restarted_cold else ''}"

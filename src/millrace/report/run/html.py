@@ -17,27 +17,10 @@ from millrace.report.common.formatting import GLYPHS, bytes_text
 from millrace.report.common.pages import environment
 from millrace.report.common.wording import first_line, repeating
 from millrace.report.explanation import html as explain_html
+from millrace.report.run import charts, drive_tables, notes, tables
 from millrace.report.run import design as design_text
-from millrace.report.run import notes, tables
-from millrace.report.run.charts import (
-    bar_charts,
-    have_one_axis,
-    lag_charts,
-    latency_charts,
-    loop_charts,
-    ratio_charts,
-    relative_charts,
-)
 from millrace.report.run.dependence import dependence_part
 from millrace.report.run.doubts import DOUBT, doubts
-from millrace.report.run.drive_tables import (
-    background_table,
-    cost_table,
-    latency_table,
-    loop_tables,
-    maintenance_tables,
-    steady_table,
-)
 from millrace.report.run.full_disk_tables import full_disk_tables
 from millrace.report.run.matrix import is_large, matrix, sections
 from millrace.report.run.sentences import answer, sentence, summary, verdict_text
@@ -73,9 +56,11 @@ def run_page(analysis: RunAnalysis) -> dict[str, Any]:
     headline.
     """
     headline, large = analysis.headline, is_large(analysis)
-    relative = relative_charts(analysis, headline) if large else ()
+    relative = charts.relative_charts(analysis, headline) if large else ()
     parts = sections(analysis)
-    curves = [(heading, latency_charts(groups, analysis.factor)) for heading, groups in parts]
+    curves = [
+        (heading, charts.latency_charts(groups, analysis.factor)) for heading, groups in parts
+    ]
     study = published_comparison(analysis)
     measured = [metric for metric in analysis.metrics if metric != analysis.time]
     published = [tables.published_table(analysis, study, metric) for metric in measured if study]
@@ -95,29 +80,29 @@ def run_page(analysis: RunAnalysis) -> dict[str, Any]:
         "large": large,
         "matrix": matrix(analysis, headline) if large else None,
         "relative": relative,
-        "one_axis": have_one_axis(relative),
+        "one_axis": charts.have_one_axis(relative),
         "dependence": dependence_part(analysis),
         "full_disk": full_disk_tables(analysis),
-        "maintenance": maintenance_tables(analysis),
-        "background_clients": background_table(analysis),
-        "latencies": latency_table(analysis, "transaction"),
-        "statements": latency_table(analysis, "statement"),
-        "curves": [(heading, charts) for heading, charts in curves if charts],
-        "lag": lag_charts(analysis.groups, analysis.factor),
-        "loops": loop_tables(analysis),
-        "loop_charts": loop_charts(analysis.groups, analysis.factor),
-        "costs": cost_table(analysis),
-        "steady": steady_table(analysis),
+        "maintenance": drive_tables.maintenance_tables(analysis),
+        "background_clients": drive_tables.background_table(analysis),
+        "latencies": drive_tables.latency_table(analysis, "transaction"),
+        "statements": drive_tables.latency_table(analysis, "statement"),
+        "curves": [each for each in curves if each[1]],
+        "lag": charts.lag_charts(analysis.groups, analysis.factor),
+        "loops": drive_tables.loop_tables(analysis),
+        "loop_charts": charts.loop_charts(analysis.groups, analysis.factor),
+        "costs": drive_tables.cost_table(analysis),
+        "steady": drive_tables.steady_table(analysis),
         "results": tables.results_table(analysis, headline, analysis.time),
-        "bars": bar_charts(analysis, headline),
-        "ratios": ratio_charts(analysis, headline),
+        "bars": charts.bar_charts(analysis, headline),
+        "ratios": charts.ratio_charts(analysis, headline),
         "ratios_in_figures": tables.ratios_table(analysis, headline),
         "others": [
             {
                 "metric": metric,
                 "matrix": matrix(analysis, metric) if large else None,
                 "results": tables.results_table(analysis, metric, None),
-                "charts": ratio_charts(analysis, metric),
+                "charts": charts.ratio_charts(analysis, metric),
                 "ratios": tables.ratios_table(analysis, metric),
             }
             for metric in measured

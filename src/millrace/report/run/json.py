@@ -587,9 +587,5 @@ def _matrix_cell(treatment: TreatmentAnalysis, group: Group, metric: Metric) -> 
     found = treatment.metrics.get(metric.name)
     value = None if found is None else found.level
     return part(
-        MatrixCellPart,
-        comparison,
-        level=treatment.level,
-        treatment=treatment.id,
-        value=value,
+        MatrixCellPart, comparison, level=treatment.level, treatment=treatment.id, value=value
     )

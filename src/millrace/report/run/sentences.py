@@ -10,15 +10,7 @@ from millrace.analysis.compare.model import DIFFERENCES, Comparison, RunAnalysis
 from millrace.levels import factor_text, level_text
 from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.quantities import counted
-from millrace.report.common.formatting import (
-    amount_text,
-    count_text,
-    interval_text,
-    is_multiple,
-    percent_text,
-    ratio_text,
-    times_interval_text,
-)
+from millrace.report.common import formatting
 from millrace.report.common.wording import first_line, listed
 from millrace.report.run import causes, undecided
 from millrace.report.run.full_disk_tables import full_disk_answer
@@ -283,12 +275,12 @@ def _ratio_text(estimate: RatioEstimate) -> str:
 
     Of a multiple downwards, also the interval of the multiple: `` (4,300 to 4,700 times)``.
     """
-    text = f"ratio {ratio_text(estimate.ratio)}"
+    text = f"ratio {formatting.ratio_text(estimate.ratio)}"
     if estimate.low is None or estimate.high is None:
         return text
-    interval = interval_text(estimate.low, estimate.high)
-    if estimate.high < 1 and is_multiple(estimate.high):
-        interval = f"{interval} ({times_interval_text(estimate.low, estimate.high)})"
+    interval = formatting.interval_text(estimate.low, estimate.high)
+    if estimate.high < 1 and formatting.is_multiple(estimate.high):
+        interval = f"{interval} ({formatting.times_interval_text(estimate.low, estimate.high)})"
     return f"{text}, {estimate.confidence * 100:g} % interval {interval}"
 
 
@@ -310,7 +302,7 @@ def _effect(comparison: Comparison, estimate: RatioEstimate, base: str = "") -> 
 
 
 def _skips(shares: SkippedShares, base: str = "") -> str:
-    ours, theirs = percent_text(shares.candidate), percent_text(shares.base)
+    ours, theirs = formatting.percent_text(shares.candidate), formatting.percent_text(shares.base)
     return f"skips {ours} of the scheduled transactions, {base or 'the base'} {theirs}"
 
 
@@ -318,7 +310,7 @@ def _slower_at_least(comparison: Comparison) -> str:
     """Return text such as ``is at least 270,000 times slower``: of two digits, not rounded up."""
     times = comparison.slower_at_least or 1.0
     unit = 10.0 ** (math.floor(math.log10(times)) - 1)
-    return f"is at least {count_text(math.floor(times / unit) * unit)} times slower"
+    return f"is at least {formatting.count_text(math.floor(times / unit) * unit)} times slower"
 
 
 def effect(ratio: float, metric: Metric, base: str = "") -> str:
@@ -329,18 +321,18 @@ def effect(ratio: float, metric: Metric, base: str = "") -> str:
     may have the same unit: only the primary one goes without its title.
     """
     is_rate, is_time = metric.unit.endswith("/s"), metric.unit == "s"
-    size, than = amount_text(ratio), f" than {base}" if base else ""
+    size, than = formatting.amount_text(ratio), f" than {base}" if base else ""
     if not (is_rate or is_time):
-        if is_multiple(ratio) and ratio > 1:
+        if formatting.is_multiple(ratio) and ratio > 1:
             return f"has {size} the {metric.title}{f' of {base}' if base else ''}"
         return f"has {size} {'higher' if ratio >= 1 else 'lower'} {metric.title}{than}"
     unit = "time" if is_time else metric.unit
     title = "" if is_rate and metric.primary else f" ({metric.title})"
     verb = "gives" if is_rate else "takes"
-    if is_multiple(ratio) and ratio > 1:
+    if formatting.is_multiple(ratio) and ratio > 1:
         how = "many" if is_rate else "much"
         return f"{verb} {size} as {how} {unit}{title}{f' as {base}' if base else ''}"
-    if is_multiple(ratio) and not title:
+    if formatting.is_multiple(ratio) and not title:
         return f"is {size} slower{than}"
     how = "more" if ratio >= 1 else "fewer" if is_rate else "less"
     return f"{verb} {size} {how} {unit}{title}{than}"

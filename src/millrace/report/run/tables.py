@@ -7,14 +7,7 @@ from millrace.analysis.compare.model import Comparison, RunAnalysis
 from millrace.analysis.compare.published import PublishedFigure, PublishedStudy
 from millrace.analysis.compare.treatments import MetricSummary, TreatmentAnalysis
 from millrace.levels import factor_text, level_text, level_value
-from millrace.model.measurements import (
-    DATA_DIR_ALLOCATED_BYTES,
-    DATA_DIR_APPARENT_BYTES,
-    TABLE_ALLOCATED_BYTES,
-    TABLE_APPARENT_BYTES,
-    files_bytes,
-    table_of_files,
-)
+from millrace.model import measurements
 from millrace.report.common.formatting import (
     MISSING,
     bytes_text,
@@ -211,15 +204,15 @@ def sizes_table(analysis: RunAnalysis) -> Table | None:
 
 
 def _sizes_cells(treatment: TreatmentAnalysis) -> Sequence[str]:
-    rows, allocated = treatment.table_rows, treatment.sizes.get(TABLE_ALLOCATED_BYTES)
+    rows, allocated = treatment.table_rows, treatment.sizes.get(measurements.TABLE_ALLOCATED_BYTES)
     a_row = None if not rows or allocated is None else f"{allocated / rows:.1f} bytes"
     return [
         MISSING if rows is None else count_text(rows),
-        _bytes_cell(treatment, TABLE_ALLOCATED_BYTES),
+        _bytes_cell(treatment, measurements.TABLE_ALLOCATED_BYTES),
         a_row or MISSING,
-        _bytes_cell(treatment, TABLE_APPARENT_BYTES),
-        _bytes_cell(treatment, DATA_DIR_ALLOCATED_BYTES),
-        _bytes_cell(treatment, DATA_DIR_APPARENT_BYTES),
+        _bytes_cell(treatment, measurements.TABLE_APPARENT_BYTES),
+        _bytes_cell(treatment, measurements.DATA_DIR_ALLOCATED_BYTES),
+        _bytes_cell(treatment, measurements.DATA_DIR_APPARENT_BYTES),
     ]
 
 
@@ -230,12 +223,14 @@ def _bytes_cell(treatment: TreatmentAnalysis, name: str) -> str:
 def table_files_table(analysis: RunAnalysis) -> Table | None:
     """Return what each table's files occupy, and their length; None for a single table."""
     names = (name for treatment in analysis.treatments for name in treatment.sizes)
-    tables = sorted({table for name in names if (table := table_of_files(name)) is not None})
+    tables = sorted(
+        {table for name in names if (table := measurements.table_of_files(name)) is not None}
+    )
     if not tables:
         return None
 
     def cells(treatment: TreatmentAnalysis) -> Sequence[str]:
-        both = (files_bytes(table) for table in tables)
+        both = (measurements.files_bytes(table) for table in tables)
         return [
             f"{_bytes_cell(treatment, allocated)} of {_bytes_cell(treatment, apparent)}"
             for apparent, allocated in both

@@ -199,8 +199,7 @@ def _adding(analysis: RunAnalysis, more: int) -> str:
         return f"--blocks {analysis.status.blocks + more}"
     blocks, time_s = _limits_with(analysis, more)
     return _options(
-        blocks if blocks != design.blocks else None,
-        time_s if time_s != design.max_time_s else None,
+        blocks if blocks != design.blocks else None, time_s if time_s != design.max_time_s else None
     )
 
 

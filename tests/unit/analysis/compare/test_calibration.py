@@ -23,13 +23,7 @@ from millrace.analysis.compare.calibration import (
 from millrace.analysis.compare.comparability import Comparability
 from millrace.analysis.compare.model import DIFFERENCES
 from millrace.model.run_spec import FEWEST_BLOCKS, Calibrates
-from millrace.report.calibration import (
-    age_text,
-    as_json,
-    sentences,
-    smallest_text,
-    verdicts_text,
-)
+from millrace.report.calibration import age_text, as_json, sentences, smallest_text, verdicts_text
 from millrace.stats.ratio import paired_ratio
 from millrace.stats.sequential import FIRST_LOOK
 from tests.support.known import known

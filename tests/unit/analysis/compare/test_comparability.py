@@ -147,12 +147,9 @@ def said(base: TreatmentTrials, candidate: TreatmentTrials) -> Comparability:
     return assess_comparability(base, candidate, ComparabilityRules(MARGIN, 0, True, "any"))
 
 
-def side(
-    *, errors: int = 0, retries: int = 0, skipped: int = 0, tries: int = 100_000
-) -> list[TrialWork]:
-    return [
-        TrialWork(block, tries - errors, errors, retries, 0, skipped, tries) for block in range(3)
-    ]
+def side(*, errors: int = 0, skipped: int = 0) -> list[TrialWork]:
+    tries = 100_000
+    return [TrialWork(n, tries - errors, errors, 0, 0, skipped, tries) for n in range(3)]
 
 
 def two_servers(

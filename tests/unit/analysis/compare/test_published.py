@@ -10,6 +10,7 @@ from millrace.analysis.compare.published import PublishedFigure, published_compa
 from millrace.report.run.tables import published_table
 from millrace.studies.lookup import Conditions, load_study, study_names
 from tests.support.builders import RunBuilder, noisy
+from tests.support.known import known
 from tests.support.query_runs import QueryRun
 
 # As published in the study: percent of 5.6 by configuration, for the versions matched below.
@@ -48,8 +49,7 @@ def test_ratios_are_the_printed_percentages() -> None:
     found = figures()
     for server, by_configuration in PRINTED.items():
         for configuration, percent in by_configuration.items():
-            ratio = found[server, configuration, "throughput"].ratio
-            assert ratio is not None
+            ratio = known(found[server, configuration, "throughput"].ratio)
             assert 100 * ratio == pytest.approx(percent, abs=0.02)
 
 
@@ -57,18 +57,15 @@ def test_rates_and_times_are_of_the_same_rows() -> None:
     found = figures()
     for (server, configuration, metric), figure in found.items():
         if metric == "time":
-            rate = found[server, configuration, "throughput"].value
-            assert figure.value is not None
-            assert rate is not None
-            assert figure.value * rate == pytest.approx(46_741_126, rel=1e-3)
+            rate = known(found[server, configuration, "throughput"].value)
+            assert known(figure.value) * rate == pytest.approx(46_741_126, rel=1e-3)
 
 
 def test_series_are_matched_as_numbers() -> None:
     found = figures()
     assert found["mysql-5.6.24", "wmf", "throughput"].version == "MySQL 5.6.34"
     assert not any(server == "mariadb-10.11.19" for server, _, _ in found)
-    note = found["mysql-8.0.12", "wmf", "throughput"].note
-    assert note is not None
+    note = known(found["mysql-8.0.12", "wmf", "throughput"].note)
     assert "utf8" in note
 
 
@@ -100,8 +97,7 @@ def of_cells(
         parameters=parameters or {}, **changes,
     )  # fmt: skip
     analysis = compare_run(run.build())
-    found = published_comparison(analysis)
-    assert found is not None
+    found = known(published_comparison(analysis))
     labels = {t.id: tuple(t.label.split(" · ")) for t in analysis.treatments}
     return {labels[figure.treatment_id]: figure for figure in found.figures}
 
@@ -138,8 +134,7 @@ def test_contradictory_cells_are_given_as_such() -> None:
         "mysql-5.7.22", "MEMORY", "update-indexed", "clients 32"
     ]
     assert (figure.value, figure.ratio, figure.ratio_high) == (None, None, None)
-    assert figure.note is not None
-    assert "contradictory" in figure.note
+    assert "contradictory" in known(figure.note)
 
 
 def test_the_binary_log_is_the_one_that_was_effective() -> None:
@@ -175,10 +170,8 @@ def test_published_comparisons_stand_beside_the_measured_ones() -> None:
             ("mysql-5.6.24", "mysql-5.7.22"), UPDATES["tests"], (1, 4, 32), 3, published="S3",
         ).build()
     )  # fmt: skip
-    study = published_comparison(analysis)
-    assert study is not None
-    table = published_table(analysis, study, analysis.headline)
-    assert table is not None
+    study = known(published_comparison(analysis))
+    table = known(published_table(analysis, study, analysis.headline))
     rows = [row.cells for section in table.sections for row in section.rows]
     assert ("37.6", "MySQL 5.6.21") in [row[-2:] for row in rows]
     assert not any("published, transactions/s" in column.title for column in table.columns)
@@ -193,12 +186,11 @@ def test_quotients_of_linkbench_are_those_of_its_hours() -> None:
 
 
 def test_drop_database_after_linkbench_stands_beside_the_published_one() -> None:
-    study = load_study("S5")
-    assert study is not None
+    study = known(load_study("S5"))
     found = {}
     for level in ("row", "page-lz4"):
-        known = Conditions("mysql", "5.7.22", {"compression": level}, {"drop_after": "on"}, {})
-        figure = study.find("drop_time", known)
+        conditions = Conditions("mysql", "5.7.22", {"compression": level}, {"drop_after": "on"}, {})
+        figure = study.find("drop_time", conditions)
         found[level] = None if figure is None else figure.ratios
     assert found == {"row": (1.0, 1.0), "page-lz4": (43.2, 43.2)}
 
@@ -207,10 +199,9 @@ def test_drop_database_after_linkbench_stands_beside_the_published_one() -> None
 def test_inserts_are_compared_by_the_setting_that_was_published(
     gtid_mode: str, ratio: float | None
 ) -> None:
-    study = load_study("insert-benchmark")
-    assert study is not None
-    known = Conditions("mysql", "9.7.4", {"test": "l.i1"}, {}, {"gtid_mode": gtid_mode})
-    figure = study.find("throughput", known)
+    study = known(load_study("insert-benchmark"))
+    conditions = Conditions("mysql", "9.7.4", {"test": "l.i1"}, {}, {"gtid_mode": gtid_mode})
+    figure = study.find("throughput", conditions)
     assert (figure.ratios if figure else None) == ((ratio, ratio) if ratio else None)
 
 

@@ -12,28 +12,17 @@ from hypothesis import strategies as st
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.compare.metrics import Metric
-from millrace.analysis.explain.ablation import (
-    ALL,
-    Ablation,
-    Recovery,
-    ablation,
-    with_answers,
-)
+from millrace.analysis.explain.ablation import ALL, Ablation, Recovery, ablation, with_answers
 from millrace.analysis.explain.causes.model import Kind, LikelyCause
 from millrace.model.measurements import Direction
 from millrace.model.run_spec import Ablates, Aligned
 from millrace.report.explanation.ablation import sentences
 from millrace.stats.mean import MeanEstimate
-from millrace.store.records import (
-    MeasurementRecord,
-    StoredAttempt,
-    StoredRun,
-    TreatmentRecord,
-    TrialRecord,
-)
+from millrace.store import records
+from tests.support.builders import bare_attempt
 from tests.support.known import known, limits
 from tests.support.seconds import events
-from tests.support.stored_records import LATER, NOW, OWNER, begun
+from tests.support.stored_records import begun
 
 RATE = Metric(
     name="rate", title="transactions per second", unit="1/s", direction="higher", numerator=("n",)
@@ -57,30 +46,22 @@ blocks_of_rates = st.lists(
 )
 
 
-def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
+def measured(blocks: Blocks, *, better: Direction = "higher") -> records.StoredRun:
     """Return a run of these values; 0 stands for a trial that failed."""
-    trials: list[TrialRecord] = []
-    attempts: list[StoredAttempt] = []
+    trials: list[records.TrialRecord] = []
+    attempts: list[records.StoredAttempt] = []
     for block, values in enumerate(blocks):
         for treatment, value in values.items():
-            trial = TrialRecord(f"{treatment}/{block}", treatment, block, len(trials))
+            trial = records.TrialRecord(f"{treatment}/{block}", treatment, block, len(trials))
             trials.append(trial)
+            failure = {"failed_step": "start", "reason": "mysqld (starting): ended.\n  Its log"}
             attempts.append(
-                StoredAttempt(
-                    id=len(trials),
-                    trial_id=trial.id,
-                    number=1,
-                    owner=OWNER,
-                    started_utc=NOW,
-                    ended_utc=LATER,
+                bare_attempt(
+                    len(trials),
+                    trial.id,
                     outcome="finished" if value else "failed",
-                    failed_step=None if value else "start",
-                    reason=None if value else "mysqld (starting): ended.\n  Its log",
-                    log_tail=None,
-                    steps=(),
-                    instances=(),
-                    measurements=(MeasurementRecord("n", value),),
-                    artefacts=(),
+                    measurements=(records.MeasurementRecord("n", value),),
+                    **({} if value else failure),
                 )
             )
     metric = {"title": "rate", "unit": "1/s", "direction": better, "numerator": ["n"]}
@@ -88,8 +69,8 @@ def measured(blocks: Blocks, *, better: Direction = "higher") -> StoredRun:
     spec = run.spec.replace(workload={"name": "w", "metrics": {"rate": metric}}, tested=TEST)
     run = replace(run, spec=spec)
     names = dict.fromkeys(trial.treatment_id for trial in trials)
-    treatments = tuple(TreatmentRecord(name, at, {}, {}) for at, name in enumerate(names))
-    return StoredRun(run, treatments, tuple(trials), tuple(attempts))
+    treatments = tuple(records.TreatmentRecord(name, at, {}, {}) for at, name in enumerate(names))
+    return records.StoredRun(run, treatments, tuple(trials), tuple(attempts))
 
 
 def shares(blocks: Blocks, *, better: Direction = "higher") -> Ablation:
@@ -268,14 +249,14 @@ def test_an_ablation_that_was_not_steady_replaces_nothing() -> None:
     assert with_answers((cause,), [steady], 10.0) == ()
 
 
-def driven(blocks: Blocks, *, falling: Collection[str]) -> StoredRun:
+def driven(blocks: Blocks, *, falling: Collection[str]) -> records.StoredRun:
     """Return a run of driven clients; throughput falls in the trials of these treatments."""
 
-    def with_seconds(attempt: StoredAttempt) -> StoredAttempt:
+    def with_seconds(attempt: records.StoredAttempt) -> records.StoredAttempt:
         slope = 0.01 if attempt.trial_id.partition("/")[0] in falling else 0.0
         source = np.random.default_rng(attempt.id)
         rates = 1000 * (1 - slope * np.arange(30)) * source.lognormal(0, 0.005, 30)
-        measurements = (*attempt.measurements, MeasurementRecord("transactions", 30_000.0))
+        measurements = (*attempt.measurements, records.MeasurementRecord("transactions", 30_000.0))
         return replace(attempt, series=events([*rates]), measurements=measurements)
 
     stored = measured(blocks)

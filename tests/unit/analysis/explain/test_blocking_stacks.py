@@ -14,6 +14,7 @@ from millrace.analysis.explain.time_breakdown import (
     time_breakdown,
     trial_breakdown,
 )
+from tests.support.known import known
 from tests.support.observed_trials import Scene, Truth, seen
 
 SYNC = "entry_SYSCALL_64_after_hwframe;do_syscall_64;do_fsync;jbd2_log_wait_commit"
@@ -24,8 +25,7 @@ WAITS = {"lock": 40.0, "log_flush": 80.0, "data_read": 20.0, "page_fault": 10.0}
 
 def test_places_sum_up_to_the_waits_of_the_account() -> None:
     trial = SCENE.trial(Truth(waits=WAITS))
-    found = trial_breakdown(trial)
-    assert found is not None
+    found = known(trial_breakdown(trial))
     sums: defaultdict[str, float] = defaultdict(float)
     for row in compare_blocked([trial], [trial]):
         assert row.a_us == row.b_us
@@ -76,8 +76,7 @@ def test_trials_that_the_account_leaves_out_are_in_no_row() -> None:
     of_a, of_b = time_breakdown(a), time_breakdown(b)
     assert of_a is not None
     assert of_b is not None
-    compared = breakdown_difference(of_a, of_b)
-    assert compared is not None
+    compared = known(breakdown_difference(of_a, of_b))
     (line,) = (line for line in compared.lines if line.key == "data_read")
     (row,) = compare_blocked(a, b)
     assert row.a_us == pytest.approx(line.a_us)

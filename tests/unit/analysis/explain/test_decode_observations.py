@@ -26,6 +26,7 @@ from millrace.model.phases import MeasuredPhases
 from millrace.model.run_spec import WorkloadDefinition
 from millrace.model.sampled_threads import SampledThread, SchedEvents
 from tests.support.experiment_files import SMALL, read_text
+from tests.support.known import known
 from tests.support.observed_trials import (
     DRIVEN,
     LOADED,
@@ -50,9 +51,7 @@ def test_the_foreground_are_the_threads_that_worked() -> None:
     """Sessions of collectors and threads that wait for a connection serve nobody."""
     scene = Scene(clients=4, sessions=3, cached=2)
     found = scene.trial(TRUTH).observed
-    assert found.foreground is not None
-    assert found.foreground.cpu_s is not None
-    assert found.us(found.foreground.cpu_s) == pytest.approx(30.0)
+    assert found.us(known(known(found.foreground).cpu_s)) == pytest.approx(30.0)
     assert set(found.background) == {"log", "purge", OTHER_SESSIONS}
     assert found.states is not None
     assert found.states.n_threads == 4
@@ -76,11 +75,9 @@ def test_a_busier_session_in_the_background_is_not_the_client(*, with_clocks: bo
     if not with_clocks:
         del document["threads"]
     found = seen(scene.attempt(TRUTH, document), 1)
-    assert found.states is not None
-    assert found.states.samples == sum(each["count"] for each in second["states"])
+    assert known(found.states).samples == sum(each["count"] for each in second["states"])
     if with_clocks:
-        assert found.foreground is not None
-        assert found.foreground.cpu_s == pytest.approx(1.0)
+        assert known(found.foreground).cpu_s == pytest.approx(1.0)
 
 
 def test_without_clocks_the_samples_tell_who_worked() -> None:
@@ -88,15 +85,13 @@ def test_without_clocks_the_samples_tell_who_worked() -> None:
     document = without(scene.document(TRUTH), "threads")
     found = scene.trial(TRUTH, document=document).observed
     assert (found.process, found.foreground, found.background) == (None, None, {})
-    assert found.states is not None
-    assert found.states.counts["lock"] / found.states.samples == pytest.approx(
+    assert known(found.states).counts["lock"] / known(found.states).samples == pytest.approx(
         10 / TRUTH.cycle, abs=1 / 300
     )
 
 
 def test_locks_that_wait_for_the_log_are_its_flush() -> None:
-    found = Scene(during_sync=1.0).trial(TRUTH).observed.states
-    assert found is not None
+    found = known(Scene(during_sync=1.0).trial(TRUTH).observed.states)
     assert found.counts["lock"] == 0
     assert found.counts["log_flush"] == round(300 * 10 / TRUTH.cycle)
 
@@ -152,13 +147,10 @@ def test_a_section_that_began_late_is_counted_for_the_whole_window() -> None:
     }
     document["threads"]["late_s"] = 1.0
     found = Scene().trial(TRUTH, document=document).observed
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30 * 3 / 2)
-    assert found.host.cpu is not None
-    assert found.host.cpu.steal_s == pytest.approx(1.5)
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(30 * 3 / 2)
+    assert known(found.host.cpu).steal_s == pytest.approx(1.5)
     assert found.host.cpus == 2
-    assert found.grown is not None
-    assert found.grown["Questions"] == pytest.approx(10)
+    assert known(found.grown)["Questions"] == pytest.approx(10)
     assert found.counted("bytes_sent") == pytest.approx(20)
     assert found.waits[0].wait_s == pytest.approx(2)
     assert found.digests[0].count == pytest.approx(20)
@@ -169,8 +161,7 @@ def test_millraces_own_sessions_serve_nobody() -> None:
     own = {**document["threads"]["threads"][0], "tid": 77, "kind": "observer", "cpu_s": 99.0}
     document["threads"]["threads"].append(own)
     found = Scene().trial(TRUTH, document=document).observed
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30)
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(30)
     assert set(found.background) == {"log", "purge", "observer"}
 
 
@@ -181,8 +172,7 @@ def test_the_window_need_not_be_the_clients() -> None:
     for thread in shorter["threads"]["threads"]:
         thread["cpu_s"] *= 0.99
     found = Scene().trial(TRUTH, document=shorter).observed
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30.0)
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(30.0)
 
 
 def test_loading_is_one_client_whose_operations_are_rows() -> None:
@@ -249,8 +239,7 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
     None where it is complete."""
     levels = {factor.name: factor.levels[0] for factor in experiment.factors}
     known = loaders(
-        WorkloadDefinition.model_validate(experiment.workload),
-        {**experiment.parameters, **levels},
+        WorkloadDefinition.model_validate(experiment.workload), {**experiment.parameters, **levels}
     )
     found = observed(loading(1_000, 2.0, {"window_s": 2.0}), LOADED, clients=1, loaders=known)
     assert found is not None
@@ -260,12 +249,10 @@ def advice_on_loaders(experiment: Experiment) -> str | None:
 
 def test_several_connections_share_the_rows() -> None:
     made = loading(100_000, 2.0, {"window_s": 2.0})
-    found = observed(made, LOADED, clients=1, loaders=4)
-    assert found is not None
+    found = known(observed(made, LOADED, clients=1, loaders=4))
     assert found.work.latency_s == pytest.approx(4 * 2.0 / 100_000)
     assert found.cycle_us == pytest.approx(80.0)
-    unknown = observed(made, LOADED, clients=1, loaders=None)
-    assert unknown is not None
+    unknown = known(observed(made, LOADED, clients=1, loaders=None))
     assert unknown.work.latency_s is None
     assert "how many connections" in unknown.missing[0].what
 
@@ -276,8 +263,7 @@ def test_a_session_that_ends_with_its_load_is_the_one_that_loaded() -> None:
     gone = document["threads"]["threads"][0]
     gone |= {"tid": 0, "name": "ended", "kind": "ended"}
     found = seen(loading(150_000, 3.0, document))
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8)
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(8)
     assert found.states is not None
     assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
     driven = Scene(rate_hz=1e5, sessions=2).trial(truth, document=document).observed
@@ -292,15 +278,12 @@ def test_several_sessions_that_end_with_their_load() -> None:
     gone = {**one, "tid": 0, "kind": "ended", "cpu_s": one["cpu_s"] + other["cpu_s"]}
     document["threads"]["threads"] = [gone, *rest]
     made = loading(2 * 150_000, 3.0, document)
-    found = observed(made, LOADED, clients=1, loaders=2)
-    assert found is not None
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(8, rel=1e-3)
+    found = known(observed(made, LOADED, clients=1, loaders=2))
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(8, rel=1e-3)
     assert found.states is not None
     assert found.states.counts["running"] / found.states.samples == pytest.approx(9 / 20, abs=1e-4)
     document["states"]["threads"] = document["states"]["threads"][:1]
-    fewer = observed(loading(2 * 150_000, 3.0, document), LOADED, clients=1, loaders=2)
-    assert fewer is not None
+    fewer = known(observed(loading(2 * 150_000, 3.0, document), LOADED, clients=1, loaders=2))
     assert fewer.states is None
 
 
@@ -313,22 +296,17 @@ def test_all_appliers_of_a_replica_are_its_foreground() -> None:
     }
     applied = MeasuredPhases(None, ("apply",), (), of_replica=True)
     document = scene.document(TRUTH)
-    found = observed(attempt(values, document), applied, clients=8)
-    assert found is not None
+    found = known(observed(attempt(values, document), applied, clients=8))
     assert found.work.clients == 3
     assert found.work.latency_s == pytest.approx(TRUTH.cycle * 1e-6)
-    assert found.foreground is not None
-    assert found.us(found.foreground.cpu_s or 0) == pytest.approx(30.0)
+    assert found.us(known(found.foreground).cpu_s or 0) == pytest.approx(30.0)
     assert OTHER_SESSIONS not in found.background
-    sampled = observed(attempt(values, without(document, "threads")), applied, clients=8)
-    assert sampled is not None
+    sampled = known(observed(attempt(values, without(document, "threads")), applied, clients=8))
     assert sampled.work.clients == 3
     document["threads"]["threads"][2]["cpu_s"] /= 100
-    without_idle = observed(attempt(values, document), applied, clients=8)
-    assert without_idle is not None
+    without_idle = known(observed(attempt(values, document), applied, clients=8))
     assert without_idle.work.clients == 2
-    unseen = observed(attempt(values, {}), applied, clients=8)
-    assert unseen is not None
+    unseen = known(observed(attempt(values, {}), applied, clients=8))
     assert unseen.work.clients == 1
 
 
@@ -345,13 +323,11 @@ def test_what_measured_nothing_is_not_observed() -> None:
 def test_phases_may_have_any_name() -> None:
     phases = MeasuredPhases("run", ("run",), ("fill",))
     made = attempt({"transactions": 100.0, "run_duration_s": 2.0}, {})
-    found = observed(made, phases, clients=1)
-    assert found is not None
+    found = known(observed(made, phases, clients=1))
     assert (found.work.noun, found.work.duration_s) == ("transaction", 2.0)
     phases = MeasuredPhases(None, ("fill", "flush"), ("fill",))
     made = attempt({"rows": 100.0, "fill_duration_s": 2.0, "flush_duration_s": 1.0}, {})
-    found = observed(made, phases, clients=1)
-    assert found is not None
+    found = known(observed(made, phases, clients=1))
     assert (found.work.noun, found.work.duration_s) == ("row", 3.0)
 
 
@@ -366,9 +342,8 @@ def test_one_null_makes_a_sum_unknown() -> None:
     document = Scene(clients=2).document(TRUTH)
     document["threads"]["threads"][0]["runnable_s"] = None
     found = Scene(clients=2).trial(TRUTH, document=document).observed
-    assert found.foreground is not None
-    assert found.foreground.runnable_s is None
-    assert found.foreground.cpu_s is not None
+    assert known(found.foreground).runnable_s is None
+    assert known(found.foreground).cpu_s is not None
 
 
 def test_trials_are_of_one_purpose_and_finished() -> None:

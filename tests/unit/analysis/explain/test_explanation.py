@@ -62,9 +62,8 @@ def test_everything_that_was_seen_of_both() -> None:
         "transaction",
         "server",
     )
-    assert found.differences is not None
-    assert [line.key for line in found.differences.lines[:2]] == ["log_flush", "cpu_user"]
-    assert found.differences.latency.mean == pytest.approx(44 * 1.1, rel=1e-3)
+    assert [line.key for line in known(found.differences).lines[:2]] == ["log_flush", "cpu_user"]
+    assert known(found.differences).latency.mean == pytest.approx(44 * 1.1, rel=1e-3)
     assert len(known(found.a.breakdown).trials) == 3
     assert known(found.a.coverage).spinning_us == 0
     assert found.efficiency[0].key == "cpu_foreground"
@@ -74,9 +73,8 @@ def test_everything_that_was_seen_of_both() -> None:
     assert [row.text for row in found.digests] == ["COMMIT"]
     assert found.plans[0].same is False
     assert found.statements[0].name == "insert_next"
-    assert found.profile is not None
-    assert found.profile.blocks == (0, 1)
-    assert found.profile.groups[0].name == "parser"
+    assert known(found.profile).blocks == (0, 1)
+    assert known(found.profile).groups[0].name == "parser"
     assert known(found.a.flat).lines[0].symbol == "MYSQLparse"
     assert found.a.instance is not None
     assert found.variables is not None
@@ -167,9 +165,8 @@ def test_a_run_that_nobody_observed_still_has_its_latencies() -> None:
     stored = run(profiled=0)
     bare = [replace(attempt, observations=Observations()) for attempt in stored.attempts]
     found = one(replace(stored, attempts=tuple(bare)))
-    assert found.differences is not None
-    assert found.differences.lines == ()
-    assert found.differences.unaccounted.difference.mean == pytest.approx(44 * 1.1, rel=1e-3)
+    assert known(found.differences).lines == ()
+    assert known(found.differences).unaccounted.difference.mean == pytest.approx(44 * 1.1, rel=1e-3)
     assert (found.profile, found.waits, found.plans, found.a.coverage) == (None, (), (), None)
 
 

@@ -17,6 +17,7 @@ from millrace.analysis.explain.statement_breakdown import (
     statement_breakdowns,
 )
 from tests.support.asked_statements import CLIENTS, TRANSACTION, Asked, Look, Seen, trial
+from tests.support.known import known
 from tests.support.observed_trials import seen
 
 
@@ -52,8 +53,7 @@ def test_running_time_is_divided_by_scheduler_events() -> None:
     assert us(found["update"])["on_cpu"] == 0
     # Twelve equal looks leave it open; nine are too few, and so are none.
     (part,) = (part for part in found["update"].parts if part.key == "on_cpu")
-    assert part.us.high is not None
-    assert 0.5 < part.us.high < 25
+    assert 0.5 < known(part.us.high) < 25
     assert us(found["COMMIT"])["running"] == pytest.approx(10, abs=0.01)
     assert us(found["BEGIN"])["running"] == pytest.approx(4, abs=0.01)
     for each in found.values():
@@ -93,16 +93,15 @@ def test_nobody_looked_or_there_is_nothing_to_tell_apart() -> None:
 
 
 def test_older_observations_are_missing_once() -> None:
-    known = Seen(TRANSACTION).trial()
-    observations = known.attempt.observations
-    assert observations.states is not None
-    states = observations.states.model_copy(update={"statements": None})
+    complete = Seen(TRANSACTION).trial()
+    observations = complete.attempt.observations
+    states = known(observations.states).model_copy(update={"statements": None})
     before = observations.model_copy(update={"states": states})
-    older = seen(replace(known.attempt, observations=before), CLIENTS)
+    older = seen(replace(complete.attempt, observations=before), CLIENTS)
     assert older.statements is None
     lacks = [lack for lack in older.missing if "which statement" in lack.what]
     assert [lack.hint for lack in lacks] == ["measure again with this millrace"]
-    assert not [lack for lack in known.observed.missing if "statement" in lack.what]
+    assert not [lack for lack in complete.observed.missing if "statement" in lack.what]
     # The breakdown of the transaction does not need them.
     assert older.states is not None
 
@@ -125,8 +124,7 @@ def test_differences_are_of_the_statement_that_differs() -> None:
     # One correction for all rows of the table.
     ps = [line.adjusted_p for each in found for line in each.breakdown.lines]
     tested = [p for p in ps if p is not None]
-    assert line.difference.p_value is not None
-    assert min(tested) == pytest.approx(line.difference.p_value * len(tested))
+    assert min(tested) == pytest.approx(known(line.difference.p_value) * len(tested))
 
 
 def test_a_difference_adds_up() -> None:

@@ -12,7 +12,6 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.history.recording import Drawn, points_of
 from millrace.errors import UserError
 from millrace.model.instruction_counts import CountedStart
-from millrace.store.history_records import PointRecord
 from millrace.store.records import HostRecord, InstanceRecord, StoredRun
 from tests.support.builders import Fails, RunBuilder, noisy
 from tests.support.counted_starts import BASE, MORE, start, with_counts
@@ -26,11 +25,6 @@ THIRD = "mysql-8.0.12"
 
 def drawn(stored: StoredRun, *, reference: str | None = None, label: str | None = None) -> Drawn:
     return points_of(stored, reference=reference, label=label, at_utc=NOW)
-
-
-def by_metric(found: Drawn) -> dict[str, PointRecord]:
-    metrics = {each.id: each.metric for each in found.part.series}
-    return {metrics[series]: point for series, point in found.part.points}
 
 
 def rebuilt(stored: StoredRun, server: str) -> StoredRun:
@@ -50,9 +44,14 @@ def restored(stored: StoredRun, place: str, *, chosen: str = "auto") -> StoredRu
     spec = stored.run.spec
     spec = spec.replace(parameters={**spec.parameters, "page_cache": chosen})
     return with_instances(
-        replace(stored, run=replace(stored.run, spec=spec)),
+        of_run(stored, spec=spec),
         lambda each: replace(each, facts=each.facts.replace(page_cache=place)),
     )
+
+
+def of_run(stored: StoredRun, **changed: Any) -> StoredRun:
+    """Return the run with other values in its record."""
+    return replace(stored, run=replace(stored.run, **changed))
 
 
 def with_instances(
@@ -74,7 +73,8 @@ def state_of(stored: StoredRun) -> str:
 def test_every_metric_is_a_series_and_its_ratio_a_point() -> None:
     stored = run_of("r1")
     found = drawn(stored)
-    points = by_metric(found)
+    metrics = {each.id: each.metric for each in found.part.series}
+    points = {metrics[series]: point for series, point in found.part.points}
     comparisons = {c.metric.name: c for g in compare_run(stored).groups for c in g.comparisons}
     assert points.keys() == comparisons.keys()
     assert len(found.part.series) == len(points) > 1
@@ -176,17 +176,7 @@ def test_a_base_that_was_measured_twice_is_no_point_beside_others() -> None:
 
 def changed_facts(stored: StoredRun, **facts: Any) -> StoredRun:
     host = stored.run.host
-    return replace(
-        stored, run=replace(stored.run, host=HostRecord(host.id, host.facts.replace(**facts)))
-    )
-
-
-def changed_configuration(stored: StoredRun) -> StoredRun:
-    configurations = {"default": {"options": {"sync_binlog": 0}}}
-    return replace(
-        stored,
-        run=replace(stored.run, spec=stored.run.spec.replace(configurations=configurations)),
-    )
+    return of_run(stored, host=HostRecord(host.id, host.facts.replace(**facts)))
 
 
 def test_the_state_is_that_of_host_reference_and_configuration() -> None:
@@ -197,13 +187,14 @@ def test_the_state_is_that_of_host_reference_and_configuration() -> None:
     assert state_of(changed_facts(stored, load={"average_1min": 7.0})) == usual
     assert state_of(restored(stored, "cold")) == usual
     run = stored.run
+    configurations = {"default": {"options": {"sync_binlog": 0}}}
     others = [
         rebuilt(stored, REFERENCE),
         changed_facts(stored, kernel={"release": "6.2", "architecture": "x86_64"}),
-        changed_configuration(stored),
+        of_run(stored, spec=run.spec.replace(configurations=configurations)),
         restored(stored, "warm"),
-        replace(stored, run=replace(run, host=HostRecord("host-2", run.host.facts))),
-        replace(stored, run=replace(run, versions={**run.versions, "load_generator": "9"})),
+        of_run(stored, host=HostRecord("host-2", run.host.facts)),
+        of_run(stored, versions={**run.versions, "load_generator": "9"}),
     ]
     states = {state_of(other) for other in others}
     assert len(states) == len(others)
@@ -229,10 +220,8 @@ def test_counted_instructions_are_a_series_for_all_numbers_of_clients() -> None:
 
 def test_another_digest_makes_other_series() -> None:
     stored = run_of("r1")
-    other = replace(stored, run=replace(stored.run, digest="another"))
-    assert not {each.id for each in drawn(stored).part.series} & {
-        each.id for each in drawn(other).part.series
-    }
+    usual, other = (drawn(each).part for each in (stored, of_run(stored, digest="another")))
+    assert not {each.id for each in usual.series} & {each.id for each in other.series}
 
 
 COUNTS = {A: BASE.starts, B: MORE.starts}
@@ -244,14 +233,13 @@ def counting(counts: Mapping[str, Sequence[CountedStart]]) -> StoredRun:
     trials = tuple(each for each in stored.trials if each.purpose == "count")
     kept = {each.id for each in trials}
     attempts = tuple(each for each in stored.attempts if each.trial_id in kept)
-    run = stored.run
-    run = replace(
-        run,
+    counted = of_run(
+        stored,
         name="count-study",
-        versions={**run.versions, "valgrind": "3.19.0"},
-        spec=run.spec.replace(counts="instructions"),
+        versions={**stored.run.versions, "valgrind": "3.19.0"},
+        spec=stored.run.spec.replace(counts="instructions"),
     )
-    return replace(stored, run=run, trials=trials, attempts=attempts)
+    return replace(counted, trials=trials, attempts=attempts)
 
 
 def test_counts_alone_are_a_series_without_clients() -> None:
@@ -272,8 +260,7 @@ def test_counts_alone_are_a_series_without_clients() -> None:
 def test_another_valgrind_is_another_environment_of_the_same_series() -> None:
     stored = counting(COUNTS)
     versions = {**stored.run.versions, "valgrind": "3.24.0"}
-    later = replace(stored, run=replace(stored.run, versions=versions))
-    first, second = (drawn(each).part for each in (stored, later))
+    first, second = (drawn(each).part for each in (stored, of_run(stored, versions=versions)))
     assert first.series == second.series
     assert first.states != second.states
 

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from millrace import databases
 from millrace.analysis.compare.compare_run import compare_run
-from millrace.analysis.steady.steadiness import (
-    SteadyCheck,
-    TrialSteadiness,
-    by_treatment,
-    steady_checks,
-)
+from millrace.analysis.steady import steadiness
 from millrace.model.instance_facts import ServerStateFact
 from millrace.model.observations import Observations
 from millrace.model.steady_limits import SteadyLimits
@@ -58,7 +53,7 @@ def run(
     ).build()  # fmt: skip
 
 
-def first(stored: StoredRun, **judged: Any) -> TrialSteadiness:
+def first(stored: StoredRun, **judged: Any) -> steadiness.TrialSteadiness:
     return compare_run(stored, **judged).treatments[0].steadiness[0]
 
 
@@ -181,7 +176,7 @@ def test_a_test_that_ends_by_its_own_number_has_no_steady_state() -> None:
     by_test = replace(stored, run=replace(stored.run, spec=spec))
     assert first(stored).state == "unsteady"
     assert first(by_test).state == "does not apply"
-    (of_treatment,) = by_treatment(by_test).values()
+    (of_treatment,) = steadiness.by_treatment(by_test).values()
     assert {each.state for each in of_treatment} == {"does not apply"}
 
 
@@ -306,12 +301,12 @@ def gate(
     rows_changed: float = 0,
     variables: Mapping[str, str] = VARIABLES,
     **state: Any,
-) -> SteadyCheck:
+) -> steadiness.SteadyCheck:
     """Return the check of that name, on a trial that is usual except for these values."""
     changed = {
         **STATE, "begin": {**BEGIN, **(begin or {})}, "end": {**END, **(end or {})}, **state
     }  # fmt: skip
-    found = steady_checks(
+    found = steadiness.steady_checks(
         ServerStateFact.model_validate(changed),
         STORAGE.limits(variables),
         transactions=transactions,
@@ -321,7 +316,7 @@ def gate(
 
 
 def test_a_server_at_rest_passes_every_gate() -> None:
-    found = steady_checks(
+    found = steadiness.steady_checks(
         ServerStateFact.model_validate(STATE),
         STORAGE.limits(VARIABLES),
         transactions=100_000,
@@ -336,7 +331,7 @@ def test_a_server_at_rest_passes_every_gate() -> None:
 
 @pytest.mark.parametrize("state", [{}, {"begin": None}, {"begin": {}, "end": {}}])
 def test_check_is_unknown_when_no_server_reported_figures(state: Mapping[str, Any]) -> None:
-    found = steady_checks(
+    found = steadiness.steady_checks(
         ServerStateFact.model_validate(state), SteadyLimits(), transactions=1, rows_changed=0
     )
     assert {each.result for each in found} == {"unknown"}
@@ -354,7 +349,7 @@ def test_no_gate_fails_when_a_version_has_no_figures(
         **({"log_capacity_bytes": 2_000_000} if tells_capacity else {}),
         **({"statistics": STATE["statistics"], "since_begin_s": 30} if tells_statistics else {}),
     }
-    found = steady_checks(
+    found = steadiness.steady_checks(
         ServerStateFact.model_validate({**state, **more}),
         SteadyLimits(),
         transactions=100_000,

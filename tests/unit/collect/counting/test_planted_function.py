@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.analysis.counts.functions import function_differences
+from millrace.analysis.counts.compare_counts import function_differences
 from millrace.collect.counting import callgrind
 from millrace.collect.counting.statements import ClientSession, StatementCount, count_statement
 from millrace.errors import MillraceError

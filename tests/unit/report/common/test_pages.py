@@ -5,7 +5,8 @@ import re
 import pytest
 from markupsafe import Markup
 
-from millrace.report.common.pages import environment
+from millrace.report.common.pages import environment, words
+from tests.examples import ROOT
 
 
 def shown(text: str, *names: str) -> str:
@@ -55,3 +56,14 @@ def test_every_page_names_no_base_and_sends_no_form() -> None:
 )
 def test_parts_of_words_and_numbers_are_no_names(text: str, name: str) -> None:
     assert marked(text, name) == []
+
+
+def test_document_has_the_words_of_the_list() -> None:
+    rows = "".join(f"| {each.name} | {each.meaning} |\n" for each in words())
+    document = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    assert document == f"# Glossary\n\n| word | meaning |\n|---|---|\n{rows}"
+
+
+def test_words_are_listed_once() -> None:
+    names = [name for each in words() for name in each.name.split(", ")]
+    assert len(names) == len(set(names))

@@ -14,6 +14,7 @@ from millrace.report.explanation.html import as_html
 from millrace.stats.mean import mean_estimate
 from tests.support.asked_statements import TRANSACTION, Seen
 from tests.support.explained import explained_study, explained_text, with_statements
+from tests.support.known import known
 from tests.support.observed_trials import A, B
 from tests.support.reports import one_line
 
@@ -68,9 +69,8 @@ def test_what_is_counted_twice_is_flagged(study: Explanation) -> None:
 
 
 def without_samples(side: SideExplanation) -> SideExplanation:
-    assert side.breakdown is not None
-    trials = tuple(replace(trial, samples=0) for trial in side.breakdown.trials)
-    return replace(side, breakdown=replace(side.breakdown, trials=trials))
+    trials = tuple(replace(trial, samples=0) for trial in known(side.breakdown).trials)
+    return replace(side, breakdown=replace(known(side.breakdown), trials=trials))
 
 
 def test_breakdown_without_samples_need_not_close(study: Explanation) -> None:
@@ -82,8 +82,7 @@ def test_breakdown_without_samples_need_not_close(study: Explanation) -> None:
 def test_part_far_below_zero_is_a_defect_of_the_breakdown(
     study: Explanation, share: float, is_doubted: bool
 ) -> None:
-    found = study.differences
-    assert found is not None
+    found = known(study.differences)
     us = share * found.latencies_us[0]
     wire = next(line for line in found.lines if line.key == "client_wire")
     changed = replace(wire, a_us=us, a=mean_estimate([0.99 * us, us, 1.01 * us]))
@@ -109,8 +108,7 @@ def test_a_block_that_does_not_close_is_named(study: Explanation) -> None:
 
 def test_more_clients_may_leave_more(study: Explanation) -> None:
     changed = with_latency(study, 1.14, 0, 1, 2, 3, 4)
-    account = changed.b.breakdown
-    assert account is not None
+    account = known(changed.b.breakdown)
     assert caveat_sentences(changed)
     many = replace(changed.b, breakdown=replace(account, clients=16))
     assert caveat_sentences(replace(changed, b=many)) == []
@@ -148,10 +146,9 @@ def test_small_statements_and_small_times_may_stay_open(study: Explanation) -> N
     assert caveat_sentences(of_statements(study, unseen={"BEGIN": 15.0}, looks=200_000)) == []
     # 11 % is too much for one client, and is not for several.
     changed = of_statements(study, unseen={"COMMIT": 20.0}, looks=2_000_000)
-    assert changed.b.breakdown is not None
     (said,) = caveat_sentences(changed)
     assert "COMMIT (12 % unaccounted)" in said
-    several = replace(changed.b, breakdown=replace(changed.b.breakdown, clients=4))
+    several = replace(changed.b, breakdown=replace(known(changed.b.breakdown), clients=4))
     assert caveat_sentences(replace(changed, b=several)) == []
 
 

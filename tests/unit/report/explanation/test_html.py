@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 from millrace.analysis.explain.explanation import Explanation, explain
 from millrace.report.explanation.caveats import caveat_sentences
 from millrace.report.explanation.html import FLAME_GRAPHS, stacked_bars
-from millrace.report.explanation.sentences import (
-    answer,
-    command,
-    headings,
-)
-from tests.support.explained import (
-    explained_page,
-    explained_text,
-    of_levels,
-    study_run,
-)
+from millrace.report.explanation.sentences import answer, command, headings
+from tests.support.explained import explained_page, explained_text, of_levels, study_run
+from tests.support.known import known
 from tests.support.observed_trials import A, B
 from tests.support.reports import Page, one_line, page_text
 
@@ -138,15 +130,13 @@ def test_segments_fill_the_bars_on_one_scale(sizes_us: list[tuple[float, float]]
 
 
 def test_negative_parts_are_not_drawn() -> None:
-    chart = stacked_bars(
+    chart = known(stacked_bars(
         ("A", "B"), (9.0, 12.0), {"run": "running", "wire": "wire"},
         [("run", 10.0, 12.0), ("wire", -1.0, 0.0)],
-    )  # fmt: skip
-    assert chart is not None
+    ))  # fmt: skip
     assert [segment.title for segment in chart.bars[0].segments] == ["running"]
     assert chart.bars[0].total_at == pytest.approx(75), "the whole ends before its parts"
-    excess = chart.bars[0].excess
-    assert excess is not None
+    excess = known(chart.bars[0].excess)
     assert excess.at == pytest.approx(75)
     assert excess.width == pytest.approx(100 / 12)
     assert chart.bars[0].description == "A, 9 µs: running: 10 µs, counted twice: 1 µs"
@@ -157,8 +147,7 @@ def test_negative_parts_are_not_drawn() -> None:
 def test_few_samples_are_noted_at_the_tables_of_functions(study: Explanation) -> None:
     assert "few samples" not in explained_text([study])
     assert "few samples" not in page_text(explained_page(study))
-    assert study.b.flat is not None
-    few = replace(study, b=replace(study.b, flat=replace(study.b.flat, samples=412)))
+    few = replace(study, b=replace(study.b, flat=replace(known(study.b.flat), samples=412)))
     said = f"few samples: 412 in {study.b.label}; more --profile-blocks give more"
     assert said in one_line(explained_text([few]))
     assert page_text(explained_page(few)).count(said) == 2  # by purpose, and by function
@@ -190,9 +179,8 @@ def test_functions_of_one_profiled_block_are_named_with_what_limits_them(
 ) -> None:
     said = "one profiled block is one start of each server: the intervals are those of its number"
     assert said not in one_line(explained_text([study]))
-    assert study.profile is not None
-    (first, *_) = study.profile.leading
-    one = replace(study, profile=replace(study.profile, blocks=(1,), by="samples"))
+    (first, *_) = known(study.profile).leading
+    one = replace(study, profile=replace(known(study.profile), blocks=(1,), by="samples"))
     for text in (one_line(explained_text([one])), page_text(explained_page(one))):
         assert said in text
         assert f"Most of it is in Sql_cmd_insert_values::execute_inner (+{first.us:.2f} µs" in text

@@ -7,10 +7,7 @@ import pytest
 
 from millrace.analysis.explain.explanation import Explanation
 from millrace.report.explanation.json import ExplanationDocument, as_json
-from tests.support.explained import (
-    explained_page,
-    explained_text,
-)
+from tests.support.explained import explained_page, explained_text
 from tests.support.reports import one_line, page_text
 
 

@@ -34,6 +34,7 @@ from tests.support.explained import (
     unobserved,
     unprofiled,
 )
+from tests.support.known import known
 from tests.support.observed_trials import A, B
 from tests.support.reports import Page, one_line, page_text
 
@@ -50,22 +51,20 @@ def test_the_answer_adds_up(study: Explanation) -> None:
 
 
 def test_waiting_comes_first_where_it_is_what_differs(study: Explanation) -> None:
-    assert study.differences is not None
     lines = tuple(
         replace(line, difference=replace(line.difference, mean=0.0))
         if line.key in ("cpu_user", "cpu_system")
         else line
-        for line in study.differences.lines
+        for line in known(study.differences).lines
     )
-    waiting = replace(study, differences=replace(study.differences, lines=lines))
+    waiting = replace(study, differences=replace(known(study.differences), lines=lines))
     assert answer(waiting)[0].startswith("A transaction takes ")
 
 
 def test_what_is_not_sure_is_not_called_more() -> None:
     (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
-    assert found.differences is not None
-    wide = replace(found.differences.latency, mean=14.0, low=-3.0, high=30.0)
-    unsure = replace(found, differences=replace(found.differences, latency=wide))
+    wide = replace(known(found.differences).latency, mean=14.0, low=-3.0, high=30.0)
+    unsure = replace(found, differences=replace(known(found.differences), latency=wide))
     said = next(text for text in answer(unsure) if "a transaction took" in text)
     assert said.startswith("It may be chance that a transaction took ")
     assert said.endswith(f"14.0 µs longer than in {A}: 95 % interval −3.0 to +30.0 µs.")
@@ -73,9 +72,8 @@ def test_what_is_not_sure_is_not_called_more() -> None:
 
 def test_latencies_are_not_called_longer_where_their_ratio_may_be_chance() -> None:
     (found,) = explain(study_run(profiled=0), factor="server", base=A, candidate=B)
-    assert found.latency_ratio is not None
     assert any(text.startswith("A transaction takes ") for text in answer(found))
-    by_chance = replace(found.latency_ratio, low=0.9, high=1.4)
+    by_chance = replace(known(found.latency_ratio), low=0.9, high=1.4)
     said = next(
         text
         for text in answer(replace(found, latency_ratio=by_chance))
@@ -87,19 +85,15 @@ def test_latencies_are_not_called_longer_where_their_ratio_may_be_chance() -> No
 
 def test_the_number_of_appliers_stands_beside_the_time_of_one(study: Explanation) -> None:
     """More of them take longer for each transaction, and less for all."""
-    assert study.a.breakdown is not None
-    assert study.b.breakdown is not None
-    one = replace(study.a, breakdown=replace(study.a.breakdown, loop="load"))
-    four = replace(study.b, breakdown=replace(study.b.breakdown, loop="load", clients=4))
+    one = replace(study.a, breakdown=replace(known(study.a.breakdown), loop="load"))
+    four = replace(study.b, breakdown=replace(known(study.b.breakdown), loop="load", clients=4))
     (said,) = (text for text in answer(replace(study, a=one, b=four)) if "longer" in text)
     assert f"longer than in {A} (that of one thread: 4 shared the work, not 1)" in said
     same = replace(study, a=one, b=replace(four, breakdown=one.breakdown))
     assert not any("of one thread" in text for text in answer(same))
 
 
-def test_uncertain_server_cpu_follows_the_latency(
-    study: Explanation,
-) -> None:
+def test_uncertain_server_cpu_follows_the_latency(study: Explanation) -> None:
     """A difference that could not be shown is not shown to be zero."""
 
     def with_cpu(mean: float, low: float, high: float, *, significant: bool) -> Explanation:
@@ -198,14 +192,13 @@ def test_a_part_below_zero_is_explained_where_it_is_no_chance(study: Explanation
     assert study.differences is not None
 
     def result(low: float, high: float) -> list[str]:
-        assert study.differences is not None
         lines = tuple(
             replace(line, b=replace(line.b, mean=-0.3, low=low, high=high))
             if line.key == "client_wire" and line.b is not None
             else line
-            for line in study.differences.lines
+            for line in known(study.differences).lines
         )
-        found = replace(study, differences=replace(study.differences, lines=lines))
+        found = replace(study, differences=replace(known(study.differences), lines=lines))
         return [note for note in breakdown_notes(found) if "below zero" in note]
 
     (note,) = result(-0.5, -0.1)
@@ -228,8 +221,7 @@ def test_a_run_without_observers_is_known() -> None:
 
 
 def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanation) -> None:
-    assert study.differences is not None
-    table = breakdown_table(study.differences, (A, B), "transaction")
+    table = breakdown_table(known(study.differences), (A, B), "transaction")
     assert [column.title for column in table.columns[1:5]] == [A, "±", B, "±"]
     *_, left, latency = table.sections[0].rows
     assert re.fullmatch(r"unaccounted \(−?\d+ % and −?\d+ %\)", left.cells[0])
@@ -240,16 +232,14 @@ def test_the_sides_have_intervals_and_what_is_left_a_percentage(study: Explanati
 def test_answer_doubts_a_single_block() -> None:
     (found,) = explain(first_blocks(study_run(profiled=0), 1), factor="server", base=A, candidate=B)
     assert all("(one block: it may be chance)" in sentence for sentence in answer(found))
-    assert found.differences is not None
-    rows = breakdown_table(found.differences, (A, B), "transaction").sections[0].rows
+    rows = breakdown_table(known(found.differences), (A, B), "transaction").sections[0].rows
     assert {row.verdict for row in rows[:-2]} == {"?"}
     assert ONE_BLOCK in explained_text([found])
     assert Page(explained_page(found)).open == []
 
 
 def test_instruments_that_cover_more_than_all_say_why(study: Explanation) -> None:
-    assert study.b.coverage is not None
-    more = replace(study.b.coverage, waits_us=190.0, blocked_us=40.0, spinning_us=None)
+    more = replace(known(study.b.coverage), waits_us=190.0, blocked_us=40.0, spinning_us=None)
     said = coverage_text(more)
     assert "more than all of 40 µs blocked" in said
     assert "%" not in said
@@ -298,8 +288,7 @@ def failed(attempt: StoredAttempt) -> StoredAttempt:
 
 
 def test_answer_states_that_parts_were_not_measured(study: Explanation) -> None:
-    assert study.differences is not None
-    unknown = replace(study, differences=replace(study.differences, lines=()))
+    unknown = replace(study, differences=replace(known(study.differences), lines=()))
     assert "longer than" in answer(unknown)[0]
     assert answer(unknown)[0].endswith("; the parts of its time were not measured.")
 

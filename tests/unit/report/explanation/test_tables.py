@@ -11,17 +11,10 @@ from millrace.analysis.explain.explanation import Explanation
 from millrace.analysis.explain.observations import ObservedTrial
 from millrace.analysis.explain.profiles import FlatLine, FlatProfile
 from millrace.analysis.explain.statement_breakdown import statement_breakdown_differences
+from millrace.report.explanation import tables
 from millrace.report.explanation.html import as_html
 from millrace.report.explanation.json import as_json
 from millrace.report.explanation.sentences import answer
-from millrace.report.explanation.tables import (
-    FEW_SAMPLES,
-    FLAT_LINES,
-    few_samples_note,
-    flat_note,
-    statement_breakdown_table,
-    statement_sentence,
-)
 from tests.support.asked_statements import TRANSACTION, Asked, Seen
 from tests.support.explained import explained_study, explained_text, with_statements
 
@@ -38,7 +31,7 @@ def explained() -> Explanation:
 
 
 def sentence_between(a: Sequence[ObservedTrial], b: Sequence[ObservedTrial]) -> str:
-    return statement_sentence(statement_breakdown_differences(a, b), "transaction")
+    return tables.statement_sentence(statement_breakdown_differences(a, b), "transaction")
 
 
 def three_trials(asked: Mapping[str, Asked]) -> list[ObservedTrial]:
@@ -46,7 +39,7 @@ def three_trials(asked: Mapping[str, Asked]) -> list[ObservedTrial]:
 
 
 def test_a_section_for_each_statement_that_differs_most_first(explained: Explanation) -> None:
-    table = statement_breakdown_table(
+    table = tables.statement_breakdown_table(
         explained.statement_breakdown_differences, LABELS, "transaction"
     )
     assert table is not None
@@ -71,7 +64,7 @@ def test_a_section_for_each_statement_that_differs_most_first(explained: Explana
 
 
 def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -> None:
-    sentence = statement_sentence(explained.statement_breakdown_differences, "transaction")
+    sentence = tables.statement_sentence(explained.statement_breakdown_differences, "transaction")
     assert "update, sent 1 and 2 times, differs most: +294.0 µs of a transaction;" in sentence
     # One execution takes 60 µs, two take 160 each: µs per transaction, as in the whole.
     (part,) = re.findall(
@@ -79,7 +72,7 @@ def test_the_sentence_names_the_statement_and_its_part(explained: Explanation) -
     )
     assert float(part) == pytest.approx(260, rel=0.1)
     assert sentence in answer(explained)
-    assert statement_sentence((), "transaction") == ""
+    assert tables.statement_sentence((), "transaction") == ""
     # The part that another one offsets is not the largest share of the difference.
     spent = {"running": 60.0, "lock": 70.0, "data_read": 0.0, "network": 9.0}
     given_back = {"running": 5.0, "lock": 95.0, "data_read": 50.0, "network": 9.0}
@@ -160,20 +153,20 @@ def flat(samples: int = 1_204, *, trials: int = 2, runs: int = 2, lines: int = 0
         (flat(runs=17), "1,204 samples of cycles in 2 trials of 17 runs, 12.5 µs of CPU time"),
         (flat(), "1,204 samples of cycles in 2 trials, 12.5 µs of CPU time"),
         (flat(trials=1, runs=20), "1,204 samples of cycles in 1 trial of 20 runs, 12.5 µs of"),
-        (flat(lines=FLAT_LINES + 2), "; 2 further functions have 1.0 % of them"),
+        (flat(lines=tables.FLAT_LINES + 2), "; 2 further functions have 1.0 % of them"),
     ],
 )
 def test_flat_note_describes_the_profile(result: FlatProfile, said: str) -> None:
-    assert said in flat_note(result)
+    assert said in tables.flat_note(result)
 
 
 def test_few_samples_note_names_the_sides() -> None:
-    many, few, none = flat(FEW_SAMPLES), flat(FEW_SAMPLES - 1), flat(3)
-    assert few_samples_note([("old", many), ("new", many)]) is None
-    assert few_samples_note([("old", None), ("new", many)]) is None
-    assert few_samples_note([("old", many), ("new", few)]) == (
+    many, few, none = flat(tables.FEW_SAMPLES), flat(tables.FEW_SAMPLES - 1), flat(3)
+    assert tables.few_samples_note([("old", many), ("new", many)]) is None
+    assert tables.few_samples_note([("old", None), ("new", many)]) is None
+    assert tables.few_samples_note([("old", many), ("new", few)]) == (
         "few samples: 999 in new; more --profile-blocks give more"
     )
-    note = few_samples_note([("old", few), ("new", none)])
+    note = tables.few_samples_note([("old", few), ("new", none)])
     assert note is not None
     assert "999 in old, 3 in new; " in note

@@ -8,9 +8,7 @@ import pytest
 from millrace.analysis.explain.explanation import Explanation
 from millrace.cli.explain import command as explain_command
 from millrace.report.explanation.caveats import NOT_SURE
-from tests.support.explained import (
-    explained_text,
-)
+from tests.support.explained import explained_text
 from tests.support.reports import one_line
 
 

@@ -19,6 +19,7 @@ from millrace.report.run.terminal import as_text
 from tests.support import crossed_runs
 from tests.support.builders import Fails
 from tests.support.crossed_runs import BINLOG, CANDIDATE
+from tests.support.known import known
 from tests.support.query_runs import SERVERS, Levels, QueryRun
 
 
@@ -27,8 +28,7 @@ def analysed(ratio: Callable[[Levels], float], **also: Any) -> RunAnalysis:
 
 
 def said(ratio: Callable[[Levels], float], **also: Any) -> str:
-    part = dependence_part(analysed(ratio, **also))
-    assert part is not None
+    part = known(dependence_part(analysed(ratio, **also)))
     (text,) = part.sentences
     return text
 
@@ -185,8 +185,7 @@ def test_as_many_levels_are_slower_as_the_matrix_shows(noise: float, blocks: int
         blocks=blocks,
         noise=noise,
     )
-    part = dependence_part(analysis)
-    assert part is not None
+    part = known(dependence_part(analysis))
     (text,) = part.sentences
     found = differing(analysis)
     assert found >= 3

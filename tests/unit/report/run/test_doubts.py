@@ -15,6 +15,7 @@ from millrace.report.run.doubts import aa_text, doubts
 from millrace.report.run.formats import render
 from millrace.store.records import MeasurementRecord, StoredRun
 from tests.support.builders import noisy
+from tests.support.known import known
 from tests.support.reports import one_line
 from tests.support.sequential_runs import BASE, run_of, with_aa_trials
 
@@ -30,15 +31,12 @@ def words(found: RunAnalysis, output_format: str) -> str:
 
 
 def aa_trials(ratios: dict[int, float]) -> AaTrials:
-    found = compare_run(with_aa_trials(DECIDED, ratios)).aa_trials
-    assert found is not None
-    return found
+    return known(compare_run(with_aa_trials(DECIDED, ratios)).aa_trials)
 
 
 def test_the_base_against_itself_in_words() -> None:
     three = aa_trials({0: 1.0, 2: 1.0, 4: 1.01})
-    assert three.estimate is not None
-    interval = f"({three.estimate.low:.3f} to {three.estimate.high:.3f})"
+    interval = f"({known(three.estimate).low:.3f} to {known(three.estimate).high:.3f})"
     assert aa_text(three) == f"the base against itself: 1.003 {interval} in 3 blocks"
     # A sequential run has looked more than once: two pairs give no interval then.
     for ratios, text in (

@@ -12,10 +12,7 @@ from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.report.run import drive_notes, notes
 from millrace.report.run.drive_notes import steady_conditions, steady_warnings
-from millrace.report.run.drive_tables import (
-    cost_table,
-    latency_table,
-)
+from millrace.report.run.drive_tables import cost_table, latency_table
 from millrace.report.run.formats import FORMATS, render
 from millrace.report.run.json import ReportDocument
 from tests.support.builders import study

@@ -9,17 +9,9 @@ import pytest
 from millrace.analysis.compare.compare_run import compare_run
 from millrace.analysis.compare.model import RunAnalysis
 from millrace.analysis.compare.treatments import shown
-from millrace.report.run import notes
+from millrace.report.run import drive_tables, notes
 from millrace.report.run.charts import loop_charts
 from millrace.report.run.drive_notes import conditions, warnings
-from millrace.report.run.drive_tables import (
-    background_table,
-    cost_table,
-    latency_table,
-    loop_tables,
-    maintenance_tables,
-    steady_table,
-)
 from millrace.report.run.formats import render
 from millrace.report.run.html import as_html
 from millrace.report.run.json import ReportDocument, as_json
@@ -29,6 +21,7 @@ from millrace.store.records import LoopOperation, LoopRecord
 from tests.support.builders import study
 from tests.support.driven_runs import TWO, falling_candidate, few, rows
 from tests.support.hdr import FINE, encoded
+from tests.support.known import known
 from tests.support.query_runs import QueryRun, Values
 
 KEPT: Values = {
@@ -60,8 +53,7 @@ def analysed(figures: Values = KEPT, *, with_latencies: bool = False) -> RunAnal
 
 
 def test_rates_and_latencies_of_each_group_are_there() -> None:
-    table = background_table(analysed(with_latencies=True))
-    assert table is not None
+    table = known(drive_tables.background_table(analysed(with_latencies=True)))
     deletes, inserts = (row.cells for row in table.sections[0].rows[:2])
     assert deletes[1:] == ("deletes", "5", "–", "0", "–", "–", "500 ms")
     assert inserts[1:5] == ("inserts", "19.9", "20", "9")
@@ -69,7 +61,7 @@ def test_rates_and_latencies_of_each_group_are_there() -> None:
 
 
 def test_a_run_without_background_clients_has_no_table() -> None:
-    assert background_table(analysed({})) is None
+    assert drive_tables.background_table(analysed({})) is None
 
 
 def test_every_format_has_them() -> None:
@@ -122,14 +114,14 @@ def test_some_loops_of_many_are_shown(most: int, expected: tuple[int, ...]) -> N
 
 def test_a_run_without_loops_has_no_table_of_them() -> None:
     analysis = compare_run(SMALL.build())
-    assert loop_tables(analysis) == []
+    assert drive_tables.loop_tables(analysis) == []
     assert loop_charts(analysis.groups, analysis.factor) == ()
     assert 'id="loops"' not in as_html(analysis)
 
 
 def test_each_treatment_has_its_throughput_by_loop() -> None:
     analysis = in_loops(cold=2)
-    throughput, allocated = loop_tables(analysis)
+    throughput, allocated = drive_tables.loop_tables(analysis)
     assert [c.title for c in throughput.columns][1:] == [f"loop {n}" for n in shown(24)]
     cells = [row.cells[1:] for section in throughput.sections for row in section.rows]
     assert all(999 <= float(row[0].replace(",", "")) <= 1000 for row in cells)
@@ -176,8 +168,7 @@ def test_json_holds_latencies_work_and_conditions_in_si_units() -> None:
     assert (latency.of, latency.time, latency.count) == ("transaction", "service", 360)
     assert latency.percentiles_s["50"] < latency.percentiles_s["99.9"] <= latency.maximum_s < 0.01
     assert [work.block for work in treatment.work] == [0, 1, 2]
-    assert treatment.conditions is not None
-    assert treatment.conditions.client_s == pytest.approx(9e-6)
+    assert known(treatment.conditions).client_s == pytest.approx(9e-6)
     assert {metric.name: metric.unit for metric in document.metrics}["p99"] == "s"
     assert (
         ReportDocument.model_validate_json(render(compare_run(study()), "json"))
@@ -188,21 +179,21 @@ def test_json_holds_latencies_work_and_conditions_in_si_units() -> None:
 
 
 def test_latencies_have_their_unit_and_response_time_its_row() -> None:
-    cells = rows(latency_table(few(), "transaction"))
+    cells = rows(drive_tables.latency_table(few(), "transaction"))
     assert [row[:3] for row in cells] == [(name, "point-query", "service") for name in TWO]
     assert all(re.fullmatch(r"[\d.,]+ (µs|ms|s)", text) for row in cells for text in row[3:-1])
-    cells = rows(latency_table(few(open_loop=True), "transaction"))
+    cells = rows(drive_tables.latency_table(few(open_loop=True), "transaction"))
     assert [row[2] for row in cells] == ["service", "response"] * 2
 
 
 def test_statements_are_shown_where_a_transaction_has_several() -> None:
-    assert latency_table(few(statements=("point_select",)), "statement") is None
+    assert drive_tables.latency_table(few(statements=("point_select",)), "statement") is None
     several = few(statements=("BEGIN", "point_select", "COMMIT"))
-    assert len(rows(latency_table(several, "statement"))) == 6
+    assert len(rows(drive_tables.latency_table(several, "statement"))) == 6
 
 
 def test_costs_are_a_transaction_s() -> None:
-    cells = rows(cost_table(few()))
+    cells = rows(drive_tables.cost_table(few()))
     assert cells[0] == ("mysql-5.6.24", "50 µs", "9 µs", "1.01", "26.4 %", "0 %")
 
 
@@ -221,7 +212,7 @@ def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
         "before_transactions": 5_000.0, "during_transactions": 1_500.0, "after_transactions": 0.0,
     }  # fmt: skip
     analysis = few(also=lambda _levels, _block: figures)
-    statements, parts = maintenance_tables(analysis)
+    statements, parts = drive_tables.maintenance_tables(analysis)
     assert rows(statements)[0] == (
         TWO[0], "300 ms", "100 ms", "200 ms", "33.3 %", "700 ms", "30",
     )  # fmt: skip
@@ -231,21 +222,19 @@ def test_maintenance_has_its_tables_and_the_clients_three_parts() -> None:
     for output_format in ("terminal", "markdown", "html"):
         assert statements.title in render(analysis, output_format)
     document = ReportDocument.model_validate_json(render(analysis, "json"), strict=True)
-    maintenance = document.treatments[0].maintenance
-    assert maintenance is not None
+    maintenance = known(document.treatments[0].maintenance)
     assert maintenance.removal_s == pytest.approx(0.1)
-    assert maintenance_tables(few()) == []
+    assert drive_tables.maintenance_tables(few()) == []
 
 
 def test_maintenance_that_is_only_partly_stored_is_none() -> None:
     partly: Values = {"maintenance_s": 3.0, "maintenance_statements": 10.0, "before_s": 5.0}
-    assert maintenance_tables(few(also=lambda _levels, _block: partly)) == []
+    assert drive_tables.maintenance_tables(few(also=lambda _levels, _block: partly)) == []
 
 
 def test_tables_that_maintenance_may_have_dropped_have_no_sizes() -> None:
     sizes: Values = {"table_allocated_bytes": 4096.0, "table_rows": 50.0}
-    table = sizes_table(few(also=lambda _levels, _block: sizes))
-    assert table is not None
+    table = known(sizes_table(few(also=lambda _levels, _block: sizes)))
     assert rows(table)[0][1:4] == ("50", "4.1 kB", "81.9 bytes")
     analysis = few(also=lambda _levels, _block: {**sizes, **MAINTENANCE})
     assert sizes_table(analysis) is None
@@ -257,7 +246,7 @@ def test_missing_removal_times_have_their_reason() -> None:
         also=lambda _levels, _block: MAINTENANCE,
         facts=lambda _levels: {"file_removal_unknown": "this kernel traces no events"},
     )
-    assert rows(maintenance_tables(analysis)[0])[0][2:5] == ("–", "–", "–")
+    assert rows(drive_tables.maintenance_tables(analysis)[0])[0][2:5] == ("–", "–", "–")
     assert any(
         "removing files is not known" in line and line.endswith("traces no events")
         for line in notes.warnings(analysis)
@@ -265,10 +254,9 @@ def test_missing_removal_times_have_their_reason() -> None:
 
 
 def test_steady_table_has_a_row_a_treatment() -> None:
-    table = steady_table(falling_candidate(2))
-    assert table is not None
+    table = known(drive_tables.steady_table(falling_candidate(2)))
     base, other = table.sections[0].rows
     assert base.cells[:7] == (TWO[0], "5", "0", "0", "30", "5.0", base.cells[6])
     assert other.cells[1:4] == ("3", "2", "0")
     assert other.cells[-1].startswith("throughput fell by ")
-    assert steady_table(compare_run(study())) is None
+    assert drive_tables.steady_table(compare_run(study())) is None

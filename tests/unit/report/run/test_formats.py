@@ -224,11 +224,7 @@ class _Elements(HTMLParser):
 
 def _run(name: str) -> RunBuilder:
     values = {"mysql-5.6.24": noisy(4, 3), name: noisy(5, 3, seed=2)}
-    return RunBuilder(
-        values,
-        factors={"engine": [name, "InnoDB"]},
-        aliases={name: "mysql-5.7.22"},
-    )
+    return RunBuilder(values, factors={"engine": [name, "InnoDB"]}, aliases={name: "mysql-5.7.22"})
 
 
 @_hostile

@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -173,14 +174,16 @@ def test_answer_states_that_nothing_could_be_compared(
     assert answer(analysis(*times)).startswith("No comparison could be made: ")
 
 
-def equal_rates(servers: Sequence[str], tests: Sequence[str] = ("point-query",)) -> RunAnalysis:
+def driven(
+    *servers: str, tests: Sequence[str] = ("point-query",), blocks: int = 6, **changed: Any
+) -> RunAnalysis:
     """Return servers with equal transactions/s and different CPU time per transaction."""
-    run = QueryRun(servers, tests, (1,), blocks=6, noise=0.0005, rate=lambda _levels: 5_000.0)
-    return compare_run(run.build())
+    rate: dict[str, Any] = {"noise": 0.0005, "rate": lambda _levels: 5_000.0}
+    return compare_run(QueryRun(servers, tests, (1,), blocks=blocks, **(rate | changed)).build())
 
 
 def test_answer_has_differences_outside_the_headline_metric() -> None:
-    found = equal_rates((BASE, "mysql-9.7.4"))
+    found = driven(BASE, "mysql-9.7.4")
     assert {each.verdict for each in found.comparisons()} == {"equivalent"}
     result = answer(found)
     assert " (equivalent). In other metrics, mysql-9.7.4 takes 41.2 % more time " in result
@@ -197,25 +200,20 @@ def test_another_metric_in_the_unit_of_the_headline_is_named_by_its_title() -> N
         "numerator": ["transactions"],
         "denominator": ["round_s"],
     }
-    run = QueryRun(
-        (BASE, OTHER),
-        ("point-query",),
-        (1,),
-        blocks=6,
-        noise=0.0005,
-        rate=lambda _levels: 5_000.0,
+    found = driven(
+        BASE,
+        OTHER,
         also=lambda levels, _block: {"round_s": 30.0 if levels["server"] == BASE else 40.0},
         metrics={"throughput_with_stalls": stalls},
     )
-    found = compare_run(run.build())
     said = f"{OTHER} gives 25.0 % fewer transactions/s (throughput with stalls)"
     assert f" and {said} (regression)." in answer(found).partition("In other metrics, ")[2]
-    (other,) = (c for c in found.groups[0].comparisons if c.metric.name in run.metrics)
+    (other,) = (c for c in found.groups[0].comparisons if c.metric.name == "throughput_with_stalls")
     assert sentence(other, found).startswith(f"{said} than {BASE}: ratio 0.750")
 
 
 def test_many_differences_of_other_metrics_are_counted() -> None:
-    found = equal_rates((BASE, "mysql-8.0.12", "mysql-9.7.4"), ("a", "b", "c"))
+    found = driven(BASE, "mysql-8.0.12", "mysql-9.7.4", tests=("a", "b", "c"))
     said = " equivalent. Also in "
     assert said in answer(found)
     assert ": 6 regressions (largest: mysql-9.7.4 (" in answer(found).partition(said)[2]
@@ -227,21 +225,18 @@ def test_answer_has_a_difference_in_the_headline_metric_once() -> None:
     assert "In other metrics" not in answer(found)
 
 
-def slow_tails(*candidates: str, rate: float = 5_000.0, blocks: int = 6) -> RunAnalysis:
+def slow_tails(*candidates: str, rate: float = 5_000.0, **changed: Any) -> RunAnalysis:
     """Return candidates of ``rate`` and a base of 5,000/s.
 
     The slowest tenth of a candidate's transactions takes three times as long.
     """
-    run = QueryRun(
-        (BASE, *candidates),
-        ("point-query",),
-        (1,),
-        blocks=blocks,
-        noise=0.0005,
+    return driven(
+        BASE,
+        *candidates,
         rate=lambda levels: 5_000.0 if levels["server"] == BASE else rate,
         tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
+        **changed,
     )
-    return compare_run(run.build())
 
 
 def test_every_format_has_a_tail_that_grew_more_than_the_headline() -> None:
@@ -267,16 +262,8 @@ def test_each_metric_is_named_where_many_differences_are_counted() -> None:
         return {"server_user_s": 6.0 if levels["server"] == BASE else 60.0}
 
     names = [f"mysql-5.7.{number}" for number in range(1, 6)]
-    run = QueryRun(
-        (BASE, *names),
-        ("point-query",),
-        (1,),
-        blocks=6,
-        rate=lambda _levels: 5_000.0,
-        tail=lambda levels: 1.0 if levels["server"] == BASE else 3.0,
-        also=cpu,
-    )
-    first, second = answer(compare_run(run.build())).partition("Also ")[2].split("; ")
+    found = slow_tails(*names, also=cpu)
+    first, second = answer(found).partition("Also ")[2].split("; ")
     assert first.startswith("in 99th percentile of response time: 5 regressions (largest: ")
     assert second.startswith("in server CPU time of a transaction: 5 regressions (largest: ")
 

@@ -16,6 +16,7 @@ from millrace.report.run.formats import render
 from millrace.report.run.sentences import answer, sentence
 from millrace.report.run.undecided import next_step
 from tests.support.builders import RunBuilder, noisy
+from tests.support.known import known
 from tests.support.reports import one_line
 from tests.support.sequential_runs import designed, run_of
 
@@ -36,8 +37,7 @@ def open_run(design: Design) -> tuple[RunAnalysis, int]:
     found = compare_run(run_of(UNDECIDED, design))
     (comparison,) = found.comparisons()
     assert comparison.undecided
-    assert comparison.more_blocks is not None
-    return found, comparison.more_blocks
+    return found, known(comparison.more_blocks)
 
 
 def only_sentence(found: RunAnalysis, metric: str = "throughput") -> str:
@@ -66,8 +66,7 @@ def test_no_p_value_of_chance_stands_next_to_the_blocks_that_would_settle_it() -
     """A p-value for any number of looks is 1 after three blocks of even this difference."""
     found = analysis((8.0, 5.0, 5.5), design=Design(kind="sequential", blocks=40))
     (comparison,) = found.comparisons()
-    assert comparison.estimate is not None
-    assert comparison.estimate.p_value == 1
+    assert known(comparison.estimate).p_value == 1
     assert answer(found).endswith(
         "slower in every block, by 33.8 % (within chance so far; 5 more blocks like these would "
         "settle it)."

@@ -96,9 +96,7 @@ def listed(clauses: Sequence[str]) -> str:
 
 
 def capitalised(
-    clause: str,
-    settings: Mapping[str, object],
-    names: Mapping[str, tuple[str | None, str | None]],
+    clause: str, settings: Mapping[str, object], names: Mapping[str, tuple[str | None, str | None]]
 ) -> str:
     """Return a clause as a sentence begins, unless it begins with the name of a setting."""
     first = clause.split(maxsplit=1)[0]

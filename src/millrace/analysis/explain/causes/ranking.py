@@ -14,17 +14,8 @@ from functools import cached_property
 
 from millrace.analysis.certainty import Certainty
 from millrace.analysis.counts.model import CountComparison
+from millrace.analysis.explain.causes import finders
 from millrace.analysis.explain.causes.evidence import CPU, Evidence, SideEvidence
-from millrace.analysis.explain.causes.finders import (
-    client,
-    compression,
-    cpu,
-    environment,
-    locks,
-    plans,
-    storage,
-    work,
-)
 from millrace.analysis.explain.causes.known import Setting, Topic, known
 from millrace.analysis.explain.causes.model import (
     Finding,
@@ -65,8 +56,8 @@ _WHOLE = 0.995  # of the difference: what would be written as all of it
 _MUCH_MORE = 1.2  # times what moved for certain, for a bound to say why it is more
 
 _FINDERS = (
-    only_varied, environment, plans, options, work, compression, locks, storage, builds, cpu,
-    client, collations,
+    only_varied, finders.environment, finders.plans, options, finders.work, finders.compression,
+    finders.locks, finders.storage, builds, finders.cpu, finders.client, collations,
 )  # fmt: skip
 
 
@@ -139,8 +130,7 @@ def _likely_cause(evidence: Evidence, found: Finding) -> LikelyCause:
 
 def _sentence(evidence: Evidence, found: Finding, share: float) -> str:
     """State the finding, what it is consistent with, and its share of the difference."""
-    clause = found.clause
-    clause = capitalised(clause, found.settings, found.names)
+    clause = capitalised(found.clause, found.settings, found.names)
     if found.consequence:
         clause = f"{clause}; consistent with {found.consequence}"
     whole = us_text(evidence.size_us)
@@ -322,7 +312,8 @@ def _settings(contrast: Contrast) -> Iterator[_Fact]:
                 names=names_of(a, b, dearer),
                 may_be_most=_may_be_most(contrast, topic, costs, values),
             )
-            yield _Fact(costs, _reach(contrast, costs, topic), _weight(topic, dearer), cause)
+            reach = contrast.reach(costs, topic.parts)
+            yield _Fact(costs, reach, _weight(topic, dearer), cause)
 
 
 def _is_ruled_out(contrast: Contrast, topic: Topic, costs: str) -> bool:
@@ -363,10 +354,6 @@ def _collations(contrast: Contrast) -> Iterator[_Fact]:
 def _is_dearer(setting: Setting, better: SideEvidence, worse: SideEvidence) -> bool:
     """Return whether a setting costs the worse side, as is known without any measurement."""
     return setting.dearer != "any" and setting.is_dearer(better.settings, worse.settings)
-
-
-def _reach(contrast: Contrast, costs: str, topic: Topic) -> float:
-    return contrast.reach(costs, topic.parts)
 
 
 def _weight(topic: Topic, dearer: Sequence[Setting]) -> float:

@@ -4,12 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.evidence import (
-    CPU,
-    PAGE_FAULTS,
-    Evidence,
-    SideEvidence,
-)
+from millrace.analysis.explain.causes.evidence import CPU, PAGE_FAULTS, Evidence, SideEvidence
 from millrace.analysis.explain.causes.known import BuildFact, Setting, Topic, known
 from millrace.analysis.explain.causes.model import Finding, count_text, listed, us_text
 from millrace.analysis.explain.plans import PlanComparison

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from millrace.analysis.certainty import Certainty
-from millrace.analysis.explain.causes.evidence import (
-    Evidence,
-    SideEvidence,
-    kinds_of_statements,
-)
+from millrace.analysis.explain.causes.evidence import Evidence, SideEvidence, kinds_of_statements
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import Contrast, rank_causes, rank_facts
 from millrace.analysis.explain.efficiency import compare_efficiency
@@ -26,6 +22,11 @@ COMMITS = {"Innodb_log_write_requests": 9.0, "Binlog_cache_use": 1.0, "binary_lo
 
 def about(found: tuple[LikelyCause, ...]) -> list[str]:
     return [each.about for each in found if each.kind == "option"]
+
+
+def only_option(found: tuple[LikelyCause, ...]) -> LikelyCause:
+    (only,) = [each for each in found if each.kind == "option"]
+    return only
 
 
 def estimate(us: float, half: float) -> MeanEstimate:
@@ -113,11 +114,7 @@ def test_a_delay_without_a_count_is_no_delay() -> None:
     a, b = QUEUED
     wait = {**b.effective, "binlog_commit_wait_count": "20"}
     without = {"log_bin": "ON", "binlog_commit_wait_usec": "0", "binlog_commit_wait_count": "20"}
-    (delay,) = [
-        each
-        for each in suspects(replace(a, effective=without), replace(b, effective=wait))
-        if each.kind == "option"
-    ]
+    delay = only_option(suspects(replace(a, effective=without), replace(b, effective=wait)))
     assert delay.about == "delay of commits"
     assert delay.sentence.startswith(
         "binlog_commit_wait_usec is 0 in A and 100000 in B: each commit"
@@ -133,11 +130,7 @@ DELAYED = (
 def test_a_setting_of_the_binary_log_is_bounded_by_commit() -> None:
     assert about(rank_causes(in_statements(case(*DELAYED), JOBS))) == []
     in_commit = {**JOBS, "claim": 26.0, "COMMIT": 513.0}
-    (delay,) = [
-        each
-        for each in rank_causes(in_statements(case(*DELAYED), in_commit))
-        if each.kind == "option"
-    ]
+    delay = only_option(rank_causes(in_statements(case(*DELAYED), in_commit)))
     assert delay.us == pytest.approx(513, rel=0.02)
     assert "at most 518 µs a transaction, 52 % of the difference" in delay.sentence
     assert delay.may_be_most
@@ -146,7 +139,7 @@ def test_a_setting_of_the_binary_log_is_bounded_by_commit() -> None:
 def test_a_share_of_less_than_half_is_no_main_cause() -> None:
     a, b = DELAYED
     found = in_statements(case(a, b), {**JOBS, "COMMIT": 300.0})
-    (delay,) = [each for each in rank_causes(found) if each.kind == "option"]
+    delay = only_option(rank_causes(found))
     assert delay.share == pytest.approx(0.3, abs=0.01)
     assert not delay.may_be_most
 
@@ -190,7 +183,7 @@ def test_a_switch_that_is_equal_is_not_named_for_others_of_its_kind() -> None:
     found = suspects(a, b)
     assert "binary log" not in about(found)
     assert named(found)[0] == ("cpu", "CPU time")
-    (sets,) = [each for each in found if each.kind == "option"]
+    sets = only_option(found)
     assert (sets.about, sets.certainty) == ("write sets", Certainty.POSSIBLE)
     assert "binary log" not in sets.sentence
 
@@ -213,7 +206,7 @@ def test_another_variable_is_no_other_name() -> None:
     a = Seen(truth(), GROUPED, effective={"internal_tmp_disk_storage_engine": "InnoDB"})
     b = Seen(truth(cpu_user=400.0), GROUPED,
              effective={"internal_tmp_mem_storage_engine": "TempTable"})  # fmt: skip
-    (engine,) = [each for each in suspects(a, b) if each.kind == "option"]
+    engine = only_option(suspects(a, b))
     assert engine.about == "engine of temporary tables"
     assert engine.settings == {"internal_tmp_mem_storage_engine": ("MEMORY", "TempTable")}
     assert engine.names == {
@@ -238,8 +231,7 @@ def test_page_faults_make_the_engine_of_temporary_tables_likely() -> None:
     assert (first.about, first.certainty) == ("engine of temporary tables", Certainty.LIKELY)
     assert first.evidence[0] == "page faults of the server per transaction: 0.7 in A, 40 in B"
     few = replace(found, a=with_faults(found.a, 0.01), b=with_faults(found.b, 0.5))
-    (engine,) = [each for each in rank_causes(few) if each.kind == "option"]
-    assert engine.certainty == Certainty.POSSIBLE
+    assert only_option(rank_causes(few)).certainty == Certainty.POSSIBLE
 
 
 def test_the_option_that_alone_is_varied_is_the_cause() -> None:

@@ -15,16 +15,7 @@ from millrace.analysis.certainty import Certainty
 from millrace.analysis.explain.causes.model import LikelyCause
 from millrace.analysis.explain.causes.ranking import rank_causes
 from millrace.analysis.explain.profiles import LeadingFunction
-from tests.support.cause_cases import (
-    BUILD,
-    EXACT,
-    Seen,
-    case,
-    host,
-    named,
-    suspects,
-    truth,
-)
+from tests.support.cause_cases import BUILD, EXACT, Seen, case, host, named, suspects, truth
 from tests.support.observed_trials import Scene, Truth
 
 PLAN = {"id": 1, "select_type": "SIMPLE", "table": "sbtest1", "type": "range", "key": "k_1",
