@@ -166,7 +166,7 @@ def test_too_few_blocks_are_refused_before_anything_is_measured(
     tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     carried(monkeypatch, slowed)
-    with pytest.raises(UserError, match="2 blocks cannot decide anything"):
+    with pytest.raises(UserError, match="2 blocks cannot give a verdict"):
         run(store, experiment_file(tmp_path, blocks=2))
     assert not store.exists()
 
