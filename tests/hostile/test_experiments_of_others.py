@@ -37,7 +37,7 @@ def test_an_ablation_measures_no_imported_run(
     keep(study_run(), tmp_path / "theirs.sqlite")
     mine = imported(tmp_path / "theirs.sqlite", tmp_path)
     found = ExplainedRun(study_run(), (explained_study(),))
-    with pytest.raises(UserError, match="was imported: millrace executes no statements"):
+    with pytest.raises(UserError, match="was imported: millrace does not execute statements"):
         ablate.ablate(mine, found, Caller("millrace explain", lambda _event: None))
     with Store.open(mine) as opened:
         assert len(opened.list_runs()) == 1
@@ -57,6 +57,6 @@ def test_no_imported_run_confirms_a_change(tmp_path: Path) -> None:
         assert confirm.planned(own, change(40, series=SPEED), None).experiment.blocks
     with (
         Store.open(imported(theirs, tmp_path)) as mine,
-        pytest.raises(UserError, match="no run of this series is left that was measured here"),
+        pytest.raises(UserError, match="no run of this series that was measured here is left"),
     ):
         confirm.planned(mine, change(40, series=SPEED), None)

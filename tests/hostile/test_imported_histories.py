@@ -237,7 +237,7 @@ def test_a_change_of_an_imported_series_is_not_confirmed_here(place: Path) -> No
 
     assert call(place, "results", "import", str(archive(place, forge))).returncode == 0
     done = call(place, "history", "confirm", "imported-c1", status=2)
-    assert "its builds were measured elsewhere" in done.stderr
+    assert "imported series, measured on another host" in done.stderr
     with Store.open(place / "results.sqlite") as store:
         (change,) = store.histories.read([next(iter(local_parts(place)[0])).id])
         assert change.series.origin == "local"

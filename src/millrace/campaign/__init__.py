@@ -1,7 +1,9 @@
-"""Execute runs: choose trials from the results of earlier ones, measure them, and store them.
+"""Execute runs: choose the next trials from the results so far, measure them, store the results.
 
-``scheduler`` has the only loop over blocks; a policy (``policies``) chooses what it measures next.
-``resume`` selects the run, ``preparation`` and ``requirements`` provide and refuse what its servers
-need before the first trial, and ``attempts`` executes trials and keeps their results. What a trial
-does is in ``trial``, what a file says in ``experiment``, and how commands use all this in ``app``.
+``scheduler`` has the only loop over blocks; a policy (``policies``) chooses the next block.
+``resume`` selects the run. ``preparation`` and ``requirements`` check and provide everything that
+the servers need before the first trial. ``attempts`` executes trials and stores their results.
+
+Other packages have the steps of one trial (``trial``), the reading of experiment files
+(``experiment``), and the commands that execute runs (``app``).
 """

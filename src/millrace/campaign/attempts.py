@@ -1,11 +1,12 @@
 """Attempt trials: claim them for this process, execute them, and store their results.
 
-The trials of a round stay together, so that none counts without the others. While a trial measures,
-nothing is written to the store.
+The trials of a round are executed together, and their results are stored together. Nothing is
+written to the store while a trial measures.
 
-Servers are compared by the same statements. So the first counted start of a group chooses how many
-there are, by their CPU time, and all others take as many. A treatment of which two starts failed is
-not started again: it would fail again, after minutes, and too few starts would be left.
+Instruction counts are compared over the same number of statements. The first counted start of a
+group chooses this number from the statements' CPU time; later starts of the group use the same
+number. After two failed starts a treatment is not started again: it would probably fail again,
+after minutes, and too few starts would be left for a result.
 """
 
 import contextlib
@@ -40,9 +41,10 @@ _STORE_PAUSE_S = 3.0
 
 @dataclass(frozen=True)
 class CountSettings:
-    """The settings of a counted start; it chooses its own ``extent`` where that is None.
+    """The settings of a counted start.
 
-    ``failed_before`` says why the treatment is not started again.
+    ``extent`` is the number of statements; if None, the start chooses the number itself.
+    ``failed_before`` is the reason why the treatment is not started again, None if it is started.
     """
 
     extent: Extent | None = None
@@ -53,9 +55,9 @@ class CountSettings:
 class Claimed:
     """A trial that this process executes now, and the id of its attempt.
 
-    ``round_size`` is the number of trials of its round, 1 where it has none: where fewer are
-    claimed, the others have ended. ``is_base`` is what candidates are compared with.
-    ``count_settings`` is None where no instructions are counted.
+    ``round_size`` is the number of trials of its round, 1 for a trial without a round. If fewer
+    trials of a round are claimed, the others already have a result. ``is_base`` is true for a trial
+    of the base. ``count_settings`` is None if no instructions are counted.
     """
 
     attempt: int
@@ -66,7 +68,7 @@ class Claimed:
     count_settings: CountSettings | None = None
 
     def began(self) -> TrialBegan:
-        """Return the event that the trial is measured from now on."""
+        """Return the event for the start of the trial."""
         trial = self.trial
         return TrialBegan(
             trial=trial.id,
@@ -78,7 +80,7 @@ class Claimed:
         )
 
     def ended(self, result: AttemptResult) -> TrialEnded:
-        """Return the event that the trial has this result."""
+        """Return the event for the end of the trial, with its result."""
         of_trial = vars(self.began()) | {"event": "end"}
         outcome, step, reason = result.outcome, result.failed_step, result.reason
         return TrialEnded(**of_trial, outcome=outcome, failed_step=step, reason=reason)
@@ -94,16 +96,16 @@ def execute_trials(
     retry_failed: bool,
     stop_at_host_errors: bool,
 ) -> bool:
-    """Execute the trials of a plan that have no end yet; return whether there were any.
+    """Execute the trials of a plan that have no result yet; return whether there were any.
 
-    They are rows in the store. With ``stop_at_host_errors`` a transient failure raises HostError
-    instead of being a result.
+    The store already has a row for each trial. With ``stop_at_host_errors``, a transient failure
+    raises HostError and is not stored as a result.
     """
     compare, ran = plan.experiment.compare, False
     last = store.load_run(run.id).last_attempts() if retry_failed else {}
     finished = {name for name, attempt in last.items() if attempt.outcome == "finished"}
     for round_trials in measured_together(plan.trials, plan.experiment.compared_factors):
-        # A server that failed alone in its round has no others left to take turns with.
+        # A round is retried only if all its trials failed: a retried trial needs the others.
         retry_round = retry_failed and finished.isdisjoint(
             stored_trial_id(run, trial) for trial in round_trials
         )
@@ -126,7 +128,7 @@ def execute_trials(
 def _count_settings(
     store: Store, run: RunRecord, trial: PlannedTrial, compare: Compare
 ) -> CountSettings:
-    """Return the settings of a counted trial."""
+    """Return the settings of a counted trial, from the counted trials that ended before it."""
     stored = store.load_run(run.id, observations_too=True)
     last = stored.last_attempts()
     levels = {each.id: each.levels for each in stored.treatments}
@@ -152,17 +154,18 @@ def _fixed(levels: Mapping[str, Level], factor: str) -> dict[str, Level]:
 
 
 def remove_leftovers(store: Store, on_event: OnEvent) -> None:
-    """Remove the kept data directories of finished trials, where millrace ended before it did.
+    """Remove data directories of finished trials that an earlier process left behind.
 
-    A failed trial keeps its own, because ``retry_failed`` may resume it. Call this where no other
-    millrace measures. What cannot be removed is announced, and tried again next time.
+    A failed trial keeps its data directory, because ``retry_failed`` may resume the trial. Call
+    this only while no other millrace process measures. If a directory cannot be removed, a notice
+    is emitted, and the next run tries again.
     """
     try:
         kept = {each.trial: each for each in kept_data.all_kept()}
         for trial in sorted(store.finished_trials(kept)):
             kept[trial].remove()
     except (HostError, UnusablePlace) as problem:
-        on_event(Notice(f"the data of a finished trial is not removed: {problem}"))
+        on_event(Notice(f"cannot remove the data of a finished trial: {problem}"))
 
 
 def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResult) -> None:
@@ -174,7 +177,7 @@ def record_failure(store: Store, run: RunRecord, plan: Plan, failed: AttemptResu
 
 
 def claim(store: Store, run: RunRecord, trial: PlannedTrial, *, retry_failed: bool) -> int | None:
-    """Claim a trial and return the id of its attempt; None where it has ended already."""
+    """Claim a trial and return the id of its attempt; None if the trial already has a result."""
     return store.claim(
         stored_trial_id(run, trial),
         this_process(run.host.id),
@@ -211,7 +214,7 @@ def _attempt(
 
 
 def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[AttemptResult]:
-    """Measure a trial, or those of a round together, and return their results."""
+    """Measure one trial, or all trials of a round together, and return the results in order."""
     first_claimed, first = claimed[0], claimed[0].trial
     if first_claimed.count_settings is not None:
         return (_count(first_claimed, first_claimed.count_settings, emit),)
@@ -220,7 +223,7 @@ def execute_claimed(claimed: Sequence[Claimed], emit: OnEvent) -> Sequence[Attem
         (only,) = trials
         return (execute_trial(only.spec, only.emit),)
     if len(claimed) != first_claimed.round_size:
-        reason = "others that are measured together with it have a result already"
+        reason = "other trials of its round already have a result, so it cannot be measured alone"
         left_out = AttemptResult("failed", failed_step=ROUND_FAILED, reason=reason)
         return (left_out,) * len(claimed)
     base = next((number for number, each in enumerate(claimed) if each.is_base), 0)
@@ -234,16 +237,16 @@ def _count(claimed: Claimed, settings: CountSettings, emit: OnEvent) -> AttemptR
 
 
 def _listener(claimed: Claimed, emit: OnEvent) -> Callable[[TrialEvent], None]:
-    """Return the listener of a trial, which does not know its own id in the plan."""
+    """Return a listener that adds the trial's id in the plan to each event of the trial."""
     return lambda event: emit(replace(event, trial=claimed.trial.id))
 
 
 def _store_results(store: Store, ended: Sequence[tuple[int, AttemptResult]], emit: OnEvent) -> None:
-    """Write the results of trials, which a signal does not interrupt.
+    """Store the results of trials; signals wait until this is done.
 
-    A full disk gets some seconds: the trials' own files have just been removed, but for the data of
-    a trial in loops, which it resumes with where its result is not stored. After that, results are
-    written without logs, histograms, observations and the series of seconds.
+    If the disk is full, try again for about half a minute: the files of the trials have just been
+    removed. If storing still fails, store the results without logs, histograms and observations.
+    The data of a trial in loops stays until its result is stored, so that the trial can resume.
     """
     ended = [(attempt, _readable(result)) for attempt, result in ended]
     with signals_held():
@@ -261,11 +264,14 @@ def _store_results(store: Store, ended: Sequence[tuple[int, AttemptResult]], emi
 
 
 def _readable(result: AttemptResult) -> AttemptResult:
-    """Return the result without what could not be read back; failed for a server's own answers."""
+    """Return the result without observations that could not be read back from the store.
+
+    Return a failed result if the server's own facts or a measured value cannot be stored.
+    """
     for instance in result.instances:
         reason = database.refusal(to_plain(instance))
         if reason is not None:
-            said = f"{instance.server.name}: its answers cannot be stored: {reason}"
+            said = f"{instance.server.name} reported values that cannot be stored: {reason}"
             return _unreadable(result, "record", said)
     for measured in result.measurements:
         if not is_measurable(measured.value):

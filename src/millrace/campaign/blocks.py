@@ -1,4 +1,4 @@
-"""Query a run that grows block by block: its blocks, its ratios so far, and its time."""
+"""Query an unfinished run: its blocks, its ratios so far, and the time it has taken."""
 
 import math
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from millrace.store.records import StoredRun
 
 
 def joined(earlier: StoredRun | None, later: StoredRun, *, from_block: int) -> StoredRun:
-    """Return the run ``later``, which has the blocks from ``from_block``, with the earlier ones."""
+    """Return a run with the blocks before ``from_block`` of ``earlier``, and those of ``later``."""
     if earlier is None:
         return later
     kept = tuple(trial for trial in earlier.trials if trial.block < from_block)
@@ -33,7 +33,7 @@ def n_blocks(stored: StoredRun | None) -> int:
 
 
 def open_block_number(stored: StoredRun | None) -> int | None:
-    """Return the block with trials that have no result, an interrupted one; None without one."""
+    """Return the number of the first block with trials that have no result; None if none has."""
     if stored is None:
         return None
     ended = stored.last_attempts()
@@ -41,7 +41,7 @@ def open_block_number(stored: StoredRun | None) -> int | None:
 
 
 def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
-    """Return whether one more mean block would exceed ``limit_s`` (if any) of all trials' time."""
+    """Return whether the trials' total time would exceed ``limit_s`` after one more mean block."""
     if stored is None or limit_s is None:
         return False
     spent_s = math.fsum(trial_s(attempt) for attempt in stored.attempts)
@@ -49,7 +49,7 @@ def would_be_late(stored: StoredRun | None, limit_s: float | None) -> bool:
 
 
 def mean_start_s(stored: StoredRun) -> float | None:
-    """Return the mean time of a run's counted starts, in seconds; None where none has ended."""
+    """Return the mean time of a run's finished counted starts, in seconds; None without any."""
     counted = {trial.id for trial in stored.trials if trial.purpose == "count"}
     times = [
         trial_s(each)
@@ -60,12 +60,12 @@ def mean_start_s(stored: StoredRun) -> float | None:
 
 
 def interim_status(stored: StoredRun) -> tuple[ComparisonStatus, ...]:
-    """Return the comparisons of a run so far, with intervals for any number of looks."""
+    """Return the comparisons so far, with intervals that hold for any number of analyses."""
     return compare_run(stored, looks="any").status.comparisons
 
 
 def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ...]:
-    """Return the ratios of comparisons so far, the largest differences first."""
+    """Return the ratios of the comparisons that have one, the largest differences first."""
     found = [
         InterimRatio(label=each.label, ratio=estimate.ratio, low=estimate.low, high=estimate.high)
         for each in comparisons
@@ -77,7 +77,10 @@ def ratios_of(comparisons: Iterable[ComparisonStatus]) -> tuple[InterimRatio, ..
 def visible_at_end(
     comparisons: Iterable[ComparisonStatus], blocks: int, last: int, looks: Looks
 ) -> VisibleChanges | None:
-    """Return what ``last`` blocks will show; None but after the first that have intervals."""
+    """Return the changes that ``last`` blocks will show, by the noise of the first ``blocks``.
+
+    Return None unless ``blocks`` is FEWEST_BLOCKS, so that the user reads this once.
+    """
     if blocks != FEWEST_BLOCKS or last <= blocks:
         return None
     changes = visible_changes((each.comparison for each in comparisons), last, looks)

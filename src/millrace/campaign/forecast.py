@@ -32,13 +32,13 @@ from millrace.store.store import Store
 # System tables, undo and temporary tablespaces of a fresh data directory (measured: 30 to 200 MB).
 _FRESH_DATA_DIR_BYTES = 200_000_000
 _RATE = "rate"
-_MOST_ALIKE = 5  # runs that are read for their noise
+_MOST_ALIKE = 5  # runs of the same workload that are read for their noise
 
 
 def forecast_here(plan: Plan, store: Store | None) -> Estimate:
-    """Estimate a plan in this host's work directory, from earlier trials in the store.
+    """Estimate a plan's time and disk space on this host, from earlier trials in the store.
 
-    Servers may still be missing. Raise MillraceError for one that is unknown or damaged.
+    Servers may still be missing. Raise MillraceError for an unknown or damaged server.
     """
     install.require_known(all_servers(plan))
     listings = {listing.name: listing for listing in install.list_servers()}
@@ -50,7 +50,7 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
             each.id: [
                 _needs(plan, each, role, listings[name])
                 for role, name in servers_of(plan.experiment, each).items()
-                # Nobody knows on which disk an attached one has its data, even where it is here.
+                # The disk of an attached server's data is not known, even on this host.
                 if listings[name].state != "attached"
             ]
             for each in plan.treatments
@@ -63,9 +63,10 @@ def forecast_here(plan: Plan, store: Store | None) -> Estimate:
 
 
 def expected_here_s(plan: Plan, store: Store) -> float:
-    """Return the seconds that the trials of a plan will take here, by earlier ones in the store.
+    """Return the expected time of a plan's trials on this host, in seconds.
 
-    Servers need not be known any more: users may remove them while they are measured.
+    It is derived from earlier trials in the store. The servers need not exist any more: users may
+    remove a server while it is measured.
     """
     earlier = _earlier(plan, store)
     if earlier is None:
@@ -76,10 +77,11 @@ def expected_here_s(plan: Plan, store: Store) -> float:
 
 @dataclass(frozen=True)
 class ForeseenChanges:
-    """The changes that ``blocks`` would show with power 0.8, by the noise of the earlier ``run``.
+    """The changes that ``blocks`` would show with power 0.8, given the noise of an earlier run.
 
-    That run may be of this plan, or only of the same workload. ``smallest`` and ``largest`` are
-    fractions, for the least and the most noise of a comparison.
+    ``run`` is the id of that run; ``is_of_plan`` is false if it only has the same workload.
+    ``smallest`` and ``largest`` are fractions: the visible change of the comparison with the least
+    noise and of the one with the most.
     """
 
     run: str
@@ -90,7 +92,7 @@ class ForeseenChanges:
 
 
 def foreseen_changes(plan: Plan, store: Store, found: Estimate) -> ForeseenChanges | None:
-    """Return the changes that a plan would show; None where no run on this host tells its noise."""
+    """Return the changes that a plan would show; None if no run on this host has its noise."""
     blocks = blocks_in_time(plan, found)
     if blocks < FEWEST_BLOCKS:
         return None
@@ -104,10 +106,10 @@ def foreseen_changes(plan: Plan, store: Store, found: Estimate) -> ForeseenChang
 
 
 def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
-    """Yield the newest runs here of the plan's workload whose noise may be that of the plan.
+    """Yield this host's newest runs of the plan's workload, whose noise is probably similar.
 
-    Their trials took turns as it plans, and the same figure is the result: the throughput of
-    clients with a rate of their own hardly varies, and their latencies do.
+    They have the plan's design (slices or whole trials) and its first metric. Open-loop and
+    closed-loop runs are kept apart: at a fixed rate, throughput hardly varies, but latency does.
     """
     experiment = plan.experiment
     workload = experiment_spec(experiment).workload
@@ -127,20 +129,20 @@ def _alike(plan: Plan, store: Store) -> Iterator[StoredRun]:
 
 
 def _work(workload: WorkloadDefinition) -> dict[str, Any]:
-    """Return what a workload does, without its figures: a file can have another one's name."""
+    """Return a workload without its metrics, to compare workloads by content, not by name."""
     return {key: value for key, value in workload.to_json().items() if key != "metrics"}
 
 
 def is_open_loop(parameters: Values, levels: Mapping[str, tuple[Level, ...]]) -> bool:
-    """Return whether clients have a rate of their own, by parameter or by level of the factor."""
+    """Return whether clients send at a fixed rate, set as a parameter or as a factor's level."""
     rates = levels.get(_RATE, (parameters.get(_RATE, 0),))
     return any(isinstance(rate, int | float) and rate > 0 for rate in rates)
 
 
 def blocks_in_time(plan: Plan, found: Estimate) -> int:
-    """Return how many blocks of all treatments probably fit into a plan's limit of time.
+    """Return how many blocks probably fit into a plan's time limit.
 
-    What is profiled or counted after them is taken for a part of the limit, which it is not.
+    The time of profiled and counted trials is included, although the limit does not apply to them.
     """
     blocks, limit_s = plan.experiment.blocks, plan.experiment.max_time_s
     if limit_s is None or found.time_s <= limit_s:
@@ -152,7 +154,7 @@ def blocks_in_time(plan: Plan, found: Estimate) -> int:
 
 
 def refuse_without_space(found: Estimate) -> None:
-    """Raise HostError where the disk of this host's instances cannot hold a plan."""
+    """Raise HostError if the disk of the work directory is too small for a plan's instances."""
     estimate.require_space(found, str(paths.work_dir()))
 
 
@@ -171,7 +173,7 @@ def _measured_trial_s(stored: StoredRun) -> dict[str, float]:
 
 
 def _earlier(plan: Plan, store: Store) -> StoredRun | None:
-    """Return the newest run here that can be read and has all treatments of a plan."""
+    """Return this host's newest readable run with all treatments of a plan; None without one."""
     wanted = {treatment.id for treatment in plan.treatments}
     for stored in store.readable_runs(store.runs_of(plan.digest, _this_host(), seed=None)):
         if wanted <= {treatment.id for treatment in stored.treatments}:

@@ -1,4 +1,4 @@
-"""Derive the input of a run's trials: the options of a treatment's servers, the spec of a trial."""
+"""Derive the input of trials: the options of a treatment's servers, and a trial's spec."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,10 +34,11 @@ class PreparedTreatment:
 
 @dataclass(frozen=True)
 class RunInput:
-    """The input that the trials of a run share; ``treatments`` are by id.
+    """The input that the trials of a run share.
 
-    ``cpu_idle`` is None where no workload has ``connections``. ``estimate_s`` is the expected time
-    of all trials of the plan.
+    ``treatments`` are by id. ``expected`` is the checksum of the data set to load, None if the
+    workload has its own tables. ``data_file`` is the file to load, if any. ``cpu_idle`` is None if
+    no workload has ``connections``. ``estimate_s`` is the expected time of all trials of the plan.
     """
 
     treatments: Mapping[str, PreparedTreatment]
@@ -69,8 +70,8 @@ def configuration_of(
     family: str,
     version: str | None,
 ) -> Configuration:
-    """Return the configuration of a role, scaled to the data and its share of this host."""
-    # A round may have one more treatment, for its A/A trial.
+    """Return a role's configuration, scaled to the data size and to its share of host memory."""
+    # A round may have one more server, for its A/A trial.
     treatments_at_once = experiment.treatments_at_once + int(experiment.slices)
     servers_at_once = treatments_at_once * len(experiment.checked_workload.roles)
     resolved = configurations.resolve(
@@ -85,7 +86,7 @@ def configuration_of(
 
 
 def varied_options(treatment: Treatment, role: str = DEFAULT_ROLE) -> dict[str, Level]:
-    """Return a role's levels of server options by name, including the one that slows down."""
+    """Return a role's server options and levels, including an option that injects a slowdown."""
     slowdown = slowdown_of(treatment.resolved) if role in MEASURED else None
     slowing = {slowdown.name: slowdown.value} if isinstance(slowdown, OptionGiven) else {}
     return {
@@ -115,9 +116,9 @@ def trial_spec(name: str, trial: PlannedTrial, plan: Plan, inputs: RunInput) -> 
         data_file=inputs.data_file if treatment.workload.reads_a_file else None,
         cpu_idle=cpu_idle,
         collectors=collectors,
-        # Nothing reads the data afterwards but to measure sizes, which hardly differ by block.
+        # A clean stop matters only for measuring data sizes, which hardly differ between blocks.
         stops_cleanly=is_in_measured_block(trial.purpose)
         and (trial.block == 0 or BYTES_PER_ROW in treatment.workload.checked.metrics),
-        # Explanations of other trials are about tables that have not aged.
+        # Profiled and counted trials have one loop: they explain tables that have not aged.
         loops=treatment.workload.loops if trial.purpose in ("measure", "aa") else 1,
     )

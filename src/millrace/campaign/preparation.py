@@ -1,6 +1,7 @@
-"""Check and provide what a run needs before its first trial: servers, options, data, disk space.
+"""Check and provide everything a run needs before its first trial.
 
-All errors that can be found beforehand are reported together, before anything is measured.
+That is servers, options, data and disk space. All errors that can be found in advance are reported
+before anything is measured.
 """
 
 import errno
@@ -47,8 +48,8 @@ _OTHER_PLACE = "set MILLRACE_WORK to a directory of your own, on the disk to mea
 def treatment_inputs(plan: Plan, servers: Mapping[str, Server]) -> dict[str, PreparedTreatment]:
     """Return the prepared treatments of a plan, by treatment id; ``servers`` are by name.
 
-    Treatments that lack a server are left out. Raises UserError, for all treatments at once, for
-    options that a server does not know and for a configuration requested of an attached server.
+    A treatment is left out if one of its servers is not in ``servers``. Raise one UserError for all
+    treatments with unknown options or with a configuration for an attached server.
     """
     prepared = _each_treatment(plan, servers)
     _refuse_unknown_options(prepared.values())
@@ -73,7 +74,7 @@ def _each_treatment(plan: Plan, servers: Mapping[str, Server]) -> dict[str, Prep
 
 
 def options_without_effect(prepared: Iterable[PreparedTreatment]) -> list[str]:
-    """Return a sentence for each varied option that has no effect on a server, with the reason."""
+    """Return a sentence for each varied option that was left out on a server, with the reason."""
     sentences = (
         f"{left.reason}: the levels of {OPTION}{about(left.option.name)} do not differ there"
         for treatment in prepared
@@ -87,7 +88,8 @@ def options_without_effect(prepared: Iterable[PreparedTreatment]) -> list[str]:
 def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     """Raise UserError for a varied option that no server knows.
 
-    An option that only some servers do not know is left out there; one that none knows is misspelt.
+    An option that some servers know is left out on the others. An option that no server knows is
+    probably misspelt.
     """
     servers = (server for treatment in prepared for server in treatment.servers)
     own = [each for each in servers if isinstance(each.server, InstalledServer)]
@@ -98,7 +100,7 @@ def _refuse_unknown_options(prepared: Collection[PreparedTreatment]) -> None:
     for name in unknown:
         nearest = errors.nearest_names(name, known)
         raise UserError(
-            f"none of the servers can have the varied option {name!r}",
+            f"factor options.{name}: no server of this experiment has the option {name!r}",
             hint=f"nearest: {', '.join(nearest)}" if nearest else "remove it from [factors]",
         )
 
@@ -119,14 +121,14 @@ def refuse_missing_cpus(experiment: Experiment) -> None:
         listed = ", ".join(map(str, missing))
         mistake = errors.Diagnostic(
             "parameters.client_cpus",
-            f"there is no CPU {listed} here that millrace may use",
-            f"some of {', '.join(map(str, sorted(here)))}, or leave it out for any",
+            f"CPU {listed} does not exist or millrace may not use it",
+            f"some of {', '.join(map(str, sorted(here)))}; without this key millrace uses any CPU",
         )
         raise errors.ValidationError(experiment.source, [mistake])
 
 
 def refuse_impossible(plan: Plan) -> None:
-    """Raise MillraceError for what a plan's servers cannot do, before anything starts."""
+    """Raise MillraceError if the plan's servers cannot execute it; nothing is started."""
     install.require_known(all_servers(plan))
     snapshots.named_limit_bytes()
     requirements.refuse_impossible(plan)
@@ -135,9 +137,9 @@ def refuse_impossible(plan: Plan) -> None:
 
 
 def refuse_options(plan: Plan) -> None:
-    """Raise UserError for options, or values of options, that an installed server refuses.
+    """Raise UserError for options or values that an installed server refuses.
 
-    Whether a server that is not installed yet has them is known when it is.
+    Servers that are not installed yet are checked after their installation.
     """
     servers = _installed_here(plan)
     try:
@@ -146,7 +148,7 @@ def refuse_options(plan: Plan) -> None:
             _refuse_unknown_options(prepared)
         _refuse_values(prepared, plan.experiment)
     except (HostError, TrialFailed):
-        return  # a server that cannot list its options fails where it is needed
+        return  # a server that cannot list its options fails later, when it is needed
 
 
 def _installed_here(plan: Plan) -> dict[str, Server]:
@@ -157,7 +159,7 @@ def _installed_here(plan: Plan) -> dict[str, Server]:
 
 
 def left_out_by_servers(plan: Plan) -> list[str]:
-    """Return a note for each installed server that goes without some options of an option file."""
+    """Return a note for each installed server that does not get all options of an option file."""
     files = {
         name: configurations.left_out_of(definition.to_json())
         for name, definition in plan.experiment.configurations.items()
@@ -180,13 +182,13 @@ def left_out_by_servers(plan: Plan) -> list[str]:
 
 
 def _layer_of(option: Option, configurations: Iterable[str]) -> str:
-    """Return the configuration that an option was written in, for whichever servers; or nothing."""
+    """Return which of ``configurations`` sets an option; an empty string if none does."""
     beginnings = (f"{name}, " for name in configurations)
     return next((each[:-2] for each in beginnings if f"{option.layer}, ".startswith(each)), "")
 
 
 def _with_nearest(left: LeftOut, server: Server) -> str:
-    """Return the option, and the one that may be meant, or else why it was left out."""
+    """Return a left-out option for a note, with the nearest known option or the reason."""
     name = left.option.name
     if not left.reason.endswith(f"has no option {name}"):
         return f"{name} ({left.reason})"
@@ -195,7 +197,7 @@ def _with_nearest(left: LeftOut, server: Server) -> str:
 
 
 def _refuse_values(prepared: Iterable[PreparedTreatment], experiment: Experiment) -> None:
-    """Raise UserError for values that a server refuses, of the experiment's own options."""
+    """Raise UserError for values of the experiment's own options that a server refuses."""
     layers = experiment.configurations.keys() - configurations.load_builtin().keys()
     layers |= {configurations.VARIED}
     tried: dict[tuple[str, tuple[Option, ...]], InstalledServer] = {}
@@ -213,13 +215,13 @@ def _refuse_values(prepared: Iterable[PreparedTreatment], experiment: Experiment
         noun = counted(len(lines), "value of an option", "values of options")
         raise UserError(
             f"servers refuse {noun}\n" + "\n".join(lines),
-            hint="correct the values in [factors], [configurations] or the option file; "
-            "[[configurations.NAME.when]] has options for some versions alone",
+            hint="correct the values in [factors], [configurations] or the option file; put "
+            "options for some versions only into [[configurations.NAME.when]]",
         )
 
 
 def _place_of(option: Option, server: Server, experiment: Experiment) -> str:
-    """Return the file and line of an option of an option file, else the layer that sets it."""
+    """Return the file and line of an option from an option file, else the layer that sets it."""
     definition = experiment.configurations.get(_layer_of(option, experiment.configurations))
     written = {} if definition is None else definition.to_json()
     if configurations.left_out_of(written) is not None:
@@ -234,20 +236,20 @@ def _place_of(option: Option, server: Server, experiment: Experiment) -> str:
 
 
 def refuse_attached(plan: Plan) -> None:
-    """Raise UserError for what attached servers cannot do, before anything starts."""
+    """Raise UserError if a plan requires something that its attached servers cannot do."""
     attached_names = (row.name for row in install.list_servers() if row.state == "attached")
     attached_servers = {name: install.find(name) for name in attached_names}
     for name in attached_servers.keys() & all_servers(plan) if plan.experiment.slices else ():
         raise UserError(
             f"{name} is attached: millrace cannot start it for each round",
-            hint="measure in turns (--interleaved), or servers that millrace starts",
+            hint="measure whole trials (--interleaved), or use servers that millrace starts",
         )
-    # Only for its errors: the other servers may not be installed yet.
+    # Called only for its errors; the other servers may not be installed yet.
     treatment_inputs(plan, attached_servers)
 
 
 def installed_servers(plan: Plan, on_event: OnEvent) -> dict[str, Server]:
-    """Return the servers of the plan by name, and install missing ones of the catalogue."""
+    """Install missing servers of the catalogue; return all servers of the plan by name."""
     names = all_servers(plan)
     missing = {row.name for row in install.list_servers() if row.state in install.MISSING}
     for name in names:
@@ -309,8 +311,8 @@ def _server_spec(
         )
     if isinstance(server, AttachedServer) and workload.reads_a_file:
         raise UserError(
-            f"{server.name} is attached: it cannot read a file of this host",
-            hint="use load_mode 'local' for it",
+            f"{server.name} is attached: it cannot read files of this host (load_mode)",
+            hint='use load_mode = "local" for this server',
         )
     slowdown = slowdown_of(treatment.resolved) if role in MEASURED else None
     if required:
@@ -323,7 +325,7 @@ def _server_spec(
 
 
 def work_directory(place: Path) -> Path:
-    """Make the directory of instances' data; UserError or HostError where that fails."""
+    """Create and return the directory for instances' data; UserError or HostError on failure."""
     try:
         place.mkdir(parents=True, exist_ok=True)
         if not os.access(place, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
@@ -335,9 +337,9 @@ def work_directory(place: Path) -> Path:
 
 
 def require_reach(plan: Plan, work_dir: Path) -> None:
-    """Raise HostError where servers that millrace starts cannot access the directory of their data.
+    """Raise HostError if the servers that millrace starts cannot access the work directory.
 
-    As root, they run as another user. Every trial would fail.
+    If millrace runs as root, the servers run as another user. Every trial would fail.
     """
     theirs = {row.name for row in install.list_servers() if row.state == "attached"}
     ours = [name for name in all_servers(plan) if name not in theirs]
@@ -347,7 +349,7 @@ def require_reach(plan: Plan, work_dir: Path) -> None:
 
 
 def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
-    """Return rows, bytes and checksum of the data set to load (cached); None for own tables."""
+    """Return the checksum of the data set to load; None if the workload has its own tables."""
     data = experiment.checked_workload.data
     if data is None:
         return None
@@ -357,9 +359,9 @@ def expected_data(experiment: Experiment) -> datasets.DataChecksum | None:
 
 
 class Preparation:
-    """Prepare the plans of one run, each set of treatments once, until ``stack`` ends.
+    """Prepare the plans of one run; each set of treatments is prepared once.
 
-    All errors are raised before anything is measured. All share one data file.
+    All plans share one data file, which is removed when ``stack`` is closed.
     """
 
     def __init__(self, stack: ExitStack, store: Store, on_event: OnEvent) -> None:
@@ -370,7 +372,7 @@ class Preparation:
         self._data_file: Path | None = None
 
     def __call__(self, plan: Plan, stored: StoredRun | None) -> RunInput:
-        """Return the input of a plan's trials, or raise MillraceError; ``stored`` is the run."""
+        """Return the input of a plan's trials, given the run so far. Raise MillraceError."""
         key = tuple(treatment.id for treatment in plan.treatments)
         if key not in self._inputs:
             refuse_missing_cpus(plan.experiment)
@@ -389,7 +391,11 @@ def run_input(
     *,
     data_file: Path | None,
 ) -> RunInput:
-    """Return the input of a plan's trials until ``stack`` ends, with any existing ``data_file``."""
+    """Return the input of a plan's trials.
+
+    Missing servers are installed. If a treatment loads a file, ``data_file`` is used, or generated
+    if it is None; ``stack`` removes a generated file.
+    """
     work_dir = work_directory(paths.work_dir())
     require_reach(plan, work_dir)
     servers = installed_servers(plan, on_event)
@@ -398,7 +404,7 @@ def run_input(
     for text in (*options_without_effect(prepared), *requirements.unavailable(prepared)):
         on_event(Notice(text))
     requirements.refuse_without_filesystem(plan, work_dir)
-    if not plan.experiment.checked_workload.fills_disk:  # theirs is their own
+    if not plan.experiment.checked_workload.fills_disk:  # these use a file system of their own
         requirements.refuse_without_holes(prepared, work_dir)
     expected = expected_data(plan.experiment)
     reading = (each.workload for each in prepared if each.workload.reads_a_file)

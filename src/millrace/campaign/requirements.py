@@ -1,7 +1,7 @@
-"""Find what a workload requires of a treatment's servers, and refuse those that lack it.
+"""Derive the options that a workload requires of its servers, and refuse unsuitable servers.
 
-A replica and its source have options that replication needs, a server whose disk is filled those
-that decide whether a binary log takes space there, and compressed tables the format of a server.
+Replication sets options of the source and the replica. A workload that fills a disk sets the
+options of the binary log. Compressed tables need a format that the server supports.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,15 +29,16 @@ from millrace.workloads.defaults import COMPRESSION, UNCOMPRESSED
 from millrace.workloads.settings import ReplicationSettings
 
 _PAIRS_HINT = (
-    "replicas follow a source of the same family that is not newer; name the servers by "
-    "source.server and replica.server in [factors], or one for both roles by server"
+    "a replica must have the family of its source and must not be older; name the servers with "
+    "source.server and replica.server in [factors], or one server for both roles with server"
 )
 
 
 def refuse_impossible(plan: Plan) -> None:
-    """Raise ValidationError for servers that cannot do what a workload needs; some may be missing.
+    """Raise ValidationError for servers that cannot execute a workload, installed or not.
 
-    A replica cannot follow every source, and millrace cannot limit the disk of an attached server.
+    Not every replica can follow every source, and millrace cannot limit the disk of an attached
+    server.
     """
     workload, source = plan.experiment.checked_workload, plan.experiment.source
     if workload.replicates and (found := _unfit_pairs(plan)):
@@ -47,7 +48,7 @@ def refuse_impossible(plan: Plan) -> None:
 
 
 def _unfit_pairs(plan: Plan) -> list[Diagnostic]:
-    """Return each replica that cannot follow its source, with the reason."""
+    """Return a diagnostic for each pair whose replica cannot follow its source."""
     experiment = plan.experiment
     listings = {row.name: row for row in install.list_servers()}
     found: dict[str, Diagnostic] = {}
@@ -57,11 +58,11 @@ def _unfit_pairs(plan: Plan) -> list[Diagnostic]:
         values = experiment.checked_workload.values(chosen(experiment, treatment))
         gtid = ReplicationSettings.model_validate(values).gtid
         if source.version is None or replica.version is None:
-            why: str | None = "millrace sets replication up itself, on servers that it starts"
+            why: str | None = "attached servers cannot replicate here; millrace starts both servers"
         elif source.family != replica.family:
             why = "replication between families is not known to work"
         elif (of_family := databases.get(source.family).replication) is None:
-            why = f"millrace does not know how {source.family} replicates"
+            why = f"replication of {source.family} is not supported"
         else:
             why = of_family.refusal(source.version, replica.version, gtid)
         if why is not None:
@@ -81,7 +82,7 @@ def _unlimited_disks(plan: Plan) -> list[Diagnostic]:
 
 
 def refuse_without_filesystem(plan: Plan, work_dir: Path) -> None:
-    """Raise PermanentHostError where trials need file systems that this host does not allow."""
+    """Raise PermanentHostError if trials need file systems that this host does not allow."""
     if not plan.experiment.checked_workload.fills_disk:
         return
     try:
@@ -109,12 +110,15 @@ def _options_of_full_disk(
     needed: Mapping[str, Level] = {"log_bin": False}
     if workload.values["filled_by"] == "binary_log":
         if replication is None:
-            raise UserError(f"millrace does not know how {server.family} keeps a binary log")
+            raise UserError(
+                f'filled_by = "binary_log" is not supported for {server.family} ({server.name})',
+                hint="use another level of filled_by",
+            )
         needed = replication.options(SOURCE, version_of(server), "row", by_gtid=False)
     if varied_options(treatment).keys() & needed.keys():
         raise UserError(
-            "options.log_bin cannot be varied where a disk is filled",
-            hint="the factor filled_by decides whether there is a binary log",
+            "options.log_bin cannot be varied in a workload that fills a disk",
+            hint="vary the factor filled_by, which decides whether there is a binary log",
         )
     return needed
 
@@ -134,13 +138,13 @@ def _options_of_replication(
         for name in varied_options(treatment, role).keys() & needed.keys():
             raise UserError(
                 f"options.{name} cannot be varied for the {role}: replication sets it",
-                hint="the factors log_format and gtid of the workload decide what the log has",
+                hint="vary the workload's factors log_format and gtid instead",
             )
     return found
 
 
 def shared_options(source: ServerSpec) -> dict[str, Level]:
-    """Return the source's settings that its replica must share to have the same tables."""
+    """Return the source's options that its replica must have too, for the same tables."""
     assert isinstance(source.server, InstalledServer)  # others are refused
     names = _replication_of(source.server).shared_options
     defaults = options.known(source.server).defaults
@@ -150,14 +154,14 @@ def shared_options(source: ServerSpec) -> dict[str, Level]:
 
 
 def _replication_of(server: Server) -> Replication:
-    """Return the replication of a server's family, which is known to have one."""
+    """Return the replication of a server's family; the caller has checked that there is one."""
     replication = databases.get(server.family).replication
     assert replication is not None
     return replication
 
 
 def table_format_of(experiment: Experiment, treatment: Treatment, server: Server) -> TableFormat:
-    """Return the format of a treatment's tables, with the reason where the server lacks it."""
+    """Return the format of a treatment's tables; ``unavailable`` is set if unsupported."""
     formats = databases.get(server.family).table_formats
     version = None if isinstance(server, AttachedServer) else server.version
     engine = treatment.resolved.get("engine")
@@ -167,7 +171,7 @@ def table_format_of(experiment: Experiment, treatment: Treatment, server: Server
     except UserError as error:
         return TableFormat(compression=compression, unavailable=error.message)
     if version is None:
-        return replace(found, server_options={})  # it is never reconfigured
+        return replace(found, server_options={})  # an attached server is never reconfigured
     if not compresses(experiment.factors):
         return found
     options = {**formats.comparable_options(version), **found.server_options}
@@ -175,28 +179,28 @@ def table_format_of(experiment: Experiment, treatment: Treatment, server: Server
 
 
 def refuse_varied(treatment: Treatment, role: str, table_format: TableFormat) -> None:
-    """Raise UserError where a treatment varies an option that its tables' format decides."""
+    """Raise UserError if a treatment varies an option that the format of its tables sets."""
     decided = {about(name): value for name, value in table_format.server_options.items()}
     for name in varied_options(treatment, role):
         if (value := decided.get(about(name))) is not None:
             raise UserError(
-                f"options.{name} cannot be varied here: the compression or the engine of the "
-                f"tables needs {about(name)} = {value}",
-                hint="leave this option out of [factors]; the factor compression chooses it",
+                f"options.{name} cannot be varied: the compression or the engine of the tables "
+                f"needs {about(name)} = {value}",
+                hint="remove this option from [factors]; the factor compression sets it",
             )
 
 
 def unavailable(prepared: Collection[PreparedTreatment]) -> list[str]:
-    """Return a sentence for each server that lacks a format; UserError where all of them do."""
+    """Return a sentence for each server that lacks a table format; UserError if all lack one."""
     reasons = [server.table_format.unavailable for each in prepared for server in each.servers]
     known = list(dict.fromkeys(reason for reason in reasons if reason is not None))
     if known and all(reasons):
-        raise UserError("\n".join(known), hint="other levels, or other servers")
+        raise UserError("\n".join(known), hint="use other levels, or other servers")
     return [f"{reason}: these trials will fail, the others are measured" for reason in known]
 
 
 def refuse_without_holes(prepared: Collection[PreparedTreatment], work_dir: Path) -> None:
-    """Raise PermanentHostError where files are to get holes that their file system lacks."""
+    """Raise PermanentHostError if page compression needs holes that the file system lacks."""
     formats = (server.table_format for each in prepared for server in each.servers)
     wanted = sorted({each.compression for each in formats if each.punches_holes})
     if not wanted:
@@ -205,8 +209,8 @@ def refuse_without_holes(prepared: Collection[PreparedTreatment], work_dir: Path
         require_holes(work_dir)
     except Unavailable as reason:
         raise PermanentHostError(
-            f"{work_dir}: {reason.message}; compression {' and '.join(map(repr, wanted))} frees "
-            "the rest of each page in that way",
-            hint="set MILLRACE_WORK to a directory on ext4, XFS, Btrfs or tmpfs, or leave these "
-            "levels out",
+            f"{work_dir}: {reason.message}; compression {' and '.join(map(repr, wanted))} needs "
+            "holes to free the rest of each page",
+            hint="set MILLRACE_WORK to a directory on ext4, XFS, Btrfs or tmpfs, or remove these "
+            "levels",
         ) from reason

@@ -1,11 +1,10 @@
-"""Select the run that a command resumes: one that measures the same thing on an unchanged host.
+"""Select the run that a command resumes, or start a new one.
 
-All trials of a block share one environment. Settings of reports (base, margin, published figures)
-and the number of blocks do not make a new run.
+A run can be resumed if it measures the same experiment and if neither the host nor the servers have
+changed. Report settings (base, margin, published figures) and the number of blocks do not matter.
 
-A new run keeps the noise that earlier ones had on this host, as it was when it began, so that its
-verdicts stay what they are whatever is measured or removed later, and are the same on another host
-that imports it.
+A new run stores the noise of this host's earlier runs as it is now. Its verdicts therefore do not
+change when runs are measured or removed later, or when another host imports the run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,20 +32,20 @@ from millrace.store.records import HostRecord, RunRecord, StoredRun, TrialRecord
 from millrace.store.store import Store
 from millrace.trial.resolved_workload import ResolvedWorkload
 
-# Neither report settings nor the number of blocks make a new run.
-_OF_NO_TRIAL = (
+# Keys of a run's spec that do not affect its trials.
+_IGNORED_KEYS = (
     "source", "compare", "published", "design", "extensions", "confirms", "earlier_noise",
 )  # fmt: skip
 _MOST_RUNS = 8
-_MOST_READ = 24  # of which some may have no noise of the plan's groups
+_MOST_READ = 24  # runs that are read; some may have no noise of the plan's groups
 
 
 @dataclass(frozen=True)
 class RunSelection:
-    """A run to execute, with its plan; ``is_new`` when the store does not have it yet.
+    """A run to execute, with its plan; ``is_new`` if the store does not have the run yet.
 
     The plan of a sequential experiment has all possible blocks. ``extension`` is recorded when
-    blocks are added to the run; ``note`` says why an earlier run is not resumed.
+    blocks are added to the run. ``note`` is the reason why an earlier run is not resumed, if any.
     """
 
     run: RunRecord
@@ -65,7 +64,7 @@ def select_run(
     command: str,
     fresh: bool,
 ) -> RunSelection:
-    """Return the newest run that can be resumed, or a new one; always a new one when ``fresh``."""
+    """Return the newest run that can be resumed, else a new one; ``fresh``: always a new one."""
     seed = seed_of(experiment)
     plan = expand(experiment, seed=seed)
     notes = []
@@ -90,7 +89,7 @@ def select_run(
 def _alike(
     store: Store, plan: Plan, host: HostRecord, *, imported: bool = False
 ) -> Iterator[RunRecord]:
-    """Yield the host's runs (or ``imported`` ones) that measure the same, the newest first."""
+    """Yield this host's (or ``imported``) runs that measure the plan's trials, newest first."""
     for run in store.runs_of(plan.digest, host.id, plan.experiment.seed, imported=imported):
         if measures_the_same(run, plan.experiment):
             yield run
@@ -115,7 +114,7 @@ def _continued(store: Store, run: RunRecord, experiment: Experiment, command: st
 
 
 def only_begun(stored: StoredRun) -> StoredRun:
-    """Return the run without blocks in which no trial started; these are decided again."""
+    """Return the run without the blocks in which no trial started."""
     attempted = {attempt.trial_id for attempt in stored.attempts}
     begun = {_block(trial) for trial in stored.trials if trial.id in attempted}
     trials = tuple(trial for trial in stored.trials if _block(trial) in begun)
@@ -133,7 +132,10 @@ def _with_aa_trials(plan: Plan, stored: StoredRun, blocks: int) -> Plan:
 
 
 def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
-    """Return the plan with started blocks unchanged: a block must be contemporaneous."""
+    """Return the plan without new trials in started blocks.
+
+    The trials of a block must run close together in time.
+    """
     known = {trial.id for trial in stored.trials}
     begun = {_block(trial) for trial in stored.trials}
     kept = (
@@ -145,19 +147,19 @@ def _as_begun(plan: Plan, stored: StoredRun) -> Plan:
 
 
 def measures_the_same(run: RunRecord, experiment: Experiment) -> bool:
-    """Return whether a run of the same digest also varies the same factors and levels."""
-    return _essence(run.spec) == _essence(experiment_spec(experiment))
+    """Return whether a run with the experiment's digest has the same factors and levels."""
+    return _compared_part(run.spec) == _compared_part(experiment_spec(experiment))
 
 
-def _essence(spec: RunSpec) -> dict[str, object]:
-    kept = {key: value for key, value in spec.to_json().items() if key not in _OF_NO_TRIAL}
+def _compared_part(spec: RunSpec) -> dict[str, object]:
+    kept = {key: value for key, value in spec.to_json().items() if key not in _IGNORED_KEYS}
     return {**kept, "compared factor": spec.compare.factor}
 
 
 def _moved_files(stored: StoredRun, plan: Plan) -> Iterator[str]:
-    """Yield the first treatment whose next trials would restore files to another place.
+    """Yield why a treatment's next trials would restore files differently (page cache), once.
 
-    Where the experiment leaves that to millrace, another version may choose another one.
+    If the experiment leaves ``page_cache`` to millrace, its versions may choose different values.
     """
     experiment = plan.experiment
     treatments = {each.id: each for each in plan.treatments}
@@ -168,7 +170,7 @@ def _moved_files(stored: StoredRun, plan: Plan) -> Iterator[str]:
             if treatment is None or was is None:  # nothing was restored
                 continue
             workload = ResolvedWorkload(experiment.workload, chosen(experiment, treatment))
-            # Where loading is measured, what is restored is an empty data directory.
+            # A workload that measures loading restores an empty data directory.
             if workload.drives and workload.page_cache != was:
                 yield f"page_cache was {was} for {treatment.label} and is {workload.page_cache}"
                 return
@@ -184,7 +186,7 @@ def _rebuilt(stored: StoredRun) -> Iterator[str]:
         try:
             server = install.find(name)
         except MillraceError:
-            continue  # missing today: it will be installed again, or refused
+            continue  # not installed now: it will be installed again, or refused
         # Older records have the digest of the program only.
         digest = attrgetter("build_sha256" if build.build_sha256 else "program_sha256")
         if isinstance(server, InstalledServer) and digest(build_facts(server)) != digest(build):
@@ -197,9 +199,8 @@ def earlier_noise(
 ) -> tuple[EarlierNoise, ...]:
     """Return the noise of a plan's groups in the newest runs of its experiment.
 
-    These were measured within weeks, in the same environment, by the same design and collectors;
-    the servers that they compared may be others. A run with a purpose of its own, such as a
-    calibration, neither lends nor borrows.
+    These runs were measured within weeks, in the same environment, with the same collectors; they
+    may have compared other servers. Calibrations and other special runs are not used, and get none.
     """
     spec = experiment_spec(plan.experiment)
     if _has_purpose(spec):
@@ -225,7 +226,7 @@ def _groups(plan: Plan) -> list[dict[str, Level]]:
 def _lending(
     store: Store, plan: Plan, spec: RunSpec, host: HostRecord, versions: Mapping[str, str]
 ) -> Iterator[RunRecord]:
-    """Yield the runs whose noise may be that of a run that begins now, the newest first."""
+    """Yield the runs whose noise a run that starts now may use, the newest first."""
     oldest = datetime.now(UTC) - timedelta(days=MOST_DAYS)
     for run in store.runs_of(plan.digest, host.id, seed=None):
         if (
@@ -240,7 +241,7 @@ def _lending(
 
 
 def _same_names(one: RunSpec, other: RunSpec) -> bool:
-    """Return whether configurations and aliases that both have stand for the same settings."""
+    """Return whether configurations and aliases of the same name have the same settings."""
     ours, theirs = one.configurations, other.configurations
     aliases = [{factor.name: factor.aliases for factor in spec.factors} for spec in (one, other)]
     return all(ours[name] == theirs[name] for name in ours.keys() & theirs.keys()) and all(
@@ -249,7 +250,7 @@ def _same_names(one: RunSpec, other: RunSpec) -> bool:
 
 
 def _noise_of(store: Store, run: RunRecord, groups: list[dict[str, Level]]) -> list[EarlierNoise]:
-    """Return the noise of these groups in a run; nothing where its results are damaged."""
+    """Return the noise of these groups in a run; an empty list if its results are damaged."""
     try:
         analysis = compare_run(store.load_run(run.id))
     except MillraceError:

@@ -1,4 +1,4 @@
-"""Write a run and its planned trials into the store, and name the process that attempts them."""
+"""Write runs and planned trials into the store, and identify the process that owns attempts."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def new_run_record(
     command: str,
     earlier_noise: tuple[run_spec.EarlierNoise, ...] = (),
 ) -> RunRecord:
-    """Return the record of a new run. Its id holds the experiment's name and the time."""
+    """Return the record of a new run; its id has the experiment's name and the time."""
     experiment = plan.experiment
     created = utc_now()
     stamp = created.replace("-", "").replace(":", "")[:15].replace("T", "-")
@@ -47,7 +47,7 @@ def new_run_record(
 
 
 def experiment_spec(experiment: Experiment) -> RunSpec:
-    """Return the part of the experiment that the store keeps, as it is read back."""
+    """Return the experiment's stored specification, exactly as the store would read it."""
     spec = {
         "workload": experiment.workload,
         "configurations": {
@@ -79,7 +79,7 @@ def experiment_of_run(
     slices: bool,
     combinations: tuple[Mapping[str, Level], ...] = (),
 ) -> Experiment:
-    """Return an experiment with a run's workload and scale; ``slices`` if those of the run were."""
+    """Return a new experiment with a run's workload, scale and parameters."""
     workload = run.spec.workload.to_json()
     return Experiment(
         name=name,
@@ -105,7 +105,7 @@ def experiment_of_run(
 
 
 def design_of(experiment: Experiment) -> Design:
-    """Return the design of a run of the experiment: its blocks, limits and slices."""
+    """Return the design of the experiment's runs: kind, blocks, time limit and slices."""
     design = Design(
         kind="sequential" if experiment.sequential else "fixed",
         blocks=experiment.blocks,
@@ -132,12 +132,12 @@ def begin_run(store: Store, run: RunRecord, plan: Plan, extension: Extension | N
 
 
 def stored_trial_id(run: RunRecord, trial: PlannedTrial) -> str:
-    """Return the id of a trial in the store; the ids of a plan are the same in every run of it."""
+    """Return the id of a trial in the store: the run's id, and the id in the plan."""
     return f"{run.id}/{trial.id}"
 
 
 def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[str]:
-    """Return the ids of the trials that have no result, or only a failed one to be retried."""
+    """Return the plan's ids of trials without a result; ``retry_failed``: or with a failed one."""
     done = {
         trial
         for trial, attempt in stored.last_attempts().items()
@@ -147,13 +147,13 @@ def waiting_trials(stored: StoredRun, plan: Plan, *, retry_failed: bool) -> set[
 
 
 def this_process(host_id: str) -> Owner:
-    """Return this process as the owner of attempts."""
+    """Return this process as the owner of attempts on a host."""
     process = ProcessId.of(os.getpid())
     assert process is not None
     return Owner(host_id, processes.boot_id(), process.pid, process.started_ticks)
 
 
 def is_alive(owner: Owner) -> bool:
-    """Return whether a process of this host, the owner, still runs; not one of an earlier boot."""
+    """Return whether the owner, a process of this host, still runs; false after a reboot."""
     process = ProcessId(owner.pid, owner.started_ticks)
     return owner.boot_id == processes.boot_id() and process.exists()

@@ -1,7 +1,7 @@
 """Execute a run: the only loop over blocks and trials.
 
-A policy chooses the next trials, which are prepared, written as rows and attempted. An interrupted
-run resumes: open attempts are ended, their trials run again, finished ones never.
+A policy chooses the next trials. They are prepared, written into the store and attempted. When an
+interrupted run resumes, trials without a result run again; finished trials never do.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from millrace.store.store import Store
 from millrace.trial.execute import is_transient
 
 TIME_LIMIT = "time"
-"""The reason of an end: another block would exceed the time limit."""
+"""The reason for an end: another block would exceed the time limit."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The trials that a run attempts next; it then has ``total_blocks``.
+    """The trials that a run attempts next, as a plan; the run then has ``total_blocks``.
 
-    ``plan`` has the trials and their treatments. Some may have ended: claiming passes over these
-    (``Store.claim``), over failed ones only without ``retry_failed``. A batch that ``resumes`` only
-    ends blocks that had started: no time limit stops it, and it records no ``Rules.extension``.
-    Where a server cannot be prepared, its trials fail at ``preparation_step``; without one, the
-    command ends.
+    Trials that already have a result are skipped (``Store.claim``); failed trials are skipped
+    unless ``retry_failed``. A batch that ``resumes`` only completes started blocks: the time limit
+    does not apply, and ``Rules.extension`` is not recorded. If a server cannot be prepared, its
+    trials fail at ``preparation_step``; if that is None, the command fails. ``events`` are emitted
+    before the trials.
     """
 
     plan: Plan
@@ -55,7 +55,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a run, and the ``error`` that the scheduler raises after the events."""
+    """The end of a run; the scheduler emits ``events``, then raises ``error``, if any."""
 
     reason: str
     events: tuple[Emitted, ...] = ()
@@ -63,27 +63,25 @@ class End:
 
 
 class Policy(Protocol):
-    """The rule that decides, from the stored run alone, what a run measures next."""
+    """A rule that chooses, from the stored run alone, the trials that a run measures next."""
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
         """Return the next trials; ``stored`` is the run so far, None before its first trial."""
 
 
 Prepare = Callable[[Plan, StoredRun | None], RunInput]
-"""Return the input of a plan's trials from the run so far.
-
-Raise MillraceError where the plan is refused.
-"""
+"""Return the input of a plan's trials, given the run so far; MillraceError if that fails."""
 
 
 @dataclass(frozen=True)
 class Rules:
     """The rules by which a run is executed.
 
-    No batch starts that would exceed ``limit_s`` of trial time. With ``stop_at_host_errors`` a
-    trial that meets a transient error of the host has no result, and a HostError ends the command.
-    Unstarted blocks are deleted where the policy decides them again. ``with_observations`` also
-    loads these. ``extension`` is recorded with new blocks.
+    ``limit_s``: no batch starts that would exceed this total time of trials.
+    ``stop_at_host_errors``: a transient error of the host is raised as HostError and not stored.
+    ``delete_unstarted_blocks``: delete blocks without a started trial; the policy plans them again.
+    ``with_observations``: load the observations of trials too.
+    ``extension``: recorded together with the first new blocks.
     """
 
     limit_s: float | None = None
@@ -108,7 +106,7 @@ def rules_of(selection: RunSelection) -> Rules:
 
 @dataclass(frozen=True)
 class Executed:
-    """A run as far as it was executed, and the reason of its end."""
+    """A run after its execution, and the reason why it ended."""
 
     stored: StoredRun | None
     reason: str
@@ -126,8 +124,9 @@ def execute(
 ) -> Executed:
     """Execute batches until the policy ends the run or the time limit is reached.
 
-    Events go to ``on_event``; those of the run also into its event file. Raise Interrupted, or the
-    HostError of ``stop_at_host_errors``, after open attempts were recorded as interrupted.
+    Events are passed to ``on_event`` and written to the run's event file; announcements are not
+    written. Before an exception such as Interrupted or HostError is raised, open attempts are
+    recorded as interrupted.
     """
     remove_leftovers(store, on_event)
     emit = _Emitter(on_event)
@@ -153,7 +152,7 @@ def execute(
 
 @dataclass
 class _Execution:
-    """A run while it is executed; ``stored`` is what the store has of it, None before a trial."""
+    """A run during its execution; ``stored`` is what the store has of it, None before a trial."""
 
     store: Store
     run: RunRecord
@@ -165,14 +164,14 @@ class _Execution:
     is_begun: bool = False
 
     def load(self, *, from_block: int = 0) -> None:
-        """Read the run again, from this block on."""
+        """Read the run again from the store, from block ``from_block`` on."""
         later = self.store.load_run(
             self.run.id, observations_too=self.rules.with_observations, from_block=from_block
         )
         self.stored = blocks.joined(self.stored, later, from_block=from_block)
 
     def begin(self, batch: Batch) -> None:
-        """Write the trials of a batch as rows into the store."""
+        """Write the trials of a batch into the store."""
         if not self.is_begun and self.stored is not None and self.rules.delete_unstarted_blocks:
             self.store.delete_unstarted_blocks(self.run.id)
         self.is_begun = True
@@ -184,7 +183,7 @@ class _Execution:
         self.emit.open_log(self.stack, self.store.events_path(self.run.id))
 
     def measure(self, batch: Batch, prepared: RunInput | MillraceError) -> None:
-        """Execute the trials of a batch, or record that they could not be prepared."""
+        """Execute the trials of a batch; if ``prepared`` is an error, record all as failed."""
         if isinstance(prepared, MillraceError):
             step, reason = batch.preparation_step, str(prepared)
             failed = AttemptResult("failed", failed_step=step, reason=reason)
@@ -208,7 +207,7 @@ class _Execution:
                 self._emit_interim_ratios(plan, batch.total_blocks)
 
     def _emit_interim_ratios(self, plan: Plan, total: int) -> None:
-        """Emit the ratios so far after a block that is not the last of its batch."""
+        """Emit the ratios so far, after a block that is not the last of its batch."""
         first = plan.trials[0]
         if not is_in_measured_block(first.purpose):
             return
@@ -221,7 +220,7 @@ class _Execution:
 
 
 class _Emitter:
-    """An emitter of events to ``on_event`` and, once the run exists, into its event file."""
+    """Pass events to ``on_event`` and write them to the run's event file, once it exists."""
 
     def __init__(self, on_event: OnEvent) -> None:
         self._on_event = on_event
@@ -234,7 +233,7 @@ class _Emitter:
         self._on_event(event)
 
     def open_log(self, stack: contextlib.ExitStack, path: Path) -> None:
-        """Record events in the file ``path`` from now on, after those that came before."""
+        """Open the event file; write the earlier events first."""
         if self._log is None:
             self._log = stack.enter_context(EventLog(path))
             for event in self._early:
@@ -262,7 +261,7 @@ def _input_or_error(
             raise
         if is_last_try or not isinstance(error, errors.PermanentHostError):
             return error
-    return _input_or_error(prepare, batch, stored, is_last_try=True)  # a download may be damaged
+    return _input_or_error(prepare, batch, stored, is_last_try=True)  # repeat a damaged download
 
 
 def _scheduled(stored: StoredRun | None, batch: Batch, inputs: RunInput) -> events.TrialsScheduled:

@@ -1,7 +1,7 @@
-"""Check an experiment's workload as a whole, by the load generator, before anything starts.
+"""Check an experiment's workload with the load generator, before anything starts.
 
-The load generator interprets tables, generators, statements and tests. It compiles them here for
-every treatment, as it does in a trial.
+The load generator compiles the tables, generators, statements and tests of every treatment, as it
+does in a trial, and returns every mistake.
 """
 
 import json
@@ -30,7 +30,7 @@ _CONNECTION = Connection(user="", password="", socket=Path("/"))
 
 
 def refuse_mistakes(experiment: Experiment) -> None:
-    """Raise ValidationError with every mistake in the workload, HostError without the program."""
+    """Raise ValidationError with every mistake, HostError if the load generator cannot run."""
     workload = experiment.checked_workload
     if not workload.tables:
         return
@@ -43,13 +43,13 @@ def refuse_mistakes(experiment: Experiment) -> None:
         try:
             run: dict[str, Any] = {"values": values, "phases": _phases(resolved)}
         except (ValueError, KeyError, pydantic.ValidationError) as error:
-            # The load generator finds the mistake, with its key.
+            # The load generator reports the mistake, with its key.
             failure, run = error, {"values": values}
         runs.setdefault(json.dumps(run), run)
     request = {
         "workload": resolved.parts,
         "defaults": {**workload.defaults(), "table_options": ""},
-        # For tests that are not measured: of parameters without a default.
+        # Parameters without a default need values, because unmeasured tests are checked too.
         "values": {k: v for k, v in resolved.chosen.items() if k not in workload.defaults()},
         "seed": int(resolved.table_values.get("data_seed", 1)),
         "runs": list(runs.values()),
@@ -67,7 +67,7 @@ def refuse_mistakes(experiment: Experiment) -> None:
 
 
 def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
-    """Return the load generator's phases as it reads them; their statements suit any family."""
+    """Return a workload's phases in the load generator's format; any dialect is good enough."""
     dialect = databases.get(databases.names()[0]).load_dialect
     phases = [phase for phase in workload.checked.phases if phase.kind not in _MILLRACES_OWN]
     spec = phase_spec.load_spec(phases, workload, dialect, _CONNECTION)
@@ -76,7 +76,7 @@ def _phases(workload: ResolvedWorkload) -> list[dict[str, Any]]:
 
 
 def _place(key: str, definition: Mapping[str, Any]) -> str:
-    """Return a key's place in the file; the load generator names columns, and its own phases."""
+    """Return the place in the workload file of a key that the load generator reported."""
     if matched := re.match(r"phases\[(\d+)\]", key):
         phases = enumerate(definition["phases"])
         own = [at for at, each in phases if each["kind"] not in _MILLRACES_OWN]
@@ -85,7 +85,7 @@ def _place(key: str, definition: Mapping[str, Any]) -> str:
 
 
 def _steps(key: str, part: object) -> Iterator[str]:
-    """Yield the steps to the value at a key; names may have dots of their own."""
+    """Yield the steps from ``part`` to the value at a key; a name may contain dots."""
     while key:
         key = key.removeprefix(".")
         if isinstance(part, list) and (matched := re.match(r"\[(\d+)\]", key)):
@@ -104,7 +104,7 @@ def _steps(key: str, part: object) -> Iterator[str]:
 
 
 def _members(part: object) -> dict[str, tuple[str, object]]:
-    """Return the steps to the members of a table, or of a list of tables by their names."""
+    """Return the step to, and the value of, each member by name, of a table or a list of tables."""
     match part:
         case Mapping():
             return {str(name): (f".{name}", each) for name, each in part.items()}

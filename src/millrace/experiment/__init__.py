@@ -1,7 +1,9 @@
-"""Read TOML into a checked model, and expand the model to a plan.
+"""Read experiment files, check them, and expand them to plans of trials.
 
-``read`` makes an ``Experiment`` (``model``) of a file, after all its mistakes are reported together
-(``validation``, ``settings``, ``levels``). ``plan`` expands it to trials in an order that
-``groups``, ``rounds`` and ``aa_trials`` define; ``estimate`` and ``budget`` are about their time.
-Nothing here measures, or knows what a store has: that is in ``campaign``.
+``read`` returns the ``Experiment`` (``model``) of a file; all mistakes are reported together
+(``validation``, ``settings``, ``levels``). ``plan`` expands it to trials, in the order that
+``groups``, ``rounds`` and ``aa_trials`` define. ``estimate`` estimates their time and disk space,
+and ``budget`` fits them into a time limit.
+
+Executing trials, and everything that reads the store, belongs to ``campaign``.
 """

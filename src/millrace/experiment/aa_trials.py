@@ -1,17 +1,17 @@
 """Add A/A trials: one more trial of the base in some blocks.
 
-They show which differences this host produces where there is none.
+An A/A trial is a second trial of a group's base (A' next to A) in the same block. It shows the
+differences that this host produces between equal treatments, and does not affect verdicts. Its
+purpose is ``aa``, in the store too.
 
-An A/A trial is one more trial of the base of a group (A' next to A) in the same block. Its purpose
-is called ``aa``, in the store too. It enters no verdict. At least a tenth of the blocks have
-one, for every group: the first is in one of the first two blocks, and the *k*-th after it 10 k - 5
-to 10 k - 1 blocks later, chosen by the seed. This share holds wherever a run stops, except after
-its first block. Plans of fewer than 5 blocks have none, because one more trial costs much there and
-shows little.
+At least a tenth of the blocks have A/A trials, for every group: the first is in one of the first
+two blocks, and the *k*-th after it 10 k - 5 to 10 k - 1 blocks later, chosen by the seed. This
+share holds wherever a run stops, except after its first block. Plans of fewer than 5 blocks have no
+A/A trials: an additional trial would cost much and show little.
 
-In a block an A/A trial of treatment t takes its place in the random order of its group as a
-treatment with the id ``"{t}:control"`` would; all other trials keep theirs. In a round it is one
-more server, in a slot that the same key chooses; the slots from there on move on by one.
+Within a block, the A/A trial of treatment t is placed in the random order of its group like a
+treatment with the id ``"{t}:control"``; the order of the other trials does not change. In a round,
+the same key chooses its slot; the trials in this slot and later ones move by one slot.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ _EVERY = 10
 _PLACES = 5
 
 _AA: Purpose = "aa"
-_SALT = "control"  # of the random choices: another one would change the order of every plan
+_SALT = "control"  # of the random choices; changing it would change the order of every plan
 
 
 def aa_blocks(
     seed: int, blocks: int, *, begun: int = 0, first: int | None = None
 ) -> frozenset[int]:
-    """Return the blocks (from 0) of a plan that have A/A trials.
+    """Return the numbers (from 0) of the blocks that have A/A trials.
 
-    A run with ``begun`` blocks and no A/A trial gets the first one in the next two blocks;
-    ``first`` is the first block with an A/A trial that a run has, if any.
+    ``first`` is the first block of a run that already has an A/A trial, if any. Without it, the
+    first A/A trial is in one of the two blocks after the ``begun`` blocks.
     """
     if first is None:
         if blocks < FEWEST_BLOCKS_WITH_AA_TRIALS:
@@ -66,7 +66,7 @@ def with_aa_trials(plan: Plan, *, begun: int = 0, first: int | None = None) -> P
 def _with_aa_trial(
     trials: Sequence[PlannedTrial], plan: Plan, base: Treatment, block: int
 ) -> list[PlannedTrial]:
-    """Return the trials with an A/A trial of the base in a block; unchanged for a full round."""
+    """Return the trials with an A/A trial of the base in a block, unless its round is full."""
     compared = plan.experiment.compared_factors
     aa_trial = PlannedTrial(trial_id(plan.digest, base, block, _AA), base, block, 0, _AA)
     sliced = (t for t in trials if t.slot is not None and is_in_measured_block(t.purpose))
@@ -88,7 +88,7 @@ def _with_aa_trial(
 
 
 def _place(plan: Plan, trial: PlannedTrial) -> tuple[bool, int, bytes, bytes]:
-    """Return the sort key of a plan's trials; profiled and counted ones stay in their order."""
+    """Return the sort key of a plan's trial; profiled and counted trials keep their order."""
     if not is_in_measured_block(trial.purpose):
         return True, trial.position, b"", b""
     compared = plan.experiment.compared_factors

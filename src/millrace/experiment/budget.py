@@ -1,20 +1,19 @@
-"""Fit a run into its limit of time with shorter trials and fewer tests, and its profile into it.
+"""Fit a run into its time limit: shorten trials, leave out tests, and limit profiling.
 
-A round of 2 s of slices tells nearly as much as one of 10 s, because what remains is the layout of
-memory, which only another start changes; whole trials of a host whose speed wanders gain little by
-being longer. So a limit of time is spent on blocks: the measured time and the warm-up are halved
-until enough blocks fit: five, or 25 where all trials are in slices with a single client. Several
-clients have longer slices; a short round holds few of them. Where the shortest trials are still
-too many for any verdict, the last tests of the file are left out.
+More blocks are worth more than longer trials. In slices, a round of 2 s is nearly as precise as one
+of 10 s: the remaining noise is the memory layout, which only another start changes. Longer whole
+trials hardly help on a host whose speed varies. The measured time and the warm-up are therefore
+halved until enough blocks fit: 25 if all trials are in slices with a single client, else 5.
+(Several clients have longer slices, so a short round has few of them.) If even the shortest trials
+leave no time for a verdict, the last tests of the file are left out.
 
-One block is profiled, unless the user chose another number. The profiled trials take at most a
-tenth of the time of those that measure: the time of their clients is halved until they fit, to two
-seconds at least. Where even the shortest ones take more, the run has none. A run that may stop
-early has the longest ones that fit into a tenth of its fewest blocks, else the shortest, if these
-fit into a tenth of all its blocks.
+One block is profiled, unless the user chose another number. Profiled trials take at most a tenth of
+the time of measured trials: their time is halved until they fit, down to two seconds. If even the
+shortest do not fit, no block is profiled. A sequential run, which may stop early, has the longest
+profiled trials that fit into a tenth of its fewest blocks, else the shortest, if these fit into a
+tenth of all its blocks.
 
-The estimates do not depend on what was measured before: they are those of a host of which nothing
-is known, so that the same command always means the same run.
+The estimates do not use earlier measurements, so that the same command always gives the same run.
 """
 
 from collections.abc import Iterator
@@ -29,20 +28,20 @@ from millrace.model.run_spec import FEWEST_BLOCKS
 from millrace.model.trials import is_in_measured_block
 from millrace.quantities import duration_in_words
 
-_BLOCKS = FEWEST_BLOCKS + 2  # of which an interval for any number of looks is about half as wide
-# Of one client in slices, where a start has as much noise as about a second of measuring. More
-# rounds hardly narrow an interval by what they tell about their spread.
+_BLOCKS = FEWEST_BLOCKS + 2  # halves the width of an interval for any number of analyses
+# For one client in slices, where a start adds as much noise as a second of measuring. With more
+# rounds, a better estimate of the spread hardly narrows the interval.
 _ROUNDS = 25
 _MOST_NAMED = 4
 _TIME, _WARMUP = "time_s", "warmup_s"
-MOST_PROFILED = 0.1  # of the time of trials that measure
+MOST_PROFILED = 0.1  # as a fraction of the time of measured trials
 
 
 def shortened(experiment: Experiment) -> tuple[Experiment, ...]:
-    """Return the experiment, and it with ever shorter trials, where a limit of time may need them.
+    """Return the experiment and variants with shorter trials, the longest first.
 
-    All are without the tests that do not fit. Trials that end with a number of operations stay as
-    long as they are.
+    Without a time limit there are no variants. Tests that do not fit into the limit are left out of
+    all. Trials that end after a number of operations are not shortened.
     """
     if experiment.max_time_s is None or not experiment.checked_workload.drives:
         return (experiment,)
@@ -55,7 +54,7 @@ def shortened(experiment: Experiment) -> tuple[Experiment, ...]:
 
 
 def fitted(experiment: Experiment) -> Experiment:
-    """Return the experiment with the longest trials of which enough blocks fit into its limit."""
+    """Return the experiment with the longest trials that leave time for enough blocks."""
     *longer, shortest = shortened(experiment)
     if not longer:
         return shortest
@@ -64,7 +63,7 @@ def fitted(experiment: Experiment) -> Experiment:
 
 
 def notes(before: Experiment, now: Experiment) -> list[str]:
-    """Return notes for the user: where trials are shorter than the file says, or tests missing."""
+    """Return notes for the user about shortened trials and left-out tests."""
     if (limit_s := now.max_time_s) is None:
         return []
     limit = duration_in_words(limit_s)
@@ -80,16 +79,16 @@ def notes(before: Experiment, now: Experiment) -> list[str]:
             all_tests = next(len(each.levels) for each in before.factors if each.name == TEST)
             which = f"{len(missing)} of {all_tests} tests, {missing[0]} and all after it"
         found.append(
-            f"{limit} are too short for {which}: left out; a longer --max-time starts a run that "
+            f"left out, because {limit} are too short: {which}; a new run with a longer --max-time "
             "has more tests"
         )
     return found
 
 
 def with_default_profile(experiment: Experiment) -> Experiment:
-    """Return the experiment with a profiled block, if the user leaves that to millrace and it fits.
+    """Return the experiment with a profiled block if it fits and the user left this to millrace.
 
-    Its number of blocks and its limit of time are final.
+    Call this after the number of blocks and the time limit are final.
     """
     if not experiment.profiles_by_default or experiment.checked_workload.fills_disk:
         return experiment
@@ -103,9 +102,9 @@ def with_default_profile(experiment: Experiment) -> Experiment:
 
 
 def too_short_for_profile(experiment: Experiment) -> str | None:
-    """Return a note for the user where a run is too short for the profiled block; else None.
+    """Return a note for the user if a run is too short for a profiled block; else None.
 
-    ``experiment`` is as ``with_default_profile`` returns it.
+    ``experiment`` is the result of ``with_default_profile``.
     """
     if not experiment.profiles_by_default or experiment.profile_blocks:
         return None
@@ -116,12 +115,13 @@ def too_short_for_profile(experiment: Experiment) -> str | None:
     about_s = _profiled_s(plan, replace(plan.experiment, profile_s=shortest))
     return (
         f"no block is profiled: it would take about {duration_in_words(about_s)}, more than a "
-        "tenth of this run's time, so explanations name no functions; --profile-blocks 1 adds one"
+        "tenth of this run's time; explanations will not name functions (--profile-blocks 1 "
+        "profiles a block anyway)"
     )
 
 
 def _variants(experiment: Experiment) -> tuple[Experiment, ...]:
-    """Return the experiment, and it with ever shorter trials, if they end with a time."""
+    """Return the experiment and, if trials end by time, variants with shorter trials."""
     return (experiment, *(_shorter(experiment) if _ends_by_time(experiment) else ()))
 
 
@@ -134,14 +134,14 @@ def _shorter(experiment: Experiment) -> Iterator[Experiment]:
 
 
 def _halved(time_s: float) -> Iterator[float]:
-    """Yield ever shorter times of clients, down to the least."""
+    """Yield half of ``time_s``, a quarter and so on, down to LEAST_TIME_S."""
     while time_s > LEAST_TIME_S:
         time_s = max(time_s / 2, LEAST_TIME_S)
         yield time_s
 
 
 def _tests(experiment: Experiment) -> Factor | None:
-    """Return the factor of the tests, where some of them may be left out."""
+    """Return the factor ``test`` if some tests may be left out; else None."""
     if experiment.compare.factor == TEST or experiment.combinations:
         return None
     return next((each for each in experiment.factors if each.name == TEST), None)
@@ -174,25 +174,25 @@ def _fits(experiment: Experiment, blocks: int) -> bool:
 
 
 def _seconds(experiment: Experiment, name: str) -> float:
-    """Return a time that the experiment gives to all its tests, else the workload's default."""
+    """Return a time parameter of the experiment, else the workload's default."""
     return float({**experiment.checked_workload.defaults(), **experiment.parameters}[name])
 
 
 def _ends_by_time(experiment: Experiment) -> bool:
-    """Return whether the clients of a treatment are driven for a time."""
+    """Return whether any treatment's clients run for a time, not a number of operations."""
     plan = expand(replace(experiment, blocks=1), seed=0)
     return not all(each.operations for each in client_settings(plan))
 
 
 def _lengths(plan: Plan) -> Iterator[float | None]:
-    """Yield the times of driving clients in profiled trials, longest first; None: as measured."""
+    """Yield times for clients in profiled trials, longest first; None is the measured time."""
     yield None
     if plan.experiment.checked_workload.drives:
         yield from _halved(max(each.time_s for each in client_settings(plan)))
 
 
 def _measuring_s(plan: Plan, blocks: int | None = None) -> float:
-    """Return the seconds of trials that measure, or of the first ``blocks`` blocks of them."""
+    """Return the time of the measured trials, of the first ``blocks`` blocks or of all, in s."""
     measuring = (each for each in plan.trials if is_in_measured_block(each.purpose))
     of_blocks = plan.only(t for t in measuring if blocks is None or t.block < blocks)
     measuring_s = unmeasured_s(of_blocks)
@@ -201,5 +201,5 @@ def _measuring_s(plan: Plan, blocks: int | None = None) -> float:
 
 
 def _profiled_s(plan: Plan, experiment: Experiment) -> float:
-    """Return the seconds of a plan's profiled trials, with the length that the experiment has."""
+    """Return the time of a plan's profiled trials with the settings of ``experiment``, in s."""
     return profiled_s(replace(plan, experiment=experiment), {})

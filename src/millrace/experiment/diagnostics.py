@@ -10,9 +10,9 @@ from millrace.errors import Diagnostic, names_with, nearest, nearest_names
 from millrace.experiment.toml_files import joined
 
 Table = Mapping[str, Any]
-"""A table of a TOML file as it was parsed: a user can have written any value."""
+"""A table of a parsed TOML file; its values are unchecked."""
 
-_MOST_DIAGNOSTICS = 100  # which nobody reads; further ones are left out
+_MOST_DIAGNOSTICS = 100  # further ones are left out
 _MOST_LISTED = 12  # names in one diagnostic
 
 # The command whose `list` shows all names of a kind.
@@ -22,10 +22,10 @@ _LISTED = {"server": "servers", "configuration": "config"}
 class Diagnostics:
     """The diagnostics of a file so far, without duplicates.
 
-    Callers name places by their correct spelling; the diagnostics keep the spelling of the file.
-    Where it has ``[factrs]`` with ``server = 3``, ``keys`` reports the misspelt ``factrs`` and
-    returns its table as ``factors``. The caller then reports an error at ``factors.server``, and
-    the diagnostic says ``factrs.server``, where the user finds it.
+    Callers use the correct spelling of places; diagnostics use the spelling of the file. If a file
+    has ``[factrs]`` with ``server = 3``, ``keys`` reports the misspelt ``factrs`` and returns its
+    table as ``factors``. If the caller then reports an error at ``factors.server``, the diagnostic
+    is at ``factrs.server``.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Diagnostics:
         self.include(Diagnostic(where, message, expected, near))
 
     def wrong_value(self, where: str, value: object, expected: str) -> None:
-        """Report a value that is not what its key expects."""
+        """Report a value of the wrong type or range."""
         self.add(where, f"got {shown(value)}", expected)
 
     def include(self, diagnostic: Diagnostic) -> None:
@@ -51,7 +51,7 @@ class Diagnostics:
             self.diagnostics.append(placed)
 
     def has_error_at(self, *places: str) -> bool:
-        """Return whether a diagnostic is at or inside one of ``places``, or encloses it."""
+        """Return whether a diagnostic is at, inside or around one of ``places``."""
         return any(
             _within(diagnostic.where, place) or _within(place, diagnostic.where)
             for place in map(self._as_written, places)
@@ -79,7 +79,7 @@ class Diagnostics:
         self.add(where, f"unknown {noun} {name!r}", expected, near)
 
     def unlisted(self, where: str, noun: str, name: object, known: Collection[str]) -> None:
-        """Report an unknown server or configuration, the nearest names, and where all are."""
+        """Report an unknown server or configuration, with the command that lists all."""
         if len(self.diagnostics) >= _MOST_DIAGNOSTICS:
             return
         near = nearest_names(name, known)
@@ -92,8 +92,8 @@ class Diagnostics:
     ) -> dict[str, Any]:
         """Report unknown keys of ``table``; return it with corrected keys.
 
-        A misspelt key is replaced by the nearest known one where the table lacks that one and both
-        or neither are tables (``tables`` are the known keys with tables); others are left out.
+        A misspelt key is replaced by the nearest known key if the table does not have that key, and
+        if its value is a table exactly for a key of ``tables``. Other unknown keys are left out.
         """
         names = sorted(known)
         meant = {key: value for key, value in table.items() if key in names}
@@ -108,7 +108,7 @@ class Diagnostics:
         return meant
 
     def text(self, where: str, value: object) -> str | None:
-        """Return a line of text that is not blank, or None after a diagnostic."""
+        """Return the value if it is one line of text; else add a diagnostic, return None."""
         if not isinstance(value, str) or not value.strip():
             self.add(where, f"{shown(value)} is not text", "text in quotes")
         elif not is_line(value):
@@ -118,34 +118,34 @@ class Diagnostics:
         return None
 
     def boolean(self, where: str, value: object) -> bool:
-        """Return a truth value, or False after a diagnostic."""
+        """Return the value if it is a boolean; otherwise add a diagnostic and return False."""
         if not isinstance(value, bool):
             self.wrong_value(where, value, "true or false")
         return value is True
 
     def integer(self, where: str, value: object, minimum: int, maximum: int) -> int | None:
-        """Return an integer within its range, or None after a diagnostic."""
+        """Return the value if it is an integer in range; else add a diagnostic, return None."""
         if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
             return value
         self.wrong_value(where, value, f"an integer from {minimum} to {maximum}")
         return None
 
     def number(self, where: str, value: object, above: float, upto: float) -> float | None:
-        """Return a number above ``above`` and at most ``upto``, or None after a diagnostic."""
+        """Return the value if it is a number in the range; else add a diagnostic, return None."""
         if isinstance(value, int | float) and not isinstance(value, bool) and above < value <= upto:
             return float(value)
         self.wrong_value(where, value, f"a number above {above:g}, to {upto:g}")
         return None
 
     def table(self, where: str, value: object) -> Table:
-        """Return a table, or an empty one after a diagnostic."""
+        """Return the value if it is a table; else add a diagnostic, return an empty table."""
         if isinstance(value, dict):
             return value
         self.add(where, f"{shown(value)} is not a table", f"a table [{where}]")
         return {}
 
     def alias_place(self, written: str, meant: str) -> None:
-        """Let later diagnostics refer to the file's place ``written`` as ``meant``."""
+        """Report later diagnostics at ``meant`` with the file's spelling, ``written``."""
         self._written[meant] = self._as_written(written)
 
     def _as_written(self, place: str) -> str:
@@ -156,7 +156,7 @@ class Diagnostics:
         return self._written[closest] + place[len(closest) :]
 
     def _is_of_spelling(self, diagnostic: Diagnostic) -> bool:
-        """Return whether a diagnostic only reports a misspelt key with a checked value."""
+        """Return whether a diagnostic only reports a misspelt key whose value is checked too."""
         return diagnostic.nearest is not None and diagnostic.where in self._written.values()
 
 
@@ -170,7 +170,7 @@ def is_line(value: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a value as the file would spell it, shortened."""
+    """Return a value in TOML spelling, shortened to 60 characters."""
     if isinstance(value, bool):
         return str(value).lower()
     try:

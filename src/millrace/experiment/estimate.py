@@ -1,8 +1,8 @@
-"""Estimate the time, disk space and downloads of a plan, roughly, or from earlier measurements.
+"""Estimate the time and disk space of a plan, from earlier measurements or rough constants.
 
-Disk is the peak of one trial (or a round), because each trial removes its files: what the server
-needs (redo log, system tables) + table + undo + binary log (twice: the transaction is cached in a
-file first). A data file that the server reads exists during all trials.
+Disk space is the peak of one trial (or round), because each trial removes its files. It is the sum
+of redo log, system tables, tables, undo log and twice the binary log (a transaction is first cached
+in a file). A data file that the server loads exists during all trials.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from millrace.workloads.tables import Volume
 
 # Seconds of a trial apart from its rows: initialise, start, stop, remove (measured: 1 to 5 s).
 TRIAL_OVERHEAD_S = 4.0
-# The same where a snapshot is restored (measured: 2 to 3 s).
+# The same for a trial that restores a snapshot (measured: 2 to 3 s).
 RESTORED_OVERHEAD_S = 2.5
 # Counting and verifying a table, and generating its checksum, relative to loading it.
 AFTER_LOAD = 0.35
@@ -34,13 +34,13 @@ UNDO_ROW_BYTES = 25
 TABLE_ROWS_PER_S = 60_000
 STATEMENTS_PER_S = 5_000
 SETTLE_S = 3.0
-SAMPLES_S = 1.0  # in which the samples of a profiled trial are read
-COUNT_S = 45.0  # a start in valgrind, beside other work (measured: 33 to 74 s)
-FILLING_BYTES_PER_S = 2e6  # rows that one client writes until a disk is full
-STEADY_S = 30.0  # a warm-up until throughput is steady, which takes 6 s at least
+SAMPLES_S = 1.0  # for reading the samples of a profiled trial
+COUNT_S = 45.0  # a start in valgrind on a busy host (measured: 33 to 74 s)
+FILLING_BYTES_PER_S = 2e6  # written by one client until the disk is full
+STEADY_S = 30.0  # a warm-up until throughput is steady; it takes at least 6 s
 # Factors whose levels share the loaded tables.
 _OF_CLIENTS = {"test", "clients", "protocol", "rate", "arrivals", "transport", "tls"}
-_SHORT_S = 2.0  # of a trial's measured time: much less makes it noisy
+_SHORT_S = 2.0  # a measured time much shorter than this is noisy
 # Free disk space kept for other programs and the results store.
 RESERVE_BYTES = 500_000_000
 
@@ -49,9 +49,9 @@ RESERVE_BYTES = 500_000_000
 class Needs:
     """The disk needs of a server.
 
-    ``fixed_bytes`` are redo log and system tables; ``binary_log`` is whether the server also
-    writes the data to a binary log, or a replica to its copy of one. ``table_bytes`` returns the
-    size of tables on disk.
+    ``fixed_bytes`` is the size of redo log and system tables. ``binary_log`` is true if the server
+    also writes the data to a binary log or, on a replica, to a relay log. ``table_bytes`` returns
+    the size of tables on disk.
     """
 
     fixed_bytes: int
@@ -63,11 +63,12 @@ class Needs:
 class Estimate:
     """The estimate of a plan.
 
-    ``time_s`` excludes downloads; ``least_time_s`` is the time of a sequential experiment that is
-    decided as early as possible. Both include ``profile_s``, the time of profiled trials.
-    ``measured_share`` is the fraction of trials whose time comes from earlier trials on this host;
-    ``peak_treatment`` (or those that are on the disk at once) needs ``peak_disk_bytes``, which are
-    0 where all servers are attached.
+    ``time_s`` is without downloads.
+    ``least_time_s`` is the time of a sequential run that ends as early as possible.
+    ``profile_s`` is the time of profiled trials, included in both.
+    ``measured_share`` is the fraction of trials whose time is known from earlier trials here.
+    ``peak_disk_bytes`` is the largest disk space at any time; 0 if all servers are attached.
+    ``peak_treatment`` names the treatment, or the treatments of a round, that need it.
     """
 
     time_s: float
@@ -95,9 +96,9 @@ def estimate(
 ) -> Estimate:
     """Estimate ``plan`` on a host with ``host_free_bytes`` on the disk of its instances.
 
-    ``needs`` (of each server that millrace starts) and ``measured_trial_s`` are by treatment id;
-    the latter has the mean duration of whole trials of this plan's digest, where any exist, and
-    ``measured_count_s`` that of their counted starts.
+    ``needs``: by treatment id, the disk needs of each server that millrace starts.
+    ``measured_trial_s``: by treatment id, the mean time of earlier trials of this plan's digest.
+    ``measured_count_s``: the mean time of earlier counted starts, None if there are none.
     """
     measured = measured_trial_s or {}
     largest, peak_bytes = _peak(plan, needs)
@@ -122,7 +123,7 @@ def expected_s(
     measured_trial_s: Mapping[str, float],
     measured_count_s: float | None,
 ) -> float:
-    """Return the seconds of trials of a plan; what earlier ones took is as in ``estimate``."""
+    """Return the expected time of trials of a plan, in seconds; see ``estimate``."""
     values = _values(plan)
     times = _unmeasured_trials_s(plan, values) | {**measured_trial_s}
     new = [each for each in plan.treatments if each.id not in measured_trial_s]
@@ -131,21 +132,21 @@ def expected_s(
 
 
 def profiled_s(plan: Plan, measured_trial_s: Mapping[str, float]) -> float:
-    """Return the seconds of a plan's profiled trials; tables are loaded by earlier ones."""
+    """Return the time of a plan's profiled trials, in s; earlier trials have loaded the tables."""
     times = _unmeasured_trials_s(plan, _values(plan)) | {**measured_trial_s}
     profiled = [trial for trial in plan.trials if trial.purpose == "profile"]
     return trials_s(profiled, times, extra_s=profiling_extra_s(plan))
 
 
 def unmeasured_s(plan: Plan) -> float:
-    """Return the seconds of a plan on a host of which nothing is known."""
+    """Return the expected time of a plan without earlier measurements, in seconds."""
     return expected_s(plan, plan.trials, {}, None)
 
 
 def profiling_extra_s(plan: Plan) -> dict[str, float]:
-    """Return by how many seconds a profiled trial is longer than a measured one, by treatment id.
+    """Return, by treatment id, how many seconds longer a profiled trial is than a measured one.
 
-    A shorter one has less than 0. Reading the samples, after the trial, takes time too.
+    Negative if it is shorter. The time for reading the samples, after the trial, is included.
     """
     workload = plan.experiment.checked_workload
     found = {}
@@ -164,7 +165,7 @@ def _values(plan: Plan) -> dict[str, Values]:
 
 
 def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, float]:
-    """Return the seconds of a trial by treatment id."""
+    """Return the expected time of a trial by treatment id, in seconds."""
     workload = plan.experiment.checked_workload
     in_slices = {trial.treatment.id for trial in plan.trials if trial.slot is not None}
     shared_s = SETTLE_S / plan.experiment.treatments_at_once
@@ -175,7 +176,7 @@ def _unmeasured_trials_s(plan: Plan, values: Mapping[str, Values]) -> dict[str, 
 
 
 def _peak(plan: Plan, needs: Mapping[str, Sequence[Needs]]) -> tuple[list[Treatment], int]:
-    """Return the treatments measured together that need most of the disk, and the bytes."""
+    """Return the treatments of the trial or round that needs the most disk space, and the bytes."""
     values = _values(plan)
     workload = plan.experiment.checked_workload
     reads_file = any(t.resolved.get("load_mode") == "server_file" for t in plan.treatments)
@@ -192,7 +193,7 @@ def _peak(plan: Plan, needs: Mapping[str, Sequence[Needs]]) -> tuple[list[Treatm
 
 
 def _labels(treatments: Sequence[Treatment]) -> str:
-    """Name the treatments that are on the disk at once."""
+    """Return a name for treatments that are on the disk at the same time."""
     first, *others = (each.label for each in treatments)
     if len(others) > 1:
         return f"{first} and {len(others)} more"
@@ -200,7 +201,7 @@ def _labels(treatments: Sequence[Treatment]) -> str:
 
 
 def shortfall(plan: Plan, found: Estimate) -> str | None:
-    """Return a note for the user where a limit of time probably holds no verdict; else None."""
+    """Return a note for the user if the time limit is probably too short for a verdict."""
     limit_s = plan.experiment.max_time_s
     if limit_s is None or found.least_time_s <= limit_s:
         return None
@@ -211,19 +212,19 @@ def shortfall(plan: Plan, found: Estimate) -> str | None:
     least = duration_in_words(found.least_time_s)
     return (
         f"the limit of {duration_in_words(limit_s)} probably leaves time for {room}; a verdict "
-        f"needs {FEWEST_BLOCKS}, which take about {least}: {shorter}fewer levels in [factors] or "
-        "a longer --max-time would do"
+        f"needs {FEWEST_BLOCKS} blocks, about {least}: use {shorter}fewer levels in [factors] or a "
+        "longer --max-time"
     )
 
 
 def require_space(estimate: Estimate, where: str) -> None:
-    """Raise HostError where the disk of ``where`` cannot hold the plan's largest trial."""
+    """Raise HostError if the disk of ``where`` is too small for the plan's largest trial."""
     if not estimate.fits:
         sizes = (estimate.peak_disk_bytes, RESERVE_BYTES, estimate.host_free_bytes)
         peak, reserve, free = map(readable_size, sizes)
         raise HostError(
-            f"the disk of {where} cannot hold this experiment: {estimate.peak_treatment} needs"
-            f" about {peak}, with {reserve} in reserve, and {free} are free",
+            f"the disk of {where} is too small for this experiment: {estimate.peak_treatment} needs"
+            f" about {peak} and {reserve} are kept in reserve, but only {free} are free",
             hint="choose a smaller --scale, or set MILLRACE_WORK to a directory on a larger disk",
         )
 
@@ -234,10 +235,10 @@ def trials_s(
     count_s: float | None = None,
     extra_s: Mapping[str, float] = {},
 ) -> float:
-    """Return the seconds of trials.
+    """Return the sum of trials' times, in seconds.
 
-    ``times`` are those of a measured one, by treatment id, ``count_s`` those of a counted one,
-    where known. ``extra_s`` is how much longer profiled ones are.
+    ``times`` has the time of a measured trial by treatment id, ``extra_s`` how much longer a
+    profiled trial is, and ``count_s`` is the time of a counted trial, None if unknown.
     """
 
     def time_s(trial: PlannedTrial) -> float:
@@ -252,9 +253,9 @@ def trials_s(
 
 
 def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
-    """Return the seconds of a trial, without the tables that later trials restore.
+    """Return the time of a trial in seconds, without loading tables for a snapshot.
 
-    ``settle_s`` is its share of the time in which servers settle, at once in a round.
+    ``settle_s`` is the trial's share of the time for servers to settle after their start.
     """
     if not workload.drives:
         filling_s = _filling_s(workload, values) if workload.fills_disk else 0.0
@@ -270,7 +271,7 @@ def _trial_s(workload: Workload, values: Values, *, settle_s: float) -> float:
 def _snapshots_s(
     plan: Plan, treatments: Iterable[Treatment], values: Mapping[str, Values]
 ) -> dict[str, float]:
-    """Return the seconds in which the first trials load the tables that all others restore."""
+    """Return the times, in seconds, of loading each set of tables that later trials restore."""
     workload = plan.experiment.checked_workload
     found: dict[str, float] = {}
     for treatment in treatments:
@@ -291,7 +292,7 @@ def _loads_anew(workload: Workload, values: Values) -> bool:
 
 
 def _loading_s(workload: Workload, values: Values) -> float:
-    """Return the seconds of loading a treatment's tables and checking them."""
+    """Return the time of loading and checking a treatment's tables, in seconds."""
     if workload.data is not None:
         loading_s = int(values["rows"]) / workload.data.rows_per_s
     else:
@@ -300,14 +301,14 @@ def _loading_s(workload: Workload, values: Values) -> float:
 
 
 def _filling_s(workload: Workload, values: Values) -> float:
-    """Return the seconds until a disk is full, while it is, and until the server writes again."""
+    """Return the time, in s, until the disk is full, while it is full, and until recovery."""
     every = workload.values(values)
     full_s, recovery_s = (float(every[name]) for name in ("full_s", "recovery_s"))
     return int(every["free_mb"]) * 1e6 / FILLING_BYTES_PER_S + full_s + recovery_s / 2
 
 
 def _driving_s(workload: Workload, values: Values) -> float:
-    """Return the seconds of the warm-up and the measured part."""
+    """Return the time of the warm-up and the measured part, in seconds."""
     settings = workload.client_settings(values)
     measured_s = settings.time_s
     if settings.operations:

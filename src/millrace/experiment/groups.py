@@ -1,13 +1,13 @@
 """Order the comparison groups of a block, and the interleaved trials of a group.
 
-A group's trials are neighbours: the farther apart two trials are, the more the host's speed has
-wandered between them. In block b the groups of a plan are sorted by the SHA-256 of
-``"{seed}:{b}:{fixed factors}:group"``, with the fixed factors as canonical JSON.
+The trials of a group follow each other directly, because the host's speed drifts with time. In
+block b the groups of a plan are sorted by the SHA-256 of ``"{seed}:{b}:{fixed factors}:group"``,
+with the fixed factors as canonical JSON.
 
-Of a group's trials, an earlier one may differ from a later one: it finds another page cache, or a
-host that was at rest. So two blocks have an order and its mirror image, in which each treatment
-comes before each other once: in block b that of the SHA-256 of
-``"{seed}:{b // 2}:{treatment id}"``, backwards where b is odd.
+An earlier trial of a group may differ systematically from a later one (page cache, idle host).
+Therefore each second block has the reversed order of the block before, so that each treatment runs
+once before and once after each other treatment. In block b the trials are sorted by the SHA-256 of
+``"{seed}:{b // 2}:{treatment id}"``, in reverse if b is odd.
 """
 
 import itertools
@@ -22,12 +22,12 @@ FixedFactors = frozenset[tuple[str, Level]]
 
 
 def fixed_factors(treatment: Treatment, compared: Collection[str]) -> FixedFactors:
-    """Return the fixed factors of a treatment: all levels but those of the compared factors."""
+    """Return the fixed factors of a treatment: the levels of all factors that are not compared."""
     return frozenset(each for each in treatment.levels.items() if each[0] not in compared)
 
 
 def groups_of(treatments: Iterable[Treatment], compared: Collection[str]) -> list[list[Treatment]]:
-    """Return the groups of treatments that differ in the compared factors alone."""
+    """Return the groups of treatments that differ only in the compared factors."""
     groups: dict[FixedFactors, list[Treatment]] = {}
     for treatment in treatments:
         groups.setdefault(fixed_factors(treatment, compared), []).append(treatment)
@@ -41,7 +41,7 @@ def group_place(treatment: Treatment, compared: Collection[str], seed: str, bloc
 
 
 def trial_place(identity: str, seed: str, block: int) -> bytes:
-    """Return the sort key of an interleaved trial in its group: of a treatment's id, in a block."""
+    """Return the sort key of an interleaved trial in its group, by its treatment's id."""
     key = sort_key(f"{seed}:{block // 2}:{identity}")
     return bytes(255 - byte for byte in key) if block % 2 else key
 
@@ -49,7 +49,7 @@ def trial_place(identity: str, seed: str, block: int) -> bytes:
 def measured_together(
     trials: Iterable[PlannedTrial], compared: Collection[str]
 ) -> Iterator[tuple[PlannedTrial, ...]]:
-    """Yield the trials of a plan, those of a round together."""
+    """Yield the trials of a plan, each alone, or together with the trials of its round."""
 
     def key(trial: PlannedTrial) -> object:
         if trial.slot is None:

@@ -1,4 +1,4 @@
-"""Read the factors of an experiment, and check that each factor and level exists."""
+"""Read the factors of an experiment, and check their names and levels."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from millrace.workloads import FREE_LEVEL, Workload, WorkloadFactor
 DEFAULT_ROLE = role_names.SERVER
 SERVER, CONFIGURATION, TEST = "server", "configuration", "test"
 
-# Server options are factors too: their names are the options' names behind this prefix.
+# A server option can be a factor; its name is this prefix and the option's name.
 OPTION = "options."
 _OPTIONS = OPTION.removesuffix(".")
 
@@ -26,14 +26,16 @@ Definitions = Mapping[str, Table]
 
 @dataclass(frozen=True)
 class ValidationContext:
-    """The names that an experiment may refer to outside its file.
+    """The names outside an experiment file that the file may use, and checks of its content.
 
-    ``configurations`` are the shipped ones; ``check_configurations`` checks those defined in the
-    file (definitions, known ones), ``definition_of_option_file`` makes one of an option file (text,
-    its name), ``check_option`` a varied option (place, name, level).
-    ``studies`` are published, ``collectors`` are those that a trial may have, ``suites`` stand for
-    their newest server, ``attached`` are servers that millrace does not start. ``check_workload``
-    raises the mistakes that the load generator finds in an experiment's workload.
+    ``configurations`` are shipped with millrace, ``studies`` are published studies.
+    ``suites`` are package suites, names that stand for their newest server.
+    ``attached`` are servers that millrace does not start.
+    ``collectors`` are those that sample a trial.
+    ``check_configurations(definitions, known)`` returns the mistakes in a file's configurations.
+    ``definition_of_option_file(text, name)`` returns the configuration of an option file.
+    ``check_option(place, name, level)`` returns the mistakes in a level of a varied option.
+    ``check_workload`` raises ValidationError for mistakes that the load generator finds.
     """
 
     servers: Collection[str]
@@ -50,9 +52,9 @@ class ValidationContext:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names that levels may use: those of a context and the ``configurations`` of a file.
+    """The names that levels may use: those of the context and the file's own configurations.
 
-    ``workload`` is None where the file names no known one; then only servers, configurations and
+    ``workload`` is None if the file names no known workload; then only servers, configurations and
     options can be checked.
     """
 
@@ -68,18 +70,18 @@ class Vocabulary:
         return self.workload.factors if self.workload else {}
 
     def has_factor(self, name: str) -> bool:
-        """Return whether a factor can be varied; only a server knows which options exist."""
+        """Return whether a factor exists; any option is accepted, because only servers know all."""
         role, rest = split_role(name)
         is_option = rest.startswith(OPTION) and (role is None or role in self.prefixes)
         return is_option or name in self.factor_names()
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The roles whose factors carry their name as a prefix."""
+        """The roles that prefix their factors, as in ``replica.server``: all but the default."""
         return tuple(role for role in self.roles if role != DEFAULT_ROLE)
 
     def factor_names(self) -> list[str]:
-        """Return every factor name that could be varied, except options."""
+        """Return the names of all factors, except options."""
         of_servers = (SERVER, CONFIGURATION)
         of_roles = [f"{role}.{name}" for role in self.prefixes for name in of_servers]
         return [*of_servers, *of_roles, *self.of_workload()]
@@ -88,7 +90,7 @@ class Vocabulary:
 def read_factors(
     errors: Diagnostics, where: str, raw: Table, vocabulary: Vocabulary
 ) -> dict[str, Factor]:
-    """Return the valid factors of a table by name, misspelt ones under the nearest missing name."""
+    """Return the valid factors of a table by name; a misspelt one gets its nearest unused name."""
     factors = {}
     flat = _flattened(where, raw, vocabulary)
     there = {name for _, name, _ in flat}
@@ -109,9 +111,9 @@ def read_factors(
 def _flattened(
     where: str, raw: Table, vocabulary: Vocabulary, prefix: str = ""
 ) -> list[tuple[str, str, Any]]:
-    """Return (place, factor, value) of each factor.
+    """Return (place, factor, value) of each factor of a table and its nested tables.
 
-    ``replica.server = []`` is a nested table, and ``replica.options.log_bin = []`` two.
+    TOML parses ``replica.server = []`` as a nested table.
     """
     known = vocabulary.factor_names()
     flat = []
@@ -132,7 +134,7 @@ def _exists(errors: Diagnostics, place: str, name: str, vocabulary: Vocabulary) 
     if vocabulary.workload is None:
         return False
     if role == DEFAULT_ROLE:
-        errors.add(place, f"the role {role!r} needs no prefix", f"the factor {rest}")
+        errors.add(place, f"factors of the role {role!r} have no prefix", f"the factor {rest}")
     elif role is not None and role not in vocabulary.roles:
         said = f"the workload {vocabulary.workload.name} has no role {role!r}"
         errors.add(place, said, f"one of its roles: {', '.join(vocabulary.roles)}")
@@ -171,7 +173,7 @@ def _factor(
         if twin is not None:
             spelled = "" if twin == level else f", first as {shown(twin)}"
             said = f"{shown(level)} is listed twice{spelled}"
-            errors.add(at, said, "each level once; give an alias")
+            errors.add(at, said, "each level once; to measure a level twice, use an alias")
         elif not (isinstance(level, str) and level in aliases):
             check(at, level)
     for alias, target in aliases.items():
@@ -202,7 +204,7 @@ def _sameness(name: str, vocabulary: Vocabulary) -> Callable[[object, object], b
 
 def _check_alias(errors: Diagnostics, place: str, alias: str, levels: list[object]) -> None:
     if alias not in levels:
-        errors.add(place, f"the alias {alias!r} is not used", "its name among the levels")
+        errors.add(place, f"the alias {alias!r} is not used", "the alias in the list of levels")
     elif not alias.strip() or not is_line(alias):
         errors.add(place, f"{shown(alias)} is not a name", "one line of plain text")
 
@@ -228,8 +230,8 @@ def _check_for(errors: Diagnostics, name: str, vocabulary: Vocabulary) -> LevelC
             hint = f'; versions need quotes: "{level}"' if is_number else ""
             errors.add(at, f"{shown(level)} is not text", f"the name of a {kind} in quotes{hint}")
         elif kind == SERVER and level in suites:
-            expected = f"the exact name that `millrace servers install {level}` says"
-            errors.add(at, f"what {level} means changes with its suite", expected)
+            expected = f"the exact name that `millrace servers install {level}` prints"
+            errors.add(at, f"{level} is a package suite, not a fixed version", expected)
         elif level not in known:
             errors.unlisted(at, kind, level, known)
 
@@ -259,7 +261,7 @@ def completed(factors: Mapping[str, Factor], roles: Collection[str]) -> tuple[Fa
 
 
 def without_effect(factors: Collection[str], roles: Iterable[str]) -> list[str]:
-    """Return the shared factors of servers of which each role has one of its own."""
+    """Return the shared server factors that each role replaces with its own factor."""
     return [
         name
         for name in factors
@@ -269,11 +271,11 @@ def without_effect(factors: Collection[str], roles: Iterable[str]) -> list[str]:
 
 
 def is_among(level: Level, levels: Sequence[Level]) -> bool:
-    """Return whether ``level`` is one of ``levels``: true is not 1, unlike in Python."""
+    """Return whether ``level`` is one of ``levels``; unlike in Python, true is not 1."""
     same_kind = (each for each in levels if isinstance(each, bool) == isinstance(level, bool))
     return level in same_kind
 
 
 def resolved_level(factor: Factor, level: Level) -> Level:
-    """Return a level, with an alias replaced by the level it names."""
+    """Return the level that an alias stands for; any other level is returned unchanged."""
     return factor.aliases.get(level, level) if isinstance(level, str) else level

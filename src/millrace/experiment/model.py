@@ -1,12 +1,10 @@
-"""Define the checked form of an experiment, and the plan it expands to.
+"""Define the checked form of an experiment and its plan: plain values, no I/O.
 
-Plain values, no I/O.
-
-An experiment varies *factors*. A factor is any name with levels: ``server``, ``configuration``, and
-the factors of the workload (``engine``, ``load_mode``, later a page size or a protocol). Factors
-that belong to a *role* other than ``server`` carry it as a prefix: ``replica.server``,
-``replica.configuration``. A treatment is one level of each factor. This module does not know the
-existing factors, so that new ones need no change of schema, ids or store.
+An experiment varies *factors*. A factor has a name and levels: ``server``, ``configuration``, and
+the factors of the workload, such as ``engine`` and ``load_mode``. Factors of a *role* other than
+``server`` have the role as a prefix: ``replica.server``, ``replica.configuration``. A treatment is
+one level of each factor. This module has no list of factors: new factors need no change of schema,
+ids or store.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from millrace.tls import Tls
 from millrace.workloads import Workload, parse_workload
 from millrace.workloads.schema_factors import Definition
 
-# With this number of blocks or fewer and no time limit, only the last look matters. Earlier looks
-# detect only differences far larger than the spread (millrace.stats.sequential), and an interval
-# for one look is half as wide.
+# A run with at most this number of blocks and no time limit is analysed once, at its end. Earlier
+# analyses would detect only differences far larger than the spread (millrace.stats.sequential), and
+# an interval for a single analysis is half as wide.
 MOST_FIXED_BLOCKS = 5
 
-# Starts of a server differ in what they execute, and their spread makes the interval.
+# Several starts, because their spread gives the confidence interval.
 COUNTED_STARTS = 4
 
 MAX_NAME_LENGTH = 64
@@ -37,12 +35,12 @@ MOST_TRIALS = 200_000
 
 
 def short_name(name: str, suffix: str = "") -> str:
-    """Return the name with ``suffix``, the name shortened to the longest permitted length."""
+    """Return the name with ``suffix``; the name is shortened so that both fit MAX_NAME_LENGTH."""
     return f"{name[: MAX_NAME_LENGTH - len(suffix)]}{suffix}"
 
 
 def sort_key(text: str) -> bytes:
-    """Return the place of a text in a random order that is the same every time."""
+    """Return a sort key for a text: a pseudo-random order that is always the same."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -50,8 +48,8 @@ def sort_key(text: str) -> bytes:
 class Factor:
     """A factor: a name and its levels in the order of reports.
 
-    ``aliases`` maps a level's name to the level it stands for (the same server twice under two
-    names is an A/A experiment).
+    ``aliases`` maps a level's name to the level that it stands for; an A/A experiment has the same
+    server under two names.
     """
 
     name: str
@@ -69,32 +67,31 @@ class Compare:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment at one scale, fully checked; every reference in it exists.
+    """An experiment at one scale, fully checked: everything that it refers to exists.
 
-    ``workload`` is the workload's complete definition as plain data (see millrace.workloads);
-    ``configurations`` maps each configuration name used to its definition;
-    ``parameters`` are the workload's parameters at this scale (``rows``, ``data_seed`` ...);
-    ``published`` names the published study whose figures a report compares with the user's own;
-    ``margin`` is a fraction (0.02 is 2 %); ``seed`` is None when the user leaves it to millrace.
-    ``collectors`` sample its trials; ``profile_blocks`` is the number of blocks whose trials are
-    profiled, after all that measure, ``counted_starts`` the number of trials in which each
-    treatment's instructions are counted, at the very end. With ``profiles_by_default``, the user
-    left the number of profiled blocks to millrace (see millrace.experiment.budget), whose
-    clients are driven for at most ``profile_s`` (None: as long as those that measure). ``campaign``
-    is the purpose of an experiment that a campaign created. ``tls`` is the encryption of sessions
-    with attached servers, by name, where it differs from their addresses.
-
-    ``sequential`` experiments continue until each comparison is decided, with ``blocks`` at most
-    and ``max_time_s`` of trials at most (None: no limit); others have exactly ``blocks``. With
-    ``slices``, the trials of a group and block are a round, wherever that measures what it should:
-    their servers take turns every few milliseconds (see millrace.experiment.rounds). An experiment
-    that ``requires_slices`` is refused where that is not so. ``slices_if_cached`` is true
-    where ``cache_mode = "cached"`` alone is missing for them.
-
-    ``left_out_tests`` are tests of the file that do not fit into its limit of time.
-    ``combinations`` are the levels of the treatments that are measured, where these are not all
-    combinations of the factors' levels. An ablation has them: its base, its candidate, and the
-    candidate with some settings of the base. They are one group, whatever factors they differ in.
+    ``workload``: the complete definition as plain data (see millrace.workloads).
+    ``configurations``: the definition of each configuration used, by name.
+    ``parameters``: the workload's parameters at this scale (``rows``, ``data_seed`` ...).
+    ``published``: the published study that a report compares with the user's results.
+    ``margin``: a fraction (0.02 is 2 %).
+    ``seed``: None if millrace chooses it.
+    ``collectors``: the collectors that sample trials.
+    ``sequential``: the run ends when each comparison has its verdict, after at most ``blocks``
+    blocks and ``max_time_s`` of trials (None: no limit). Other runs have exactly ``blocks``.
+    ``slices``: the trials of a group in a block are a round, in which the servers take turns every
+    few milliseconds (see millrace.experiment.rounds); groups without valid slices are interleaved.
+    ``requires_slices``: refuse the experiment if slices are not valid for it.
+    ``slices_if_cached``: slices would be valid with ``cache_mode = "cached"``.
+    ``profile_blocks``: the number of profiled blocks, after all measured ones.
+    ``profiles_by_default``: millrace chooses that number (see millrace.experiment.budget).
+    ``profile_s``: the longest time of clients in profiled trials; None: as in measured trials.
+    ``counted_starts``: the number of trials that count a treatment's instructions, at the end.
+    ``left_out_tests``: tests of the file that do not fit into the time limit.
+    ``campaign``: the purpose of an experiment that a campaign created.
+    ``tls``: by attached server, the TLS settings that replace those of its address.
+    ``combinations``: the levels of the measured treatments, if these are not all combinations of
+    levels. An ablation measures its base, its candidate, and the candidate with some settings of
+    the base. These treatments are one group, whichever factors they differ in.
     """
 
     name: str
@@ -133,7 +130,7 @@ class Experiment:
 
     @property
     def treatments_at_once(self) -> int:
-        """The number of treatments whose servers are on the host at the same time, at most."""
+        """The largest number of treatments whose servers run at the same time."""
         if not self.slices:
             return 1
         if self.combinations:
@@ -142,14 +139,14 @@ class Experiment:
 
     @property
     def compared_factors(self) -> frozenset[str]:
-        """The factors in which treatments of one group, whose trials are neighbours, may differ."""
+        """The factors in which the treatments of one group may differ."""
         if self.combinations:
             return frozenset(each.name for each in self.factors)
         return frozenset((self.compare.factor,))
 
 
 def nothing_compared(experiment: Experiment) -> str | None:
-    """Return a note for the user where the compared factor has no level but the base."""
+    """Return a note for the user if the compared factor has no level except the base."""
     compare = experiment.compare
     levels = next(each.levels for each in experiment.factors if each.name == compare.factor)
     if len(levels) > 1:
@@ -162,20 +159,23 @@ def nothing_compared(experiment: Experiment) -> str | None:
 
 
 def slices_possible(experiment: Experiment) -> str | None:
-    """Return a note for the user where `cache_mode = "cached"` alone is missing for slices."""
+    """Return a note for the user if `cache_mode = "cached"` would allow slices; else None."""
     if not experiment.slices_if_cached:
         return None
     return (
         "trials are interleaved. If the tables fit into the buffer pools of all compared servers "
-        'at once, `cache_mode = "cached"` in [parameters] lets servers take turns in slices, with '
-        "far less noise, wherever docs/design.md allows them; --interleaved keeps whole trials, "
-        "without this note"
+        'at once, set `cache_mode = "cached"` in [parameters]: servers then take turns in slices, '
+        "with far less noise (docs/design.md). To keep whole trials without this note, use "
+        "--interleaved"
     )
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """One level per factor, as named and ``resolved``; ``id`` is the same in every plan."""
+    """One level of each factor; ``resolved`` has aliases replaced and defaults filled in.
+
+    ``id`` is the same in every plan.
+    """
 
     id: str
     levels: Mapping[str, Level]
@@ -190,10 +190,10 @@ class Treatment:
 class PlannedTrial:
     """A planned run of one treatment.
 
-    ``block`` counts from 0; ``position`` is the place in the whole order. Profiled and counted
-    trials are in blocks of their own, which count from 0 too. An ``aa`` trial is one
-    more trial of the base in a block. ``slot`` is the place of a trial in its round of slices,
-    whose other trials are next to it; None where it has none.
+    ``block`` counts from 0; profiled and counted trials have separate blocks, which also count from
+    0. ``position`` is the trial's place in the run. A trial with purpose ``aa`` is a second trial
+    of the base in a block. ``slot`` is the trial's place in its round of slices, None without a
+    round; the trials of a round are neighbours.
     """
 
     id: str
@@ -206,7 +206,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """The ordered trials; ``digest`` identifies what is measured, not the number of blocks."""
+    """The ordered trials of an experiment; ``digest`` identifies what they measure."""
 
     experiment: Experiment
     digest: str
@@ -215,10 +215,10 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
 
     def share_of_time(self, trial: PlannedTrial) -> float:
-        """Return a trial's share of the time until it ends: those of a round end together."""
+        """Return a trial's share of its round's time; 1 for a trial without a round."""
         return 1.0 if trial.slot is None else 1 / self.experiment.treatments_at_once
 
     def only(self, trials: Iterable[PlannedTrial], *, after: int = 0) -> Plan:
-        """Return the plan with these trials alone, at the positions from ``after`` on."""
+        """Return the plan with only these trials; positions count from ``after``."""
         placed = (replace(trial, position=after + at) for at, trial in enumerate(trials))
         return replace(self, trials=tuple(placed))

@@ -1,21 +1,21 @@
 """Expand a checked experiment to its trials, in randomised complete blocks.
 
-Identity. An id is the first 12 hex digits of the SHA-256 of canonical JSON. It depends only on what
-it identifies, so that it means the same in every plan: an interrupted run finds its trials again,
-added blocks keep the finished ones, and a treatment is recognised in another run. The inputs are:
+Identity. An id is the first 12 hex digits of the SHA-256 of canonical JSON. It depends only on the
+identified content, so it is the same in every plan: an interrupted run finds its trials again,
+added blocks keep the finished trials, and a treatment is recognised in another run. The inputs are:
 
 * the digest: name and scale of the experiment, the workload's definition, its parameters, and
-  whether groups are measured in slices where these are valid;
-* a treatment: its levels (the workload's defaults for factors that are not varied), what they stand
-  for, and the definitions of the configurations it uses;
-* a trial: digest, treatment, block, and its purpose unless it is to measure.
+  whether groups are measured in slices if these are valid;
+* a treatment: its levels (with the workload's defaults for factors that are not varied), the levels
+  with aliases replaced, and the definitions of its configurations;
+* a trial: digest, treatment, block, and its purpose unless this is ``measure``.
 
-Order. Each block holds each treatment once, group by group (see millrace.experiment.groups), in a
-random order that depends on the seed and the block alone, so that added blocks leave the earlier
-ones unchanged. Blocks of profiled trials come after all others and use the seed
-``"{seed}:profile"``, then those of counted trials with ``"{seed}:count"``. Rounds have an order of
-their own (see millrace.experiment.rounds); profiled loads have none, because a short load is
-repeated until it has enough samples.
+Order. Each block has each treatment once, group by group (see millrace.experiment.groups). The
+random order depends only on the seed and the block, so that added blocks do not change earlier
+ones. Blocks of profiled trials come after all measured ones and use the seed ``"{seed}:profile"``;
+blocks of counted trials come last, with ``"{seed}:count"``. For rounds, see
+millrace.experiment.rounds. Profiled loads have no rounds, because a short load is repeated until it
+has enough samples.
 """
 
 import secrets
@@ -36,7 +36,7 @@ from millrace.workloads.defaults import in_slices, interleaved
 from millrace.workloads.settings import ClientSettings
 
 _FORMAT = 1
-# Of trials that are shorter than the experiment's.
+# For trials that millrace shortens.
 LEAST_TIME_S, LEAST_WARMUP_S = 2.0, 0.5
 
 _MEASURE: Purpose = "measure"
@@ -45,7 +45,7 @@ _COUNT: Purpose = "count"
 
 
 def expand(experiment: Experiment, *, seed: int) -> Plan:
-    """Return the plan; the seed decides the order. Raise ValidationError for an unfit design."""
+    """Return the plan; its order depends on the seed. Raise ValidationError for a wrong design."""
     treatments = _treatments(experiment)
     _refuse_endless(experiment, treatments)
     if experiment.requires_slices:
@@ -74,7 +74,7 @@ def expand(experiment: Experiment, *, seed: int) -> Plan:
 
 
 def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> None:
-    """Raise ValidationError where nothing ends the background clients of a test."""
+    """Raise ValidationError if a test with background clients ends by operations."""
     tests = experiment.workload.get("tests", {}).values()
     if not any("background_clients" in test for test in tests):
         return
@@ -82,13 +82,13 @@ def _refuse_endless(experiment: Experiment, treatments: Iterable[Treatment]) -> 
     for treatment in treatments:
         values = workload.values(chosen(experiment, treatment))
         if values["operations"] and workload.background_client_count(values):
-            message = f"the test {values['test']} has background clients, which only a time ends"
-            found = Diagnostic("parameters.operations", message, "time_s, without operations")
+            message = f"the test {values['test']} has background clients, so it must end by time"
+            found = Diagnostic("parameters.operations", message, "time_s instead of operations")
             raise ValidationError(experiment.source, [found])
 
 
 def is_in_open_loop(experiment: Experiment) -> bool:
-    """Return whether the clients of any treatment have a rate of their own."""
+    """Return whether the clients of any treatment send at a fixed rate."""
     workload, treatments = experiment.checked_workload, _treatments(experiment)
     return workload.drives and any(
         workload.client_settings(chosen(experiment, each)).rate for each in treatments
@@ -102,20 +102,20 @@ def client_settings(plan: Plan) -> list[ClientSettings]:
 
 
 def with_slices(experiment: Experiment) -> Experiment:
-    """Return the experiment with slices for the groups where they are valid, if there are any."""
+    """Return the experiment with slices if they are valid for a group; else the experiment."""
     sliced = replace(experiment, slices=True, workload=in_slices(experiment.workload))
     groups = groups_of(_treatments(experiment), experiment.compared_factors)
     return sliced if any(_is_in_slices(sliced, each) for each in groups) else experiment
 
 
 def without_slices(experiment: Experiment) -> Experiment:
-    """Return the experiment with interleaved trials."""
+    """Return the experiment with interleaved trials instead of slices."""
     workload = interleaved(experiment.workload)
     return replace(experiment, slices=False, requires_slices=False, workload=workload)
 
 
 def distinct_but_for_clients(treatments: Iterable[Treatment]) -> tuple[Treatment, ...]:
-    """Return one treatment of those that differ in their number of clients alone."""
+    """Return the treatments without those that differ only in the number of clients."""
     first: dict[tuple[tuple[str, Level], ...], Treatment] = {}
     for treatment in treatments:
         first.setdefault(tuple(without_clients(treatment.levels).items()), treatment)
@@ -137,20 +137,20 @@ def block_of(
 
 
 def seed_of(experiment: Experiment) -> int:
-    """Return the seed of the experiment, or a random one where the user leaves it to millrace."""
+    """Return the seed of the experiment, or a random one if it has none."""
     return random_seed() if experiment.seed is None else experiment.seed
 
 
 def random_seed() -> int:
-    """Return a seed that depends on nothing."""
+    """Return a random seed."""
     return secrets.randbelow(1 << 31)
 
 
 def digest(experiment: Experiment) -> str:
-    """Return the digest of what is measured, without the treatments.
+    """Return the digest of an experiment, which does not depend on its treatments.
 
-    It is the same for every seed, order and number of blocks. It finds the runs that may be
-    resumed; millrace.campaign.resume checks whether their levels are the same.
+    It is the same for every seed, order and number of blocks. Runs with this digest may be resumed;
+    millrace.campaign.resume also compares their levels.
     """
     return short_digest(
         {
@@ -165,17 +165,17 @@ def digest(experiment: Experiment) -> str:
 
 
 def chosen(experiment: Experiment, treatment: Treatment) -> dict[str, Level]:
-    """Return a treatment's factors and parameters, without a test's own defaults."""
+    """Return the values of a treatment's factors and parameters, without a test's own defaults."""
     offered = experiment.workload.get("factors", {})
     levels = {name: treatment.resolved[name] for name in treatment.levels if name in offered}
     return {**experiment.parameters, **levels}
 
 
 def profiled_values(experiment: Experiment, values: Values) -> Values:
-    """Return a treatment's factors and parameters in its profiled trials, which may be shorter.
+    """Return a treatment's factors and parameters for its profiled trials, which may be shorter.
 
-    Those that end after a number of operations are as long as the measured ones, as are those on
-    tables that an earlier test of a sequence has changed.
+    A trial is not shortened if it ends after a number of operations, or if an earlier test of a
+    sequence has changed its tables.
     """
     if experiment.profile_s is None or not experiment.checked_workload.drives:
         return values
@@ -190,7 +190,7 @@ def profiled_values(experiment: Experiment, values: Values) -> Values:
 
 
 def trial_id(identity: str, treatment: Treatment, block: int, purpose: Purpose) -> str:
-    """Return the id of a trial of a plan with the digest ``identity``."""
+    """Return the id of a trial; ``identity`` is the digest of its plan."""
     others = [] if purpose == _MEASURE else [purpose]
     return short_digest([identity, treatment.id, block, *others])
 
@@ -241,7 +241,7 @@ def _definitions(experiment: Experiment, resolved: Mapping[str, Level]) -> dict[
 def _block_order(
     experiment: Experiment, groups: Sequence[_Group], *, purpose: Purpose, seed: str, block: int
 ) -> Iterator[tuple[Treatment, int | None]]:
-    """Yield the treatments of a block, each with its slot of a round."""
+    """Yield the treatments of a block in order, each with its slot in a round, or None."""
     sliced = (_MEASURE, _PROFILE) if experiment.workload.get("tests") else (_MEASURE,)
 
     def place(group: _Group) -> bytes:

@@ -22,16 +22,15 @@ from millrace.workloads import defaults
 AS_WRITTEN = "as written"
 _CACHE_MODE = "cache_mode"
 _REFERENCE = "docs/experiment-file.md describes every key"
-_EXAMPLE = "experiments/load-data.toml is one to copy"
+_EXAMPLE = "copy experiments/load-data.toml and edit it"
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """The changes that a request makes for one run; None keeps the file's value.
+    """Command-line values that replace those of an experiment file; None keeps the file's value.
 
-    ``blocks`` is an exact number of blocks; ``max_blocks`` and ``max_time_s`` are limits;
-    the time alone replaces that of the file. A ``candidate`` is the only level of the compared
-    factor besides the base.
+    ``blocks`` is an exact number of blocks, ``max_blocks`` and ``max_time_s`` are limits. With a
+    ``candidate``, the compared factor has only this level and the base.
     """
 
     blocks: int | None = None
@@ -59,19 +58,19 @@ def read(
 ) -> Experiment:
     """Read the experiment at ``path`` at one scale.
 
-    Without ``scale``, the scale is the file's ``default_scale``, or ``laptop`` if the file has it,
-    or its only scale. A file without scales is used as written. Raises ValidationError with every
-    error of the file, at all scales, and UserError for a file that cannot be read or a scale that
-    the file lacks. A workload that is a path is relative to the file's directory.
+    Without ``scale``, the scale is the file's ``default_scale``, else ``laptop`` if the file has
+    it, else its only scale. A file without scales is used as written. A workload's path is relative
+    to the file's directory. Raise ValidationError with every mistake of the file, at all scales.
+    Raise UserError if the file cannot be read or does not have the scale.
     """
     text = read_text(path, "experiment file", example=_EXAMPLE)
     return parse(text, path, scale=scale, context=context, overrides=overrides)
 
 
 def read_configurations(path: Path, context: ValidationContext) -> levels.Definitions:
-    """Return the configurations that an experiment file defines, without its other parts.
+    """Return the configurations that an experiment file defines; its other parts are not checked.
 
-    Raise UserError for a file that cannot be read, ValidationError for mistakes in them.
+    Raise UserError if the file cannot be read, ValidationError for mistakes in configurations.
     """
     text = read_text(path, "experiment file", example=_EXAMPLE)
     document = parse_toml(path, text, reference=_REFERENCE)
@@ -89,7 +88,7 @@ def parse(
     context: ValidationContext,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Experiment:
-    """Read an experiment from a text, as ``read`` does; errors refer to it as ``path``."""
+    """Read an experiment from a text, as ``read`` does; ``path`` is its name in errors."""
     document = parse_toml(path, text, reference=_REFERENCE)
     checked, errors = check(document, context, directory=path.parent)
     _refuse_mistakes(errors, path, text)
@@ -151,7 +150,7 @@ def parse(
 
 
 def _lacks_cached(experiment: Experiment) -> bool:
-    """Return whether slices are valid once the tables are said to be in memory."""
+    """Return whether ``cache_mode = "cached"`` would make slices valid."""
     parameters = {**experiment.checked_workload.defaults(), **experiment.parameters}
     if parameters.get(_CACHE_MODE) != "any":
         return False
@@ -162,7 +161,7 @@ def _lacks_cached(experiment: Experiment) -> bool:
 def _workload_of(
     checked: Checked, settings: Settings, factors: Iterable[Factor], *, slices: bool
 ) -> Table:
-    """Return the definition of the workload with what the settings add to it."""
+    """Return the workload's definition, with the metrics and phases that the settings require."""
     workload = checked.workload
     if compresses(factors):
         workload = defaults.with_sizes(workload)
@@ -174,19 +173,19 @@ def _workload_of(
 
 
 def _refuse_unfit_levels(experiment: Experiment, *, has_attached: bool) -> None:
-    """Raise ValidationError for levels that do not compare, or that are not true of the servers."""
+    """Raise ValidationError for levels that cannot be compared or set on these servers."""
     offered = experiment.checked_workload.factors
     compared = experiment.compare.factor
     found = []
     if compared in offered and not offered[compared].comparable:
-        message = f"levels of {compared} do different work, and their figures do not compare"
-        hint = f"another factor; {compared} may stay in [factors]"
+        message = f"levels of {compared} do different work, so they cannot be compared"
+        hint = f"another factor to compare; {compared} may stay in [factors]"
         found.append(Diagnostic("compare.factor", message, hint))
     why = None
     if has_attached:
         why = "millrace does not start attached servers"
     elif experiment.parameters.get("snapshot") == "off":
-        why = "without snapshots, the server that loaded them goes on"
+        why = "without snapshots, a server keeps running after it has loaded its tables"
     for factor in experiment.factors if why is not None else ():
         known = offered[factor.name].after_start if factor.name in offered else []
         for level in factor.levels:
@@ -199,13 +198,13 @@ def _refuse_unfit_levels(experiment: Experiment, *, has_attached: bool) -> None:
 
 
 def _refuse_endless_plan(experiment: Experiment) -> None:
-    """Raise ValidationError for more treatments or trials than anybody measures, unexpanded."""
+    """Raise ValidationError for too many treatments or trials, before the plan is expanded."""
     treatments = math.prod(len(factor.levels) for factor in experiment.factors)
     blocks = experiment.blocks + experiment.profile_blocks + experiment.counted_starts
     trials = treatments * blocks
     if treatments > model.MOST_TREATMENTS:
         sizes = " x ".join(f"{len(each.levels)} of {each.name}" for each in experiment.factors)
-        message = f"the levels make {treatments:,} treatments: {sizes}"
+        message = f"the levels give {treatments:,} treatments: {sizes}"
         _refuse(experiment, Diagnostic("factors", message, f"at most {model.MOST_TREATMENTS:,}"))
     elif trials > model.MOST_TRIALS:
         message = f"{treatments:,} treatments in {blocks:,} blocks are {trials:,} trials"
@@ -214,14 +213,14 @@ def _refuse_endless_plan(experiment: Experiment) -> None:
 
 
 def _refuse_counts(experiment: Experiment) -> None:
-    """Raise ValidationError where no treatment has instructions to compare."""
+    """Raise ValidationError if counting instructions would compare nothing."""
     if not experiment.counted_starts:
         return
     why = None
     if not experiment.checked_workload.drives:
-        why = "the workload drives no clients, and it is their statements that count"
+        why = "only clients' statements are counted, and this workload has no clients"
     elif experiment.compare.factor == CLIENTS:
-        why = "a client's statements have the same instructions whatever other clients do"
+        why = "instructions are counted with a single client, whatever the number of clients is"
     if why is not None:
         message = f"instructions cannot be compared: {why}"
         without = f"a list without {INSTRUCTIONS!r}"
@@ -234,7 +233,7 @@ def _refuse(experiment: Experiment, mistake: Diagnostic) -> NoReturn:
 
 
 def _refuse_mistakes(errors: Diagnostics, path: Path, text: str) -> None:
-    """Raise ValidationError for mistakes, in the file's order; those without a line come last."""
+    """Raise ValidationError if there are mistakes, sorted by line; those without one come last."""
     if errors.diagnostics:
         placed = with_lines(errors.diagnostics, text)
         placed.sort(key=lambda diagnostic: (diagnostic.line is None, diagnostic.line or 0))
@@ -274,24 +273,24 @@ def _overridden(settings: CompleteSettings, overrides: Overrides) -> CompleteSet
 
 
 def _most_blocks(settings: CompleteSettings, overrides: Overrides) -> int:
-    """Return the limit of the number of blocks, where each comparison is to be decided."""
+    """Return the maximum number of blocks of a sequential run, which stops at clear verdicts."""
     if overrides.max_time_s is None or overrides.max_blocks is not None:
         return settings.blocks
     return max(settings.blocks, BLOCKS_IN_TIME)
 
 
 def _design(checked: Checked, overrides: Overrides) -> Design | None:
-    """Return the design that the request or else the file says; None where millrace chooses it."""
+    """Return the design from the command line, else from the file; None if millrace chooses it."""
     if overrides.slices and overrides.interleaved:
-        hint = "leave out one of the two options"
-        raise UserError("slices and interleaved are two designs", hint=hint)
+        hint = "use only one of the two options"
+        raise UserError("--slices and --interleaved exclude each other", hint=hint)
     if overrides.slices:
         return "slices"
     return "interleaved" if overrides.interleaved else checked.design
 
 
 def _has_attached(factors: Iterable[Factor], context: ValidationContext) -> bool:
-    """Return whether millrace does not start some of the servers itself."""
+    """Return whether any server of the experiment is attached."""
     used = {
         resolved_level(factor, level)
         for factor in factors
@@ -302,7 +301,7 @@ def _has_attached(factors: Iterable[Factor], context: ValidationContext) -> bool
 
 
 def compresses(factors: Iterable[Factor]) -> bool:
-    """Return whether some of the tables are compressed."""
+    """Return whether any level of the factor ``compression`` compresses tables."""
     return any(
         resolved_level(factor, level) != defaults.UNCOMPRESSED
         for factor in factors
@@ -315,7 +314,7 @@ def _level(factor: Factor, base: Level) -> Level:
     for level in factor.levels:
         if is_among(base, (level,)):
             return level
-    hint = f"one of: {', '.join(map(str, factor.levels))}"
+    hint = f"use one of: {', '.join(map(str, factor.levels))}"
     raise UserError(f"the base {base!r} is not a level of {factor.name}", hint=hint)
 
 
@@ -325,7 +324,7 @@ def _one_candidate(factor: Factor, base: Level, wanted: str) -> Factor:
     if found is None:
         raise UserError(
             f"{wanted!r} is not a level of {factor.name} to compare with the base {base}",
-            hint=f"one of: {levels_text(others)}" if others else "name more levels in the file",
+            hint=f"use one of: {levels_text(others)}" if others else "add levels to the file",
         )
     return replace(factor, levels=tuple(each for each in factor.levels if each in (base, found)))
 

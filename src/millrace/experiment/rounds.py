@@ -1,14 +1,14 @@
-"""Order rounds: all servers of a group are up at once, and take turns in slices.
+"""Order rounds, and check whether slices are valid for an experiment.
 
-The load generator drives or loads one server at a time, for some milliseconds, so that whatever
-changes more slowly than that (the speed of a CPU, another program) meets all servers alike. A block
-of a group is one round, with servers that have just been started: the layout of a process's memory
-makes it some tenths of a percent faster or slower until it ends, which only starting it again
-averages out.
+In a round, all servers of a group run at the same time and take turns in slices: the load generator
+drives or loads one server at a time, for a few milliseconds. Slower changes, such as CPU speed or
+another program, therefore affect all servers equally. The servers are started anew for each round:
+the memory layout of a process makes it some tenths of a percent faster or slower until it exits,
+and only new starts average this out.
 
-The slots of a round are those of its connections, and the order in which its servers start. With n
-servers, the SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` puts the treatments of block b in order; in
-each of the next blocks each moves on by one slot, so that in n blocks it has each once.
+A slot is a server's place in the order in which servers start and connect. With n servers, the
+SHA-256 of ``"{seed}:{b // n}:{id}:slot"`` gives the order of treatments in block b. In each of the
+next blocks, each treatment moves by one slot, so that it has each slot once in n blocks.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,25 +28,25 @@ from millrace.workloads.settings import ClientSettings
 from millrace.workloads.statement_effects import statement_kinds
 
 MOST_SLOTS = 8
-MOST_S = 2_000.0  # the load generator keeps each slice
-MOST_STOPPED = 0.5  # of a side's time: it rests for no longer than its slice worked
+MOST_S = 2_000.0  # of all servers together: the load generator stores each slice
+MOST_STOPPED = 0.5  # of a server's time: it is not stopped for longer than its slice ran
 
 _HINT = (
-    "docs/design.md says what slices need; without --slices (or design), comparisons have them "
-    "where they are valid"
+    'docs/design.md lists the requirements of slices; without --slices (or design = "slices"), '
+    "comparisons use slices only if they are valid"
 )
-# The level of a factor with which loads can take turns, and what is wrong with others.
+# By factor: the level with which loads can be sliced, and what is wrong with other levels.
 _FAIR = {
     "load_mode": ("local", "a server that reads a file itself cannot wait for its turn"),
     "transport": (
-        "socket", "only a Unix socket shows which rows a server has read, where a slice ends"
+        "socket", "only a Unix socket shows which rows a server had read at the end of a slice"
     ),
 }  # fmt: skip
 _OF_SERVERS = (SERVER, CONFIGURATION, "engine", "transport", "tls", FACTOR)
 
 
 def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treatment, int]]:
-    """Return the treatments of a group's round in a block with their slots, slot 0 first."""
+    """Return a group's treatments with their slots in a block's round, slot 0 first."""
     treatments = list(group)
     cycle, moved = divmod(block, len(treatments))
     treatments.sort(key=lambda each: sort_key(f"{seed}:{cycle}:{each.id}:slot"))
@@ -55,9 +55,9 @@ def slots(group: Iterable[Treatment], seed: str, block: int) -> list[tuple[Treat
 
 
 def is_valid(experiment: Experiment, values: Iterable[Values]) -> bool:
-    """Return whether slices of clients, or loads, with these settings measure what they should.
+    """Return whether slices are valid for clients or loads with these values.
 
-    Where nobody says that the tables are cached, the clients may turn out to wait for the disk.
+    Clients need ``cache_mode = "cached"``; otherwise they may wait for the disk.
     """
     every = list(values)
     workload = experiment.checked_workload
@@ -68,7 +68,7 @@ def is_valid(experiment: Experiment, values: Iterable[Values]) -> bool:
 
 
 def refuse_unfit(experiment: Experiment, values: Iterable[Values]) -> None:
-    """Raise ValidationError where slices of these clients would not measure what they should."""
+    """Raise ValidationError if slices are not valid for clients or loads with these values."""
     found = dict.fromkeys((*_design(experiment), *_work(experiment, list(values))))
     if found:
         raise ValidationError(experiment.source, list(found), hint=_HINT)
@@ -79,8 +79,8 @@ def _design(experiment: Experiment) -> Iterator[Diagnostic]:
     if not 2 <= at_once <= MOST_SLOTS:
         yield Diagnostic(
             f"factors.{name}",
-            f"{at_once} levels: a round has 2 to {MOST_SLOTS} servers at once",
-            "fewer levels; --candidate LEVEL takes one of several",
+            f"has {at_once} levels, but slices need 2 to {MOST_SLOTS} servers at once",
+            "another number of levels; --candidate LEVEL compares only one with the base",
         )
     differs = (each.name for each in experiment.factors if len(each.levels) > 1)
     for each in experiment.compared_factors.intersection((name, *differs)):
@@ -97,8 +97,8 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
     if len(workload.roles) > 1:
         yield Diagnostic(
             "workload",
-            f"a trial of {workload.name} has {' and '.join(workload.roles)}, which work at the "
-            "same time",
+            f"a trial of {workload.name} has several servers that work at the same time: "
+            f"{' and '.join(workload.roles)}",
             "interleaved trials",
         )
     if not workload.drives:
@@ -110,27 +110,27 @@ def _work(experiment: Experiment, values: list[Values]) -> Iterator[Diagnostic]:
         yield from _statements(experiment, workload.values(each))
     unfit = (
         (any(workload.background_client_count(workload.values(each)) for each in values),
-         "factors.test", "background clients would work in the slices of all servers",
+         "factors.test", "background clients would run during the slices of all servers",
          "tests without background_clients, or interleaved trials"),
         (any(each.operations for each in driven),
          "parameters.operations", "slices end by time", "time_s, the seconds of each server"),
         (any(each.loops > 1 for each in driven),
-         "parameters.loops", "each trial ages a data directory of its own", "loops = 1"),
+         "parameters.loops", "slices are not supported for trials in loops", "loops = 1"),
         (any(each.warmup == "steady" for each in driven),
-         "parameters.warmup", "throughput of several servers in turns is not steady",
+         "parameters.warmup", "a steady throughput cannot be detected in slices",
          'warmup = "time", and warmup_s'),
         (any(each.time_s * experiment.treatments_at_once > MOST_S for each in driven),
          "parameters.time_s",
-         f"the slices of a round are kept, for {MOST_S:,.0f} s of all servers at most",
-         "less time, and more blocks"),
+         f"a round may last {MOST_S:,.0f} s at most, for all servers together",
+         "a shorter time_s and more blocks"),
         (any(share > MOST_STOPPED for share in _stopped_shares(experiment)),
          f"factors.{FACTOR}",
-         f"in slices, a server is stopped for at most {MOST_STOPPED * 100:g} % of its time",
+         f"in slices, a server can be stopped for at most {MOST_STOPPED * 100:g} % of its time",
          f"{Stopped(MOST_STOPPED).level} or less, or interleaved trials"),
         (any(each.threads > 1 for each in driven),
-         "parameters.threads", "slices have one thread", "threads = 0"),
+         "parameters.threads", "in slices, the load generator has one thread", "threads = 0"),
         (any(each.cache_mode == "io_bound" for each in driven),
-         "parameters.cache_mode", "what a server has read ahead is there in its next slice",
+         "parameters.cache_mode", "a server could read ahead during the slices of the others",
          "cache_mode = 'cached'"),
     )  # fmt: skip
     for is_so, where, why, instead in unfit:
@@ -142,8 +142,8 @@ def _pacing(workload: Workload, driven: Iterable[ClientSettings]) -> Iterator[Di
     if not any(each.rate for each in driven):
         yield from _other_metric(workload)
         return
-    # That the primary metric of an open loop is a latency follows from the rate.
-    wait = "arrivals would wait for the other servers' slices"
+    # The metric is not reported: in an open loop, a latency is the primary metric.
+    wait = "arriving transactions would wait during the slices of the other servers"
     yield Diagnostic("parameters.rate", wait, "rate = 0, a closed loop")
 
 
@@ -152,15 +152,15 @@ def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
     if data is None or [phase.kind for phase in workload.phases].count("load_data") != 1:
         yield Diagnostic(
             "workload",
-            f"the statements with which {workload.name} loads cannot take turns",
-            "a workload with one LOAD DATA, or with clients that are driven for a time",
+            f"{workload.name} does not load with a single LOAD DATA, so its load cannot be sliced",
+            "a workload with one LOAD DATA, or with clients that run for a time",
         )
         return
     yield from _other_metric(workload)
     if _stopped_shares(experiment):
         yield Diagnostic(
             f"factors.{FACTOR}",
-            "the load generator cannot slow a load down",
+            "the load generator cannot slow down a load",
             "a slowdown by an option, or interleaved trials",
         )
     default_bytes = min(each.default_pool_bytes for each in databases.storages()) // 2
@@ -175,15 +175,15 @@ def _loads(experiment: Experiment, every: list[Values]) -> Iterator[Diagnostic]:
         if _defers_work(engine):
             yield Diagnostic(
                 "factors.engine",
-                f"{engine} may do some of the work of a load later, in the slices of other servers",
+                f"{engine} may defer some work of a load into the slices of the other servers",
                 f'engine = "{_engine_without_backlog()}"',
             )
             continue
         if data.table_bytes(int(values["rows"]), engine) > most_bytes:
             yield Diagnostic(
                 "parameters.rows",
-                f"the table is larger than {readable_size(most_bytes)}, half of the {pool} "
-                "buffer pool: a server would write it to the disk in the slices of the others",
+                f"the table is larger than {readable_size(most_bytes)}, half of the {pool} buffer "
+                "pool: a server would write pages to disk during the slices of the others",
                 f"rows = {most_bytes // data.table_bytes(1, engine):_} or fewer",
             )
 
@@ -193,8 +193,8 @@ def _other_metric(workload: Workload) -> Iterator[Diagnostic]:
     if throughput is None or not throughput.primary:
         yield Diagnostic(
             "workload",
-            f"{workload.name} has another primary metric than throughput",
-            "a workload that is compared by its throughput",
+            f"the primary metric of {workload.name} is not throughput",
+            "a workload with throughput as its primary metric",
         )
 
 
@@ -202,13 +202,13 @@ def _compression(values: Values) -> Iterator[Diagnostic]:
     if (level := values.get(COMPRESSION, UNCOMPRESSED)) != UNCOMPRESSED:
         yield Diagnostic(
             f"factors.{COMPRESSION}",
-            f"with '{level}', a server compresses pages later, in the slices of the others",
+            f"with '{level}', a server may compress pages during the slices of the others",
             f"compression = '{UNCOMPRESSED}'",
         )
 
 
 def _buffer_pools(experiment: Experiment) -> Iterator[int]:
-    """Yield the sizes of buffer pools in bytes that the experiment gives as such."""
+    """Yield the buffer pool sizes, in bytes, that the experiment sets explicitly."""
     pools = {storage.pool_option for storage in databases.storages()}
     definitions = experiment.configurations.values()
     options = [each.to_json().get("options", {}) for each in definitions]
@@ -217,7 +217,7 @@ def _buffer_pools(experiment: Experiment) -> Iterator[int]:
     varied = (each.levels for each in experiment.factors if each.name in names)
     for size in (*defined, *chain.from_iterable(varied)):
         if isinstance(size, int | str):
-            with suppress(ValueError):  # it is not a size for the server either
+            with suppress(ValueError):  # the server will refuse it
                 yield parse_size(str(size))
 
 
@@ -231,7 +231,7 @@ def _defers_work(engine: object) -> bool:
 
 
 def _stopped_shares(experiment: Experiment) -> list[float]:
-    """Return the shares of time for which levels of the experiment stop a server."""
+    """Return the fractions of time for which the experiment's slowdowns stop a server."""
     levels = next((each.levels for each in experiment.factors if each.name == FACTOR), ())
     names = (str(level) for level in levels)
     slowdowns = (slowdown_named(name) for name in names if name.startswith(f"{CPU}="))
@@ -246,20 +246,20 @@ def _statements(experiment: Experiment, values: Values) -> Iterator[Diagnostic]:
     if "other" in kinds:
         yield Diagnostic(
             "factors.test",
-            f"{test} has writes that leave a server work for later, such as changes of indexed "
-            "columns: it falls into the slices of the others",
-            "a test that reads, inserts rows or updates columns without an index",
+            f"{test} has writes with deferred work, such as changes of indexed columns: a server "
+            "may do this work during the slices of the others",
+            "a test that only reads, inserts rows or updates columns without an index",
         )
     elif "simple write" in kinds and _defers_work(values.get("engine", _engine_without_backlog())):
         yield Diagnostic(
             "factors.engine",
-            f"{test} writes, and {values['engine']} may do some of that work later, such as "
-            "merging its files, in the slices of other servers",
-            f'engine = "{_engine_without_backlog()}", or a test that reads',
+            f"{test} writes, and {values['engine']} defers work, such as merging its files: a "
+            "server may do it during the slices of the others",
+            f'engine = "{_engine_without_backlog()}", or a test that only reads',
         )
     elif "simple write" in kinds and clients > 1:
         yield Diagnostic(
             "factors.clients",
-            f"{test} writes, and only writes of a single client were shown to be fair in slices",
+            f"{test} writes, and slices with writes are known to be fair only for a single client",
             "clients = 1",
         )

@@ -1,4 +1,4 @@
-"""Read the settings that the file sets and each of its scales may override."""
+"""Read the settings that an experiment file has and each of its scales may override."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SINGLE_VALUES = ("blocks", "max_time_s", "profile_blocks", "margin_percent", "b
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that a scale at ``where`` (empty: the file) may override; None where unset."""
+    """The settings of a file (``where`` is empty) or of the scale at ``where``; None if unset."""
 
     where: str = ""
     blocks: int | None = None
@@ -37,7 +37,7 @@ class Settings:
     parameters: Table = field(default_factory=dict)
 
     def under(self, scale: Settings) -> Settings:
-        """Return these settings with those of ``scale`` overriding them."""
+        """Return these settings, overridden by those of ``scale``."""
         unset = [name for name in _SINGLE_VALUES if getattr(scale, name) is None]
         return replace(
             scale,
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteSettings(Settings):
-    """Settings of which only ``max_time_s`` and ``profile_blocks`` may be unset."""
+    """Settings with all values set, except perhaps ``max_time_s`` and ``profile_blocks``."""
 
     blocks: int
     margin_percent: float
@@ -98,7 +98,7 @@ def read_scale(errors: Diagnostics, where: str, raw: object, vocabulary: Vocabul
 
 
 def without_factors(errors: Diagnostics, where: str, table: Table, vocabulary: Vocabulary) -> Table:
-    """Return a table of parameters without its factors, which are reported with their place."""
+    """Return a table of parameters without the factors in it, which are reported as mistakes."""
     factors = "factors" if where == "parameters" else f"{where}.factors"
     found = [key for key in table if key in vocabulary.factor_names()]
     for name in found:
@@ -121,12 +121,12 @@ def _parameters(errors: Diagnostics, where: str, raw: Table, workload: Workload 
             if (expected := workload.parameters[name].diagnose(value)) is not None:
                 errors.wrong_value(place, value, expected)
             elif name.endswith(_SECONDS) and isinstance(value, int | float) and value > _MOST_S:
-                errors.wrong_value(place, value, f"at most {_MOST_S} seconds, which are 30 days")
+                errors.wrong_value(place, value, f"at most {_MOST_S} seconds (30 days)")
     return raw
 
 
 def with_default_parameters(root: Settings, workload: Workload | None) -> Settings:
-    """Return the settings with defaults of parameters, except those that depend on the test."""
+    """Return the settings with default parameters, except defaults that depend on the test."""
     if workload is None:
         return root
     defaults = {
@@ -138,7 +138,7 @@ def with_default_parameters(root: Settings, workload: Workload | None) -> Settin
 
 
 def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabulary) -> None:
-    """Report missing settings: only the merged ones have to be complete."""
+    """Report missing settings of a scale, after the file's settings were merged in."""
     at = f" at {settings.where.replace('.', ' ', 1)}" if settings.where else ""
     for role in vocabulary.roles if SERVER not in settings.factors else ():
         name = SERVER if role == levels.DEFAULT_ROLE else f"{role}.{SERVER}"
@@ -148,8 +148,8 @@ def require_complete(errors: Diagnostics, settings: Settings, vocabulary: Vocabu
             errors.add(f"factors.{name}", f"is missing{at}", "a list of servers")
     for name in levels.without_effect(settings.factors, vocabulary.roles):
         own = " and ".join(f"{role}.{name}" for role in vocabulary.roles)
-        said = f"has no effect{at}: {own} take its place"
-        errors.add(f"factors.{name}", said, "one or the other")
+        said = f"has no effect{at}: {own} replace it"
+        errors.add(f"factors.{name}", said, f"either {name} or {own}")
     for name, parameter in (vocabulary.workload.parameters if vocabulary.workload else {}).items():
         if parameter.default is None and name not in settings.parameters:
             place = f"{settings.where or 'parameters'}.{name}"

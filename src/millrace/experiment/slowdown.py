@@ -1,12 +1,12 @@
-"""Define slowdowns that a calibration injects into a server, as levels of a factor of their own.
+"""Define the factor ``slowdown``: slowdowns that a calibration injects into a server.
 
 | level           | effect on the server                                                   |
 |-----------------|------------------------------------------------------------------------|
 | ``none``        | nothing                                                                |
 | ``again``       | nothing, under another name: compared with ``none``, this is A/A       |
-| ``cpu=3.2%``    | it is stopped for this share of the measured time                      |
+| ``cpu=3.2%``    | the server is stopped for this share of the measured time              |
 | ``fsync=500us`` | each fsync and fdatasync takes this much longer                        |
-| ``NAME=VALUE``  | it runs with this option                                               |
+| ``NAME=VALUE``  | the server runs with this option                                       |
 """
 
 import re
@@ -61,13 +61,13 @@ Slowdown = Stopped | SlowFsync | OptionGiven
 
 
 def slowdown_of(levels: Mapping[str, Level]) -> Slowdown | None:
-    """Return the slowdown of a treatment, from its resolved levels; None where there is none."""
+    """Return the slowdown of a treatment, from its resolved levels; None if it has none."""
     level = levels.get(FACTOR, NONE)
     return None if level == NONE else slowdown_named(str(level))
 
 
 def slowdown_named(level: str) -> Slowdown:
-    """Return the slowdown of a level; raise ValueError for an unknown one."""
+    """Return the slowdown that a level describes; raise ValueError for an invalid level."""
     name, equals, value = level.partition("=")
     share, delay = _SHARE.fullmatch(value), _DELAY.fullmatch(value)
     if name == CPU and share is not None and float(share[1]) < 100:

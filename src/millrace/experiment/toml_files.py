@@ -1,7 +1,7 @@
 """Read TOML files that a user wrote, and find the line of each key and list element.
 
-The parser does not keep lines. The text is valid, so only its outline is read: strings, brackets,
-comments.
+Python's parser does not keep line numbers. A second reader finds them in the valid text; it
+recognises only keys, strings, brackets and comments.
 """
 
 import re
@@ -31,23 +31,23 @@ _SCALAR = re.compile(r"[^,\]}#\n]+")
 
 
 def read_text(path: Path, noun: str, *, example: str) -> str:
-    """Return the text of a file; raise UserError where it is missing, unreadable or not UTF-8.
+    """Return the text of a file; raise UserError if it is missing, unreadable or not UTF-8.
 
-    ``noun`` names the kind of file in errors; ``example`` is the hint where there is none.
+    ``noun`` is the kind of file for errors; ``example`` is the hint for a missing file.
     """
     try:
         return read_user_file(path, MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise UserError(f"no {noun} {path}", hint=example) from None
+        raise UserError(f"{noun} {path} does not exist", hint=example) from None
     except UnicodeDecodeError as error:
         said = f"{path} is not UTF-8 text (byte {error.start})"
-        raise UserError(said, hint="save it as UTF-8") from None
+        raise UserError(said, hint="save the file as UTF-8") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def parse_toml(path: Path, text: str, *, reference: str) -> dict[str, Any]:
-    """Return the content of a TOML text; raise ValidationError or UserError, with this hint."""
+    """Return the content of a TOML text; if it is invalid, raise ValidationError or UserError."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -57,27 +57,28 @@ def parse_toml(path: Path, text: str, *, reference: str) -> dict[str, Any]:
         column = f"column {place[2]}" if place and place[2] else "end of the file"
         diagnostic = Diagnostic(column, f"not TOML: {message}", line=line)
         raise ValidationError(str(path), [diagnostic], hint=reference) from None
-    except (ValueError, RecursionError):  # the nesting at which Python's own parser fails
+    except (ValueError, RecursionError):  # limits of Python's parser
         raise UserError(
-            f"{path} has a number of thousands of digits, or is nested too deeply", hint=reference
+            f"{path} has a number with thousands of digits, or too many nested values",
+            hint=reference,
         ) from None
 
 
 def with_lines(found: Iterable[Diagnostic], text: str) -> list[Diagnostic]:
-    """Return diagnostics with the lines of their places in a TOML text, where they lack one."""
+    """Return diagnostics with line numbers, found by their places in a TOML text."""
     lines = key_lines(text)
     return [replace(each, line=each.line or line_of(each.where, lines)) for each in found]
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """Return lines (from 1) by place, such as ``factors.server[2]``, of a valid TOML text."""
+    """Return the line (from 1) of each place, such as ``factors.server[2]``, in a TOML text."""
     reader = _Reader(text)
     reader.document()
     return reader.lines
 
 
 def line_of(where: str, lines: dict[str, int]) -> int | None:
-    """Return the line of ``where``, or of the nearest enclosing place that has one."""
+    """Return the line of ``where`` or of the nearest enclosing place; None if none has a line."""
     while where:
         if where in lines:
             return lines[where]
@@ -107,7 +108,7 @@ class _Reader:
                 self._assignment(table)
 
     def _header(self, brackets: int, tables_in: Counter[str]) -> str:
-        """Return the place of a header; in a list of tables it is the last table of the list."""
+        """Read a header and return its place; within a list of tables, in its last table."""
         self.position += brackets
         place = ""
         keys = self._keys()
@@ -173,5 +174,5 @@ class _Reader:
 
 
 def joined(place: str, key: str) -> str:
-    """Return the place of a key of the table at ``place``."""
+    """Return the place of a key in the table at ``place``."""
     return f"{place}.{key}" if place else key

@@ -1,4 +1,4 @@
-"""Check everything that an experiment file must satisfy before it is expanded to a plan."""
+"""Check the content of an experiment file."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ Design = Literal["interleaved", "slices"]
 
 MAX_SEED = 2**63 - 1
 ALL, INSTRUCTIONS = "all", "instructions"
-"""Names in a list of collectors: all that sample trials; counts, in trials of their own."""
+"""Special names in a list of collectors: all sampling collectors, and counting instructions."""
 DEFAULT_BLOCKS = 10
 DEFAULT_MARGIN_PERCENT = 2.0
 
@@ -36,17 +36,17 @@ _DESIGNS: tuple[Design, ...] = ("interleaved", "slices")
 _TLS_KEYS = ("mode", "ca", "allow_unverified")
 _TABLES = ("factors", "compare", "parameters", "configurations", "scales", "tls")
 
-# Run ids and file names start with it.
+# An experiment's name is the start of run ids and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NAME_IN_WORDS = "A-Z a-z 0-9 . _ - in quotes, the first a letter or digit"
-_NEWEST_RUN = "latest"  # the words that commands accept as a run's id
+_NEWEST_RUN = "latest"  # commands accept this word instead of a run's id
 
 _OPTION_FILE = "its path is relative to the experiment file's directory"
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The content of a file after the checks; usable only without diagnostics."""
+    """The content of a file after the checks; valid only if there are no diagnostics."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ class Checked:
     def at(self, scale: str | None) -> CompleteSettings:
         """Return the settings at a scale, with defaults filled in."""
         found = self.root if scale is None else self.root.under(self.scales[scale])
-        assert found.base is not None  # a file without one has a diagnostic
+        assert found.base is not None  # a file without a base has a diagnostic
         complete = {
             "blocks": found.blocks or DEFAULT_BLOCKS,
             "margin_percent": found.margin_percent or DEFAULT_MARGIN_PERCENT,
@@ -78,10 +78,10 @@ class Checked:
 def check(
     document: Table, context: ValidationContext, *, directory: Path
 ) -> tuple[Checked, Diagnostics]:
-    """Check a parsed file at all its scales, not only at the requested one.
+    """Check a parsed file at all its scales; return its content and the mistakes.
 
-    ``directory`` is the file's own. Raise UserError or ValidationError for a workload file that it
-    names and that cannot be read or has mistakes.
+    ``directory`` is the directory of the file. Raise UserError or ValidationError if its workload
+    file cannot be read or has mistakes.
     """
     errors = Diagnostics()
     document = errors.keys("", document, _TOP_KEYS, tables=_TABLES)
@@ -99,7 +99,7 @@ def check(
         name: settings.read_scale(errors, f"scales.{name}", raw, vocabulary)
         for name, raw in errors.table("scales", document.get("scales", {})).items()
     }
-    has_none = not scales and not errors.has_error_at("scales")  # rather than unreadable ones
+    has_none = not scales and not errors.has_error_at("scales")  # not even invalid ones
     for scale in (Settings(),) if has_none else scales.values():
         settings.require_complete(errors, root.under(scale), vocabulary)
         _base(errors, root, scale, compared, vocabulary)
@@ -157,7 +157,7 @@ def _name(errors: Diagnostics, document: Table) -> str:
         said = f"{shown(name)} has {len(name)} characters"
         errors.add("name", said, f"at most {MAX_NAME_LENGTH}")
     elif name == _NEWEST_RUN:
-        errors.add("name", f"{shown(name)} stands for the newest run", "another name")
+        errors.add("name", f"{shown(name)} is reserved for the newest run", "another name")
     else:
         return name
     return ""
@@ -175,7 +175,7 @@ def _published(errors: Diagnostics, document: Table, studies: Collection[str]) -
 
 
 def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) -> tuple[str, ...]:
-    """Return the collectors of all trials: all that sample, unless the file lists them."""
+    """Return the collectors that the file lists; by default, all sampling collectors."""
     if "collectors" not in document:
         return tuple(known)
     names = document["collectors"]
@@ -189,7 +189,7 @@ def _collectors(errors: Diagnostics, document: Table, known: Collection[str]) ->
 
 
 def chosen_collectors(names: Collection[str], known: Collection[str]) -> tuple[str, ...]:
-    """Return the named collectors in their order; ``all`` are the known ones, which sample."""
+    """Return the named collectors in the order of ``known``; ``all`` stands for all known ones."""
     return tuple(
         name
         for name in (*known, INSTRUCTIONS)
@@ -210,7 +210,7 @@ def _default_scale(
 def _workload(
     errors: Diagnostics, document: Table, directory: Path
 ) -> tuple[Workload | None, Table]:
-    """Return the workload and its parameters; of the nearest one for an unknown name."""
+    """Return the workload and its definition; for an unknown name, the nearest workload."""
     if "workload" not in document:
         expected = f"a path such as ./shop.toml, or one of {', '.join(workloads.names())}"
         errors.add("workload", "is missing", expected)
@@ -240,14 +240,14 @@ def _workload(
 def own_configurations(
     errors: Diagnostics, document: Table, context: ValidationContext, directory: Path
 ) -> Definitions:
-    """Return the configurations of a file, each option file as a layer of its own below.
+    """Return the configurations of a file; an option file becomes a separate, lower layer.
 
-    ``directory`` is where paths of option files start. Raise UserError or ValidationError for an
-    option file that cannot be read.
+    Paths of option files are relative to ``directory``. Raise UserError or ValidationError if an
+    option file cannot be read.
     """
     raw = errors.table("configurations", document.get("configurations", {}))
     own = {name: errors.table(f"configurations.{name}", each) for name, each in raw.items()}
-    shipped = "is the name of a configuration that comes with millrace"
+    shipped = "millrace already has a configuration with this name"
     for name in own:
         if name in context.configurations:
             errors.add(f"configurations.{name}", shipped, f'another name, with extends = "{name}"')
@@ -311,7 +311,7 @@ def _base(
 def _base_among(
     errors: Diagnostics, base: Level, root: Settings, scale: Settings, compared: tuple[Factor, ...]
 ) -> None:
-    """Report a base that is not a level of any factor that the user may mean."""
+    """Report a base that is not a level of any of the ``compared`` factors."""
     known = [level for factor in compared for level in factor.levels]
     if is_among(base, known) or errors.proposes(base):
         return

@@ -1,4 +1,4 @@
-"""Read the workload that an experiment names: one that millrace ships, or a file of the user's."""
+"""Read the workload of an experiment: a shipped workload, or a file of the user."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ _TABLES = ("factors", "parameters", "tables", "generators", "statements", "tests
 
 
 def is_file(named: str) -> bool:
-    """Return whether an experiment's ``workload`` is a path: it has a slash or ends in .toml."""
+    """Return whether an experiment's ``workload`` is a path: contains a slash or ends in .toml."""
     return "/" in named or named.endswith(_SUFFIX)
 
 
 def read_workload_file(path: Path) -> tuple[Workload, Table]:
-    """Return the workload in the file at ``path``, checked, and its complete definition.
+    """Return the checked workload of the file at ``path``, and its complete definition.
 
-    Raise UserError for a file that cannot be read, ValidationError with every mistake in it.
+    Raise UserError if the file cannot be read, ValidationError with every mistake in it.
     """
     relative = "a path is relative to the experiment file's directory"
     text = read_text(path, "workload file", example=relative)
@@ -39,7 +39,7 @@ def read_workload_file(path: Path) -> tuple[Workload, Table]:
 
 
 def source_of(named: str, directory: Path) -> tuple[str, str]:
-    """Return the place of an experiment's workload and its text; empty if it cannot be read now."""
+    """Return the path or name of a workload, and its text; empty if it cannot be read now."""
     if not is_file(named):
         return f"the shipped workload {named}", workloads.text(named)
     path = directory / named
@@ -50,13 +50,13 @@ def source_of(named: str, directory: Path) -> tuple[str, str]:
 
 
 def refuse(found: Sequence[Diagnostic], source: str, text: str) -> None:
-    """Raise ValidationError for mistakes in a workload's text, with their lines, if any."""
+    """Raise ValidationError, with line numbers, if there are mistakes in a workload's text."""
     if found:
         raise ValidationError(source, with_lines(found, text), hint=REFERENCE)
 
 
 def _outline_mistakes(written: Table) -> tuple[Diagnostic, ...]:
-    """Return the mistakes in what has to be tables and lists of tables."""
+    """Return the mistakes where tables, or lists of tables, are required."""
     errors = Diagnostics()
     for key in (key for key in _TABLES if key in written):
         for name, each in errors.table(key, written[key]).items():

@@ -1,6 +1,8 @@
-"""The contract with the load generator `millrace-load`: a specification in, results out.
+"""The interface to the load generator `millrace-load`: a specification in, events and results out.
 
-``spec`` is what it is asked, ``events`` what it answers, ``client`` runs it, and ``program`` finds
-it. Beside runs, it generates data sets, shares what its clients execute, and keeps CPUs awake.
-Which phases a trial has is decided in ``trial``; how they are sent, by the program itself.
+``spec`` defines the specification of a run and ``events`` its events; ``client`` executes a run,
+and ``program`` finds and starts the program. ``datasets``, ``statement_activity`` and ``cpu_idle``
+use its other functions: data sets, the statements under way, and keeping CPUs awake.
+
+The choice of a trial's phases belongs to ``trial``; sending requests belongs to the program.
 """

@@ -17,13 +17,13 @@ from millrace.loadgen.spec import Drive, LoadSpec
 from millrace.shown_text import shown_line
 
 _SPEC_REFUSED = 2
-# A result of 16 MiB with each character escaped; the histograms of 100 statements take 1 MiB.
+# Enough for a result of 16 MiB with all characters escaped; 100 histograms take 1 MiB.
 _OF_AN_EVENT = safe_json.Limits(size_bytes=128 << 20, values=4_000_000, text_chars=128 << 20)
-_GRACE_S = 0.7  # less than the grace of a trial's steps
+_GRACE_S = 0.7  # shorter than the grace time of a trial's steps
 
 
 class LoadFailed(TrialFailed):
-    """A run that failed; ``result`` holds its results until then, None if it did not log in."""
+    """A failed run; ``result`` has its results until the failure, None if it did not log in."""
 
     def __init__(
         self,
@@ -43,14 +43,14 @@ def run(
 ) -> LoadResult:
     """Run a specification and return its result.
 
-    ``on_event`` gets every event as it comes; an exception from it ends the run. Raise LoadFailed
-    with the server's code and message, or when ``limit_s`` has passed; raise HostError where the
-    program itself cannot work. The program has ended when this returns or raises.
+    ``on_event`` is called for each event; an exception from it aborts the run. Raise LoadFailed
+    with the server's error code and message, or after ``limit_s``. Raise HostError if the load
+    generator cannot run. The load generator has exited when this returns or raises.
     """
     events: list[Event] = []
     with tempfile.TemporaryFile() as stderr, _started(stderr) as process:
         late = threading.Event()
-        # The program counts its own limits from its log-in and then reports its results so far.
+        # The load generator's own limits start at its log-in; it then reports its results so far.
         alarm = threading.Timer(limit_s + _GRACE_S, _end, (process, late))
         alarm.daemon = True
         alarm.start()
@@ -66,7 +66,7 @@ def run(
             alarm.cancel()
         if late.is_set():
             raise LoadFailed(
-                f"the load generator was ended after {limit_s:g} s, its time limit",
+                f"the load generator was killed after its time limit of {limit_s:g} s",
                 result=result_of(events),
             )
         stderr.seek(0)
@@ -75,7 +75,7 @@ def run(
 
 @contextlib.contextmanager
 def _started(stderr: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the program, and end it at the end of the block, however that comes."""
+    """Start the load generator, and kill it when the block ends or raises."""
     process = program.start(["run", "-"], stderr)
     try:
         yield process
@@ -95,7 +95,7 @@ def _end(process: subprocess.Popen[bytes], late: threading.Event) -> None:
 
 def _hand_over(process: subprocess.Popen[bytes], spec: LoadSpec) -> None:
     assert process.stdin is not None
-    # A program that ended before it read its input gives the reason on standard error.
+    # A load generator that exits before it reads its input prints the reason on standard error.
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(spec.to_json().encode())
         process.stdin.close()
@@ -108,13 +108,13 @@ def _events(process: subprocess.Popen[bytes]) -> Iterator[Event]:
             event = read_event(safe_json.parse_object(line, _OF_AN_EVENT))
         except ValueError as error:
             if len(line) <= _OF_AN_EVENT.size_bytes and not line.endswith(b"\n"):
-                return  # the truncated line of a killed program
-            raise LoadFailed(f"{program.NAME} reported what cannot be kept: {error}") from error
+                return  # the truncated line of a killed load generator
+            raise LoadFailed(f"invalid event from {program.NAME}: {error}") from error
         yield event
 
 
 def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes) -> LoadResult:
-    """Return the result of a run that ended; raise the reason where it failed."""
+    """Return the result of a run that ended; raise LoadFailed or HostError if it failed."""
     result = result_of(events)
     for event in events:
         if isinstance(event, load_events.Error):
@@ -133,7 +133,7 @@ def _result(spec: LoadSpec, events: list[Event], returncode: int, stderr: bytes)
 
 
 def statements(spec: LoadSpec) -> Mapping[str, str]:
-    """Return the SQL of statements by name, leaving out very rare ones. Raise HostError."""
+    """Return the SQL of a run's statements by name, without very rare ones. Raise HostError."""
     phases = [replace(p, protocol="text") if isinstance(p, Drive) else p for p in spec.phases]
     as_text = replace(spec, phases=phases).to_json()
     found: Mapping[str, str] = program.ask(["statements", "-"], as_text)["statements"]

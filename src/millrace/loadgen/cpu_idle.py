@@ -1,4 +1,4 @@
-"""Measure how long idle CPUs take to wake, and disable idle states, with the load generator."""
+"""Measure the wake-up latency of idle CPUs, and disable idle states, with the load generator."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from millrace.errors import HostError
 from millrace.loadgen import program
 from millrace.model.documents import exact
 
-# About a second in all; more on hosts with many CPUs, because each gets at least the minimum below.
+# These take about a second; longer on hosts with many CPUs, because of the minimum for each CPU.
 _SAMPLES_OF_ALL_CPUS = 500
 _LEAST_SAMPLES = 30
 _END_LIMIT_S = 10.0
@@ -21,7 +21,7 @@ _END_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class IdleLatency:
-    """The median µs that a CPU takes to run a signalled thread: when idle, when kept awake."""
+    """The median time in µs until a CPU runs a woken thread: if idle, and if kept awake."""
 
     cpu: int
     idle_us: float
@@ -31,18 +31,18 @@ class IdleLatency:
 @exact
 @dataclass(frozen=True)
 class DisabledIdleStates:
-    """The means that keep CPUs awake."""
+    """How CPUs are kept awake."""
 
-    latency_request: bool  # the kernel's own idle loop polls: it accepted the request
-    pollers: int  # threads of the idle class that poll
+    latency_request: bool  # the kernel accepted a latency request: its idle loop polls
+    pollers: int  # number of polling threads with idle priority
 
 
 _DISABLED = TypeAdapter(DisabledIdleStates)
 
 
-@functools.cache  # so that reported facts of a host and decisions based on them agree
+@functools.cache  # so that decisions use the same values as the reported facts of the host
 def measure() -> tuple[IdleLatency, ...]:
-    """Measure each CPU that this process may use, in about a second in all. Raise HostError."""
+    """Return the wake-up latency of each CPU of this process; takes a second. Raise HostError."""
     samples = max(_LEAST_SAMPLES, _SAMPLES_OF_ALL_CPUS // len(os.sched_getaffinity(0)))
     answer = program.ask(["idle-latency", "--samples", str(samples)])
     awake = {one["cpu"]: one["p50_us"] for one in answer["idle_states_disabled"]}
@@ -54,7 +54,7 @@ def measure() -> tuple[IdleLatency, ...]:
 
 @contextlib.contextmanager
 def disable_idle_states() -> Iterator[DisabledIdleStates]:
-    """Keep this process's CPUs from halting in the block. Raise HostError where that is refused."""
+    """Keep this process's CPUs awake within the block. Raise HostError if that is not possible."""
     with program.start(["disable-idle-states"], subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -65,7 +65,7 @@ def disable_idle_states() -> Iterator[DisabledIdleStates]:
                 raise HostError(program.last_words(process.wait(), process.stderr.read()))
             yield _DISABLED.validate_json(said, strict=True)
             if process.poll() is not None:
-                raise HostError("what keeps the CPUs awake ended before the measurement did")
+                raise HostError("the process that keeps CPUs awake ended during the measurement")
         finally:
             process.stdin.close()
             try:

@@ -1,4 +1,4 @@
-"""List data sets, compute the checksum of one, and write one to a file."""
+"""List data sets, compute a data set's checksum, and write a data set to a file."""
 
 import contextlib
 import json
@@ -12,11 +12,11 @@ from millrace.loadgen import program
 
 @dataclass(frozen=True)
 class DataChecksum:
-    r"""The checksum of a data set's content, in any order of rows.
+    r"""The checksum of a data set, independent of the order of rows.
 
-    ``bytes`` is its length as text. ``checksum`` is the sum over its rows of the CRC-32 of the row
-    without its newline, which SQL computes as ``SUM(CRC32(CONCAT_WS('\t', columns...)))``.
-    ``data_version`` names the definition of the set.
+    ``bytes`` is the length of the rows as text. ``checksum`` is the sum of the rows' CRC-32 without
+    newlines; in SQL: ``SUM(CRC32(CONCAT_WS('\t', columns...)))``. ``data_version`` identifies the
+    definition of the data set.
     """
 
     rows: int
@@ -26,7 +26,7 @@ class DataChecksum:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the load generator, its data sets and the rows of its tables."""
+    """Return the versions of the load generator, its data sets and its table generators."""
     answer = program.ask(["version"])
     sets: dict[str, str] = answer["data"]
     return {
@@ -37,7 +37,7 @@ def versions() -> dict[str, str]:
 
 
 def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
-    """Return the checksum of a data set, from the cache directory where it was computed before."""
+    """Return the checksum of a data set; it is computed once and kept in the cache directory."""
     version = _version_of(data_set)
     known = paths.cache_dir() / "data-checksums" / f"{version}-{rows}-{seed}.json"
     with contextlib.suppress(OSError, ValueError, TypeError):
@@ -49,13 +49,13 @@ def data_checksum(data_set: str, rows: int, seed: int) -> DataChecksum:
         checksum=int(answer["checksum"]),
         data_version=answer["data_version"],
     )
-    with contextlib.suppress(OSError):  # a cache that cannot be written costs only time
+    with contextlib.suppress(OSError):  # without a cache, it is only computed again
         atomic_file.write_text(known, json.dumps(asdict(checksum)))
     return checksum
 
 
 def write_data_file(path: Path, data_set: str, rows: int, seed: int) -> None:
-    """Write a data set to ``path``. Raise HostError; remove the file on any failure."""
+    """Write a data set to ``path``. On failure, remove the file; raise HostError."""
     try:
         program.ask(["data", data_set, *_size(rows, seed), "--output", str(path)])
     except BaseException:
@@ -68,7 +68,7 @@ def _version_of(data_set: str) -> str:
     if data_set not in sets:
         raise UserError(
             f"the load generator has no data set {data_set!r}",
-            hint="it has: " + ", ".join(sorted(sets)),
+            hint="use one of: " + ", ".join(sorted(sets)),
         )
     return sets[data_set]
 

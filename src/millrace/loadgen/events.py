@@ -1,8 +1,8 @@
-"""The load generator's events, and the result of a run, which is made of them.
+"""The load generator's events, and the result of a run that is built from them.
 
-``docs/load-spec.md`` describes each event. Times are seconds, sizes bytes. A record is read from
-one JSON line, checked once, and then read by attribute. Events say more than millrace reads, for
-people who use the load generator alone, so other keys are ignored.
+``docs/load-spec.md`` describes each event. Times are in seconds, sizes in bytes. Each JSON line is
+checked once and becomes a record. Unknown keys are ignored: events have further keys for people who
+use the load generator without millrace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from millrace.model.measurements import Part
 
 
 class Start(Excerpt):
-    """The session is open; ``server_version`` is as the server reports it."""
+    """The session is open; ``server_version`` is the version that the server reports."""
 
     type: Literal["start"] = "start"
     server_version: str
@@ -28,7 +28,7 @@ MarkName = Literal[
 
 
 class Mark(Excerpt):
-    """A point that a phase has reached: any phase its beginning, a drive phase the others too."""
+    """A point in time that a phase has reached; only drive phases have marks after the first."""
 
     type: Literal["mark"] = "mark"
     phase: str
@@ -47,7 +47,7 @@ class LoadInterval(Excerpt):
 
 
 class DriveInterval(Excerpt):
-    """A second of a drive phase: what ended in it. Latencies are microseconds."""
+    """Transactions and statements that ended in one second of a drive phase; latencies in µs."""
 
     type: Literal["interval"] = "interval"
     kind: Literal["drive"] = "drive"
@@ -69,24 +69,24 @@ class DriveInterval(Excerpt):
 
 
 class Slice(NamedTuple):
-    """A turn of one server, from its first request to its last answer.
+    """A slice of one server, from its first request to its last response.
 
-    Nanoseconds count from where the drive's marks count, or from the beginning of a load. The last
-    ``rested_ns`` of it slow the server down, see Slices.
+    Times are nanoseconds on the clock of ``Mark.t_s``; in a load, since the phase began. If the
+    server is slowed down (see ``Slices``), it rests for ``rested_ns`` at the end of the slice.
     """
 
     side: Whole
     from_ns: Whole
     until_ns: Whole
-    transactions: Whole  # that succeeded; of a load, the rows
+    transactions: Whole  # successful ones; in a load, the number of rows
     rested_ns: Whole = 0
 
 
 class PhaseResult(Excerpt):
-    """A phase of statements, or one that loaded a named data set.
+    """The result of a phase of statements, or of a phase that loaded a named data set.
 
-    Several servers have an event each, of their ``side``; ``round_s`` is their time together, and
-    ``slices`` are the turns in which that side loaded.
+    With several servers there is an event for each ``side``. ``round_s`` is the time of all servers
+    together, and ``slices`` are the slices of this side.
     """
 
     type: Literal["phase"] = "phase"
@@ -97,7 +97,7 @@ class PhaseResult(Excerpt):
     warnings: int
     rows_sent: int
     bytes_sent: int
-    generator_wait_s: Count | None  # of the sender for rows, if it sent any
+    generator_wait_s: Count | None  # time for which the sender waited for rows
     result: Items[Items[str | None]] | None  # at most 100 rows of the last result set
     side: Whole | None = None
     round_s: Count | None = None
@@ -120,13 +120,13 @@ class TablesResult(Excerpt):
     duration_s: Count
     tables: Items[LoadedTable] = ()
     method: str | None = None
-    method_reason: str | None = None  # for a method other than the requested one
+    method_reason: str | None = None  # why another than the requested method was used
     warnings: int = 0
     generator_wait_s: Count | None = None
 
 
 class HistogramResult(Excerpt):
-    """Latencies as an HdrHistogram V2 in base64, of nanoseconds; no extremes without a count."""
+    """Latencies as a base64 HdrHistogram V2 of nanoseconds; ``min_s`` is None if it is empty."""
 
     encoded: str
     count: int
@@ -136,11 +136,11 @@ class HistogramResult(Excerpt):
 
 
 class Record(Excerpt):
-    """A kind of transaction or statement; ``response`` is None in a closed loop."""
+    """The results of a kind of transaction or statement; ``response`` is None in a closed loop."""
 
     name: str
-    count: int  # of those that succeeded
-    errors: Mapping[str, Number]  # of the others, by the server's code
+    count: int  # successful ones
+    errors: Mapping[str, Number]  # number of failed ones by the server's error code
     retries: int
     rows: int
     affected_rows: int
@@ -151,41 +151,41 @@ class Record(Excerpt):
 
 
 class Pacing(Excerpt):
-    """The pacing of a drive phase, and the punctuality of an open loop's schedule."""
+    """The pacing of a drive phase, and how well an open loop kept its schedule."""
 
     kind: Literal["closed", "open"]
     rate: Count | None = None
     arrivals: str | None = None
     max_lateness_s: Count | None = None
-    scheduled: int = 0  # that arrived in the measured part
-    late: int = 0  # that began late
-    skipped: int = 0  # that never began
+    scheduled: int = 0  # transactions that arrived in the measured part
+    late: int = 0  # transactions that started late
+    skipped: int = 0  # transactions that never started
 
 
 class ClientUsage(Excerpt):
-    """The resources of the host that the load generator itself used."""
+    """The host resources that the load generator itself used."""
 
     user_s: Count
     system_s: Count
     voluntary_switches: int
     involuntary_switches: int
-    max_rss_bytes: int | None = None  # of the whole run, where the host reports it
-    host_share: Count | None = None  # of all CPUs, in a drive phase
+    max_rss_bytes: int | None = None  # of the whole run; None if the host does not report it
+    host_share: Count | None = None  # fraction of all CPUs' time, in a drive phase
 
 
 class Side(Excerpt):
-    """The measured part of one of several servers that took turns."""
+    """The results of one server in a phase of several servers in slices."""
 
     transactions: Items[Record]
     statements: Items[Record]
     rollbacks: int
-    mean_gap_s: Count  # within its turns
-    before: int = 0  # transactions of the warm-up that succeeded, and their time
+    mean_gap_s: Count  # between a response and the next request, within slices
+    before: int = 0  # successful transactions of the warm-up, and their time
     before_s: Count = 0.0
 
 
 class BackgroundResult(Excerpt):
-    """The measured part of background clients, who repeated another test."""
+    """The results of background clients, which repeated another test in the measured part."""
 
     test: str
     clients: int
@@ -198,16 +198,17 @@ class BackgroundResult(Excerpt):
 
 
 class PartRecord(Record):
-    """All transactions of a part of a drive, and the time of the part."""
+    """The results of all transactions of a part of a drive phase, and its duration."""
 
     name: Part
     duration_s: Count
 
 
 class MaintenanceResult(Excerpt):
-    """Statements that ran beside the clients; times as those of marks, and of each statement.
+    """The results of maintenance statements that ran while clients were driven.
 
-    A transaction that was under way at any time of theirs belongs to the part ``during``.
+    ``from_s`` and ``until_s`` are times on the clock of marks, ``statements_s`` the duration of
+    each statement. The part ``during`` has all transactions that overlapped with the statements.
     """
 
     from_s: Count
@@ -217,48 +218,48 @@ class MaintenanceResult(Excerpt):
 
 
 class DriveResult(Excerpt):
-    """The measured part of a drive phase."""
+    """The results of a drive phase, of its measured part."""
 
     type: Literal["phase"] = "phase"
     kind: Literal["drive"] = "drive"
     name: str
     test: str
     protocol: str
-    primary: bool  # of several drive phases, the run's result
+    primary: bool  # whether this drive phase is the run's result, if there are several
     duration_s: Count
     warmup_s: Count
-    warmup_steady: bool | None = None  # None where the warm-up did not wait for steadiness
+    warmup_steady: bool | None = None  # None if the warm-up did not wait for steady throughput
     connect_s: Count
     partial: bool
-    partial_reason: str | None  # why it ended early
-    clients: int  # of each side
+    partial_reason: str | None  # why the phase ended early
+    clients: int  # per side
     threads: int
     busy_poll: bool
-    cpus: Items[int] | None  # None where threads were not pinned
+    cpus: Items[int] | None  # None if threads were not pinned
     pacing: Pacing
-    mean_gap_s: Count | None  # from an answer to the next request, in a closed loop
-    transactions_per_client: Mapping[str, int] = {}  # the ``least`` and the ``most``
+    mean_gap_s: Count | None  # from a response to the next request, in a closed loop
+    transactions_per_client: Mapping[str, int] = {}  # with keys ``least`` and ``most``
     transactions: Items[Record]
     statements: Items[Record]
-    sides: Items[Side] | None = None  # by their numbers; None where one server was driven
-    slices: Items[Slice] | None = None  # of whole groups, in their order; None as above
+    sides: Items[Side] | None = None  # in order of their numbers; None for a single server
+    slices: Items[Slice] | None = None  # in order of time; None for a single server
     background_clients: Items[BackgroundResult] = ()
     maintenance: MaintenanceResult | None = None
     rollbacks: int = 0
     unanswered: int = 0
-    unanswered_s: Count = 0.0  # from the begin of the oldest transaction among them
+    unanswered_s: Count = 0.0  # since the start of the oldest unanswered transaction
     error_messages: Mapping[str, str] = {}
-    client: ClientUsage | None  # None in the part of one side
+    client: ClientUsage | None  # None in the results of a single side
 
     @model_validator(mode="after")
     def _slices_are_of_sides(self) -> Self:
         sides, slices = len(self.sides or ()), self.slices or ()
         if any(each.side >= sides or each.from_ns > each.until_ns for each in slices):
-            raise ValueError("a slice is of no side, or ends before it begins")
+            raise ValueError("a slice has an unknown side, or ends before it begins")
         return self
 
     def figures(self) -> dict[str, Any]:
-        """Return the event as plain data without the encoded histograms and without slices."""
+        """Return the event as plain data, without encoded histograms and slices."""
         latencies = {"service": {"encoded"}, "response": {"encoded"}}
         encoded = {"transactions": {"__all__": latencies}, "statements": {"__all__": latencies}}
         parts = {"sides": {"__all__": encoded}, "background_clients": {"__all__": encoded}}
@@ -268,10 +269,10 @@ class DriveResult(Excerpt):
 
 
 class Error(Excerpt):
-    """The end of a run that failed; ``code`` and ``sqlstate`` are the server's own, if any.
+    """The error that ended a run; ``code`` and ``sqlstate`` are the server's, if it sent them.
 
-    ``side`` is the number of the server, of several, that it is of; ``statement`` the beginning of
-    the one that the server refused, where that is known.
+    ``side`` is the number of the failed server, if there are several. ``statement`` is the start of
+    the refused statement, None if unknown.
     """
 
     type: Literal["error"] = "error"
@@ -285,7 +286,7 @@ class Error(Excerpt):
 
 
 class Summary(Excerpt):
-    """The last event of a run that connected."""
+    """The last event of a run that logged in."""
 
     type: Literal["summary"] = "summary"
     client: ClientUsage
@@ -309,22 +310,22 @@ _OTHERS: dict[object, type[Event]] = {
 
 
 def read_event(line: Mapping[str, object]) -> Event:
-    """Return the event of one JSON line; raise ValueError for a line that is none."""
+    """Return the event of one parsed JSON line; raise ValueError if it is not an event."""
     type_, kind = line.get("type"), line.get("kind")
     record = _OF_KINDS[type_].get(kind) if type_ in _OF_KINDS else _OTHERS.get(type_)
     if record is None:
-        raise ValueError(f"an event of unknown type {type_!r} and kind {kind!r}")
+        raise ValueError(f"unknown type {type_!r} or kind {kind!r} of an event")
     try:
         return record.model_validate(line)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"]))
-        raise ValueError(f"an event {type_!r} with a wrong key {key}: {first['msg']}") from error
+        raise ValueError(f"event {type_!r}, key {key}: {first['msg']}") from error
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The result of a run; ``client`` is None if the program ended before it reported usage."""
+    """The result of a run; ``client`` is None if the load generator ended without a summary."""
 
     server_version: str
     phases: tuple[AnyPhaseResult, ...]
@@ -336,12 +337,12 @@ class LoadResult:
         return tuple(phase for phase in self.phases if isinstance(phase, DriveResult))
 
     def driven(self) -> DriveResult | None:
-        """Return the primary drive phase, if there was one."""
+        """Return the primary drive phase; None if there was none."""
         return next((drive for drive in self.drives if drive.primary), None)
 
 
 def result_of(events: Sequence[Event]) -> LoadResult | None:
-    """Return the result of a run's events; None where it had not begun."""
+    """Return the result of a run from its events; None if it did not log in."""
     if not events or not isinstance(start := events[0], Start):
         return None
     phases = tuple(event for event in events if isinstance(event, AnyPhaseResult))

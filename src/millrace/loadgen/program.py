@@ -1,4 +1,4 @@
-"""Find and run the load generator's program, and interpret its errors."""
+"""Find and run the load generator, and interpret its errors."""
 
 import json
 import os
@@ -15,18 +15,22 @@ from millrace.errors import HostError, UserError
 
 NAME = "millrace-load"
 
-_REFUSED = 2  # the exit status for a command or an input that the program does not take
+_REFUSED = 2  # the exit status for an invalid command or input
 _VERSION = ("version",)
 
 
 def find_load_generator() -> Path:
-    """Return MILLRACE_LOAD's program, Python's neighbour, or PATH's. Raise UserError, HostError."""
+    """Return the path of the load generator.
+
+    It is MILLRACE_LOAD, else the program next to Python, else the one on PATH. Raise UserError if
+    MILLRACE_LOAD is not a program, HostError if none is found.
+    """
     named = os.environ.get("MILLRACE_LOAD")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
             raise UserError(
-                f"MILLRACE_LOAD names {named}, which is not a program",
-                hint=f"set it to the path of {NAME}, or unset it",
+                f"MILLRACE_LOAD={named}: not an executable file",
+                hint=f"set MILLRACE_LOAD to the path of {NAME}, or unset it",
             )
         return Path(named)
     neighbour = Path(sys.executable).with_name(NAME)
@@ -42,10 +46,10 @@ def find_load_generator() -> Path:
 
 
 def start(arguments: Sequence[str], stderr: IO[bytes] | int) -> subprocess.Popen[bytes]:
-    """Start the program with pipes to it and from it; it ends with millrace. Raise HostError."""
+    """Start the load generator with pipes; it is killed when millrace ends. Raise HostError."""
     command = [str(find_load_generator()), "--die-with-parent", *arguments]
     try:
-        # A session of its own: Ctrl-C reaches only millrace, which ends the program in order.
+        # In a new session, so that Ctrl-C reaches only millrace, which then ends the program.
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -58,7 +62,7 @@ def start(arguments: Sequence[str], stderr: IO[bytes] | int) -> subprocess.Popen
 
 
 def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
-    """Run the program to its end, at the latest millrace's own; return its JSON object."""
+    """Run the load generator to its end; return the JSON object it prints. Raise HostError."""
     with start(arguments, subprocess.PIPE) as process:
         try:
             written, said = process.communicate(standard_input.encode())
@@ -76,22 +80,22 @@ def ask(arguments: Sequence[str], standard_input: str = "") -> dict[str, Any]:
 
 
 def version_hint() -> str | None:
-    """Return what to do about a program of another version than millrace; None for the same."""
+    """Return a hint if the load generator and millrace have different versions; else None."""
     try:
         theirs = ask(_VERSION).get("load_generator")
     except HostError:
         theirs = None
     if theirs == __version__:
         return None
-    other = theirs or "another"
-    return f"millrace is of version {__version__}, {NAME} of {other}: run `make setup`"
+    other = theirs or "another version"
+    return f"millrace has version {__version__}, but {NAME} has {other}: run `make setup`"
 
 
 def last_words(returncode: int, stderr: bytes) -> str:
-    """Return the program's own message about its end, or else its signal or exit status."""
+    """Return why the load generator ended: its error message, else its signal or exit status."""
     said = stderr.decode(errors="replace").strip().removeprefix(f"{NAME}: ")
     if said:
         return said
     if returncode < 0:
         return f"killed by {signal.Signals(-returncode).name}"
-    return f"ended with status {returncode} and without a word"
+    return f"exited with status {returncode} without an error message"

@@ -1,7 +1,7 @@
-"""The specification of a run of the load generator, and its form as JSON (version 2).
+"""The specification of a run of the load generator, and its JSON form (version 2).
 
-The program checks the specification itself and names the key of an error; these types prevent
-errors. Sizes and times have their unit in the name; a limit applies to one phase.
+The load generator checks the specification and names the key of each mistake. Names of sizes and
+times end in their unit; a ``limit_s`` applies to one phase.
 """
 
 import json
@@ -21,9 +21,9 @@ VERSION = 2
 class ConnectionTls:
     """The encryption of a connection.
 
-    ``required`` verifies nothing, ``verify-ca`` the certificate against ``ca`` (a PEM file), and
-    ``verify-identity`` the host's name, too. Without ``ca``, the authorities that this host trusts
-    apply.
+    ``required`` verifies nothing. ``verify-ca`` verifies the server's certificate against ``ca`` (a
+    PEM file), and ``verify-identity`` also its host name. Without ``ca``, the certificate
+    authorities that this host trusts are used.
     """
 
     mode: TlsMode
@@ -34,9 +34,9 @@ class ConnectionTls:
 class Connection:
     """The address and account of a server: either ``socket``, or ``host`` and ``port``.
 
-    Without ``tls`` the load generator verifies hosts other than this one. ``allow_unverified``
-    sends the password itself, not only a proof, to a server that asks for it and whose identity no
-    TLS verified.
+    Without ``tls``, the load generator verifies the identity of remote hosts. With
+    ``allow_unverified`` it also sends a clear-text password, if the server requests one, to a
+    server whose identity TLS did not verify.
     """
 
     user: str
@@ -75,7 +75,7 @@ class ServerFile:
 class LoadData:
     """A phase that loads rows into ``columns`` of ``table``.
 
-    With ``slice_rows``, the servers of the specification get that many rows at a time, in turns.
+    With ``slice_rows``, the servers take turns, with this number of rows in each slice.
     """
 
     name: str
@@ -83,7 +83,7 @@ class LoadData:
     columns: Sequence[str]
     source: GeneratedSource | ServerFile
     limit_s: float
-    slice_rows: int | None = None  # where the specification has servers ``against``
+    slice_rows: int | None = None  # required with ``LoadSpec.against``
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,10 @@ class LoadTables:
     name: str
     limit_s: float
     method: Literal["auto", "local", "multi_row", "single_row"] = "auto"
-    threads: int = 0  # connections at a time; 0 leaves it to the program
-    chunk_rows: int = 0  # that one of them fills at a time; 0 are all of a table
+    threads: int = 0  # number of connections; 0: the load generator chooses
+    chunk_rows: int = 0  # rows that a connection loads at a time; 0: a whole table
     lock_tables: bool = False
-    linger_s: float = 0.0  # for which they stay open after the phase
+    linger_s: float = 0.0  # time for which connections stay open after the phase
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class WarmTables:
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed loop: each client sends its next request when the last one is answered."""
+    """A closed loop: each client sends its next request after the response to the last one."""
 
 
 @dataclass(frozen=True)
 class Open:
-    """An open loop: ``rate`` transactions begin per second in all, at any speed of the server."""
+    """An open loop: ``rate`` transactions arrive per second, whatever the server's speed."""
 
     rate: float
     arrivals: Literal["poisson", "constant"]
@@ -140,22 +140,22 @@ class Open:
 
 @dataclass(frozen=True)
 class Slices:
-    """The turns of several servers: a slice ends once it has reached both minimums.
+    """The slices of several servers.
 
-    After ``at_most_s`` it ends even if its transactions are fewer.
-    ``slowdowns`` are the shares of a slice's time for which each server rests after it; empty for
-    no slowdown.
+    A slice ends after ``at_least_s`` and ``transactions``, but at the latest after ``at_most_s``.
+    ``slowdowns`` has for each server the fraction of a slice's time for which it rests afterwards;
+    empty without slowdowns.
     """
 
     at_least_s: float
     at_most_s: float
-    transactions: int  # that ended, of all clients of the server
+    transactions: int  # completed by all clients of the server
     slowdowns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Statements that run beside the clients, ``after_s`` from the begin of the measured part."""
+    """Statements that run while clients are driven, ``after_s`` after the measured part began."""
 
     after_s: float
     sql: Sequence[str]
@@ -165,8 +165,8 @@ class Maintenance:
 class Drive:
     """A phase in which ``clients`` repeat a test's transactions.
 
-    With ``slices``, each server of the specification has that many clients, and one server is
-    driven at a time, in a closed loop for a time.
+    With ``slices``, each server has that number of clients, and one server is driven at a time, in
+    a closed loop that ends by time.
     """
 
     name: str
@@ -177,22 +177,22 @@ class Drive:
     pacing: Closed | Open = Closed()
     warmup_s: float = 0.0  # unmeasured
     until_steady: bool = False  # the warm-up ends when throughput is steady, or after warmup_s
-    time_s: float | None = None  # of the measured part
-    transactions: int | None = None  # to execute in all, without ``time_s``
+    time_s: float | None = None  # duration of the measured part
+    transactions: int | None = None  # total number to execute, instead of ``time_s``
     threads: int = 0
     retry: Sequence[str] = ()  # error codes that restart a transaction
     busy_poll: bool = False
     cpus: Sequence[int] | None = None
-    pings: int = 0  # empty requests with which each client begins
-    linger_s: float = 0.0  # for which clients stay connected after ``measure_ended``
-    statement_activity: Path | None = None  # in which clients publish their statements
-    primary: bool = False  # of several drive phases, one
-    maintenance: Maintenance | None = None  # its time comes on top of ``time_s``
-    slices: Slices | None = None  # where the specification has servers ``against``
+    pings: int = 0  # empty requests that each client sends first
+    linger_s: float = 0.0  # time for which clients stay connected after ``measure_ended``
+    statement_activity: Path | None = None  # file for the clients' current statements
+    primary: bool = False  # whether this is the run's result, if there are several drive phases
+    maintenance: Maintenance | None = None  # its time is added to ``time_s``
+    slices: Slices | None = None  # required with ``LoadSpec.against``
 
     def __post_init__(self) -> None:
         if (self.time_s is None) == (self.transactions is None):
-            raise ValueError("clients are driven for a time or for a number of transactions")
+            raise ValueError("a drive phase needs either time_s or transactions")
 
 
 SpecPhase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Drive
@@ -200,21 +200,21 @@ SpecPhase = LoadData | Statement | LoadTables | VerifyTables | WarmTables | Driv
 
 @dataclass(frozen=True)
 class Tables:
-    """The workload of phases on tables: tables, generators, statements, tests, and values."""
+    """The workload of phases that use tables, and its values."""
 
     workload: Mapping[str, object]  # with tables, generators, statements and tests
     defaults: Mapping[str, object]
-    values: Mapping[str, Level]  # override a test's own, and these the ``defaults``
+    values: Mapping[str, Level]  # override a test's values, which override ``defaults``
     seed: int
 
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """One run: ``session`` is SQL for every new session, then the phases in order.
+    """A run: ``session`` is SQL for every new session, ``phases`` are executed in order.
 
-    Phases that drive or load alternate between the server of ``connection`` (side 0) and those
-    ``against`` it (sides 1 and so on, at most 7); a run with such servers has other phases of
-    statements alone, which run on each.
+    With servers in ``against`` (sides 1 to 7 at most), phases that drive or load alternate between
+    these and the server of ``connection`` (side 0). All other phases must be statements; they run
+    on each server.
     """
 
     connection: Connection
@@ -234,10 +234,10 @@ class LoadSpec:
                 case _:
                     turns = False
             if turns != bool(self.against):
-                raise ValueError("several servers need phases in slices, and a single one has none")
+                raise ValueError("phases need slices with several servers, and none with one")
 
     def to_json(self) -> str:
-        """Return the specification as JSON for the load generator, with the passwords."""
+        """Return the specification as JSON, including passwords."""
         plain: dict[str, Any] = {
             "version": VERSION,
             "connection": _connection(self.connection),

@@ -1,8 +1,8 @@
 """Share in memory which statement each client of the load generator executes.
 
-The file is in memory and has no name: it ends with this process and never reaches a disk. The load
-generator fills it when its clients have connected. ``crates/engine/src/statement_activity.rs``
-describes its form.
+The file is anonymous memory (memfd): it is never written to disk, and is removed with this process.
+The load generator initialises it when its clients have connected.
+``crates/engine/src/statement_activity.rs`` defines its format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal
 _MAGIC, _VERSION = b"millrace", 1
 _HEADER = struct.Struct("=8sIII")
 _SLOT = struct.Struct("=IIQ")
-# Of a slot: 0 for no statement, else the index of its name plus 1.
+# The statement of a slot: 0 for none, else the index of its name plus 1.
 _STATEMENT = struct.Struct("=4xI")
 _HEADER_BYTES = _SLOT_BYTES = 64
 _UNIX = 1
@@ -30,7 +30,7 @@ By = Literal["inode", "port"]
 
 @dataclass(frozen=True)
 class Client:
-    """A client's end of a connection, by its slot: the inode of a UNIX socket, or a port of TCP."""
+    """A client's end of a connection: the inode of its UNIX socket, or its TCP port."""
 
     slot: int
     by: By
@@ -39,27 +39,27 @@ class Client:
 
 @dataclass(frozen=True)
 class MappedActivity:
-    """The file's current bytes, and the names of the clients' statements."""
+    """The file mapped into memory, and the names of the clients' statements."""
 
     content: mmap.mmap
     names: tuple[str, ...]
 
     def statement_of(self, slot: int) -> str | None:
-        """Return the measured statement that a client executes; None where there is none."""
+        """Return the statement that a client executes now; None if it executes none."""
         (number,) = _STATEMENT.unpack_from(self.content, _HEADER_BYTES + slot * _SLOT_BYTES)
         return self.names[number - 1] if 0 < number <= len(self.names) else None
 
 
 @dataclass(frozen=True)
 class StatementActivity:
-    """The file, by the path under which processes of the same user open it."""
+    """The file; processes of the same user can open its ``path``."""
 
     path: Path
 
     @classmethod
     @contextlib.contextmanager
     def create(cls) -> Iterator[StatementActivity]:
-        """Create an empty file for the block."""
+        """Create an empty file that exists until the block ends."""
         descriptor = os.memfd_create("millrace-statement-activity")
         try:
             yield cls(Path(f"/proc/{os.getpid()}/fd/{descriptor}"))
@@ -87,7 +87,7 @@ class StatementActivity:
 
     @contextlib.contextmanager
     def mapped(self) -> Iterator[MappedActivity]:
-        """Map the file into memory. Raise OSError or ValueError where it was never filled."""
+        """Map the file into memory. Raise OSError or ValueError if it is still empty."""
         names = self.statements()
         with (
             self.path.open("rb") as file,
@@ -96,7 +96,7 @@ class StatementActivity:
             yield MappedActivity(content, names)
 
     def _read(self) -> tuple[bytes, int, int] | None:
-        """Return the file's bytes, number of slots and length of names; None while incomplete."""
+        """Return the content, number of slots and length of names; None while incomplete."""
         content = self.path.read_bytes()
         if len(content) < _HEADER_BYTES:
             return None

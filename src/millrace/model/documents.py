@@ -1,7 +1,7 @@
-"""Define the base of the records that are stored as JSON documents.
+"""Define the base classes of records that are stored as JSON documents.
 
-A class names the keys, with types and limits, which are checked once (pydantic's ValidationError
-is a ValueError). Other keys are errors.
+A class defines the keys of a document with their types and limits. They are checked once, when the
+document is read (pydantic's ValidationError is a ValueError). Unknown keys are errors.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 EXACT = ConfigDict(extra="forbid")
 exact = with_config(EXACT)
-"""Make unknown keys errors where a dataclass, and those that it holds, are read from a document."""
+"""Decorate a dataclass so that unknown keys are errors when it is read from a document."""
 
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 
 
 def instant(text: str) -> str:
-    """Return a text that is an instant in UTC; raise ValueError for any other."""
+    """Return the text if it is an instant in UTC; otherwise raise ValueError."""
     if _INSTANT.fullmatch(text) is None:  # other forms of ISO 8601 do not sort as text
         raise ValueError("not an instant in UTC such as 2026-01-31T23:59:59Z")
     datetime.fromisoformat(text)
@@ -50,7 +50,7 @@ Items = Annotated[tuple[T, ...], BeforeValidator(_items)]
 
 
 def canonical(value: object) -> str:
-    """Return plain data as JSON text, which does not depend on the order of keys."""
+    """Return plain data as JSON text that does not depend on the order of keys."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -60,7 +60,7 @@ def short_digest(value: object) -> str:
 
 
 class Accrued:
-    """Mark an amount that grew between the two readings of its section."""
+    """Mark an amount that is the growth between the two readings of its section."""
 
 
 Amount = Annotated[Count, Accrued()]
@@ -69,30 +69,30 @@ SignedAmount = Annotated[Number | None, Accrued()]
 
 
 class Document(BaseModel):
-    """A document without other keys; nothing is converted, as a string to a number."""
+    """A document: unknown keys are errors, and values are not converted to other types."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document as plain data, with the values that it has."""
+        """Return the document as plain data, without keys that were not set."""
         return self.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
     def replace(self, **changes: object) -> Self:
-        """Return a document with other values for some keys, checked."""
+        """Return a copy with other values for some keys; the copy is checked."""
         kept = {name: value for name, value in self if name in self.model_fields_set}
         return type(self).model_validate({**kept, **changes})
 
 
 class OpenDocument(Document):
-    """A definition that keeps other keys, which another package has checked and reads."""
+    """A document that keeps unknown keys, which another package checks and reads."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class Excerpt(Document):
-    """Some keys of a longer document; the others are ignored."""
+    """Some keys of a longer document; other keys are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -1,7 +1,7 @@
-"""Define what happens while millrace works: events of a run, and announcements.
+"""Define the events of a run, and announcements.
 
-Events, which ``event`` names, go to progress displays and the run's event file; announcements are
-not recorded.
+Events are passed to progress displays and written to the run's event file; their field ``event`` is
+the name of the kind. Announcements are only passed to progress displays.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from millrace.model.trials import Outcome, Purpose
 
 
 class Announcement:
-    """Something that a listener should know, and that no file records."""
+    """The base of what listeners receive and the event file does not record."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Notice(Announcement):
 
 @dataclass(frozen=True)
 class DownloadMoved(Announcement):
-    """A download has ``done_bytes`` of ``total_bytes``, None where nobody knows the total."""
+    """A download has received ``done_bytes`` of ``total_bytes``, None if the total is unknown."""
 
     what: str
     done_bytes: int
@@ -48,7 +48,7 @@ class RunOpened:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledTrial:
-    """One trial; ``time_weight`` is its share of the time until it ends."""
+    """A trial to run; ``time_weight`` is its share of the time until it ends, see ``Plan``."""
 
     id: str
     treatment_id: str
@@ -57,7 +57,7 @@ class ScheduledTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialsScheduled:
-    """The ``waiting`` ones of ``trials`` come next, each with ``rows`` rows where that is known."""
+    """The trials ``waiting`` are measured next, each with ``rows`` rows, None if not known."""
 
     trials: tuple[ScheduledTrial, ...]
     waiting: tuple[str, ...]
@@ -68,7 +68,7 @@ class TrialsScheduled:
 
 @dataclass(frozen=True, kw_only=True)
 class _OfTrial:
-    """The trial that an event is about: its id in the plan, and its place in the run."""
+    """The trial of an event: its id in the plan, and its place in the run."""
 
     trial: str
     treatment: str
@@ -80,7 +80,7 @@ class _OfTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialBegan(_OfTrial):
-    """A trial is measured from now on."""
+    """A trial starts."""
 
     event: Literal["trial"] = "trial"
 
@@ -109,11 +109,10 @@ class StepBegan:
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalEnded:
-    """A second of a phase of the load generator is over, ``t_s`` from the phase's beginning.
+    """A second of a phase of the load generator has ended, ``t_s`` after the phase began.
 
-    ``rows`` is the number of rows so far. ``kind`` is ``drive`` where clients are driven, and
-    ``part`` then names the part of that phase (``warmup``, ``measure``). ``trial`` is that of
-    ``StepBegan``.
+    ``rows`` is the number of rows so far. In a phase that drives clients, ``kind`` is ``drive`` and
+    ``part`` is ``warmup`` or ``measure``. ``trial`` is as in ``StepBegan``.
     """
 
     phase: str
@@ -127,10 +126,10 @@ class IntervalEnded:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopEnded:
-    """A loop of several is over, by its number from 1: ``trial`` emits it, ``cli`` shows it.
+    """One of several ``loops`` has ended; ``loop`` is its number, from 1.
 
-    ``trial`` is that of ``StepBegan``. Before a loop that ``restarted_cold`` the server started
-    again on the files of a stopped trial.
+    ``trial`` is as in ``StepBegan``. ``restarted_cold``: before this loop, the server was started
+    again on the files of an interrupted trial.
     """
 
     loop: int
@@ -161,7 +160,7 @@ class ClosedComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class InterimRatio:
-    """The ratio of a comparison so far, candidate / base, and its interval where there is one."""
+    """The ratio of a comparison so far, candidate / base, and its interval, None if too early."""
 
     label: str
     ratio: float
@@ -171,10 +170,10 @@ class InterimRatio:
 
 @dataclass(frozen=True)
 class VisibleChanges:
-    """The changes that a run will show after ``blocks`` blocks, by its own noise so far.
+    """The changes that a run will detect after ``blocks`` blocks, given its noise so far.
 
-    ``smallest`` and ``largest`` are fractions, of the comparison with the least noise and of the
-    one with the most.
+    ``smallest`` and ``largest`` are fractions: the detectable change of the comparison with the
+    least noise and of the one with the most.
     """
 
     blocks: int
@@ -184,9 +183,9 @@ class VisibleChanges:
 
 @dataclass(frozen=True)
 class BlockEnded(Announcement):
-    """The first ``blocks`` blocks of a fixed ``total`` have ended, with these ``ratios`` so far.
+    """The first ``blocks`` of ``total`` blocks of a fixed run have ended, with ``ratios`` so far.
 
-    ``visible`` comes with the first intervals.
+    ``visible`` is set once, with the first intervals.
     """
 
     blocks: int
@@ -197,11 +196,13 @@ class BlockEnded(Announcement):
 
 @dataclass(frozen=True, kw_only=True)
 class RunAssessed:
-    """A sequential run was analyzed after ``blocks`` blocks, with ``ended_trials``.
+    """A sequential run was analysed after ``blocks`` blocks; ``ended_trials`` have a result.
 
-    ``closed`` are the comparisons closed since the last time, ``open`` is the number of those that
-    need more blocks, ``ratios`` are theirs so far. The rest takes about ``about_s``, and at most
-    ``at_most_s`` and ``at_most_trials``. ``visible`` comes with the first intervals.
+    ``closed``: the comparisons that got their verdict since the last analysis.
+    ``open``: the number of comparisons that need more blocks; ``ratios`` are theirs so far.
+    ``about_s``, ``at_most_s``: the expected and the longest remaining time of the run.
+    ``at_most_trials``: the largest number of remaining trials.
+    ``visible`` is set once, with the first intervals.
     """
 
     blocks: int
@@ -226,7 +227,7 @@ Event = (
 Emitted = Event | Announcement
 
 OnEvent = Callable[[Emitted], None]
-"""Take an event or an announcement; it must not raise."""
+"""A listener of events and announcements; it must not raise."""
 
 
 def ignore(_event: Emitted) -> None:
@@ -234,5 +235,5 @@ def ignore(_event: Emitted) -> None:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """Return an event as plain data, without what is not known."""
+    """Return an event as plain data, without fields that are None."""
     return {key: value for key, value in asdict(event).items() if value is not None}

@@ -9,7 +9,7 @@ from millrace.model.documents import Document, Items, Number
 
 
 class CpuFacts(Document):
-    """The CPUs: their product, and the numbers of packages, cores and hardware threads."""
+    """The CPUs: their model, and the numbers of sockets, cores and hardware threads."""
 
     model: str | None = None
     vendor: str | None = None
@@ -20,7 +20,7 @@ class CpuFacts(Document):
 
 
 class FrequencyFacts(Document):
-    """The control of the CPUs' frequency; ``preference`` is that of the driver for energy."""
+    """The frequency control of the CPUs; ``preference`` is the energy performance preference."""
 
     driver: str | None = None
     governor: str | None = None
@@ -56,7 +56,7 @@ class HugePagesFacts(Document):
 
 
 class VirtualisationFacts(Document):
-    """The kind of machine, and the ``container`` that millrace runs in."""
+    """The kind of machine; ``container`` is the kind of container of millrace, if any."""
 
     virtual_machine: bool | None = None
     hypervisor: str | None = None
@@ -72,7 +72,7 @@ class LimitFacts(Document):
 
 
 class FilesystemFacts(Document):
-    """The file system of the instances, and its block device."""
+    """The file system of the servers' data, and its block device."""
 
     mount_point: str | None = None
     type: str | None = None
@@ -95,18 +95,18 @@ class LoadFacts(Document):
 
 
 class NumaFacts(Document):
-    """The number of memory nodes, and whether the kernel moves pages between them."""
+    """The number of NUMA nodes, and whether the kernel moves pages between them."""
 
     nodes: int | None = None
     balancing: bool | None = None
 
 
 class Finding(Document):
-    """The result of one of doctor's checks.
+    """The result of one check of `millrace doctor`.
 
-    ``status`` is ``ok``, ``warn``, ``problem`` or ``unknown``. ``why`` says how the observed
-    property can harm results. ``hint`` says what to do, with a command line where there is one;
-    None where nothing has to be done.
+    ``status`` is ``ok``, ``warn``, ``problem`` or ``unknown``. ``why`` explains how the observed
+    property can affect results. ``hint`` is advice, with a command if there is one; None if
+    nothing has to be done.
     """
 
     check: str
@@ -119,9 +119,9 @@ class Finding(Document):
 class HostFacts(Document):
     """The hardware, system and settings of a host.
 
-    ``machine`` is a digest of the installation's id, ``limits`` are those of the control group,
-    ``aslr`` is the kernel's randomisation of addresses (0 to 2). ``findings`` are doctor's, in a
-    run's record.
+    ``machine`` is a digest of the installation's id. ``limits`` are the limits of the control
+    group. ``aslr`` is the kernel's address randomisation (0 to 2). ``findings`` are the results of
+    `millrace doctor`, in a run's record only.
     """
 
     machine: str | None = None

@@ -1,4 +1,4 @@
-"""Facts of a server's instance in a trial, which the trial records and analyses read."""
+"""Facts of a server's instance in a trial; trials record them, analyses read them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from millrace.model.documents import Count, Document, Items, Number
 
 
 class CpuIdleFact(Document):
-    """The treatment of idle CPUs in a trial, and its reason.
+    """How idle CPUs were treated in a trial; ``reason`` explains the choice.
 
-    ``kept_awake_by`` says how CPUs were kept awake, None where they could sleep. ``shared_cpu`` is
-    the CPU that the only client shares with the server's thread. The threads that serve several
-    clients were pinned to ``server_cpus``. ``polled`` and ``on_cpus`` are of the clients, None
-    where tables were loaded. Wake-ups are the slowest CPU's, in microseconds.
+    ``kept_awake_by``: how CPUs were kept awake, None if they could sleep.
+    ``shared_cpu``: the CPU that a single client and its server thread shared.
+    ``server_cpus``: the CPUs to which the server threads of several clients were pinned.
+    ``polled``, ``on_cpus``: whether clients polled and their CPUs; None in a trial of loading.
+    ``idle_wakeup_us``, ``awake_wakeup_us``: wake-up latencies of the slowest CPU.
     """
 
     reason: str
@@ -31,17 +32,17 @@ class CpuIdleFact(Document):
 
 
 class TableStatistics(Document):
-    """The optimiser's statistics of a table: their age, and the rows that they know of."""
+    """The optimiser's statistics of a table: their age, and the number of rows in them."""
 
     age_s: Number
     rows: Count
 
 
 class ServerStateFact(Document):
-    """The work that the server had put off at both ends of the measured part.
+    """The deferred work of a server at both ends of the measured part.
 
-    It comes with what the server knows of its redo log and its tables; see millrace.databases.
-    ``collations`` are those of each table's columns of text.
+    The other fields are facts of its redo log and its tables; see millrace.databases.
+    ``collations`` are the collations of the text columns of each table.
     """
 
     begin: Mapping[str, object] | None = None
@@ -53,10 +54,11 @@ class ServerStateFact(Document):
 
 
 class HostTimeFact(Document):
-    """Disturbances of the measured part's time by the host.
+    """Disturbances of the measured time by the host.
 
-    ``suspended_s`` is what the machine slept; ``clock_step_s`` what the wall clock went further
-    than that (below 0: back); ``steal_share`` the share of the CPUs' time that was stolen.
+    ``suspended_s`` is the time for which the machine was suspended. ``clock_step_s`` is the step of
+    the wall clock beyond that; negative if it was set back. ``steal_share`` is the fraction of CPU
+    time that the hypervisor gave to others.
     """
 
     measured_s: Number
@@ -68,17 +70,21 @@ class HostTimeFact(Document):
 class FullDiskFact(Document):
     """The behaviour of a server while its disk was full, and afterwards.
 
-    Its first trouble was an error (``error``, with ``error_code``), no answer (``silence``), or its
-    end (``end``); None: the client could write on. It came after ``trouble_s`` of writing, with
-    ``free_bytes`` left. Until space returned, ``reads_answered`` of
-    ``reads`` were, ``commits_while_full`` transactions were committed, and the last statement had
-    waited for ``waiting_s`` then. ``ended`` says how the process ended before it was stopped.
-    ``recovery_s`` is the time from the return of space to the next commit, None where there was
-    none. ``stop_failed`` and ``restart_failed`` say why the server could not be stopped or started.
+    ``trouble``: its first reaction: an error (``error``, with ``error_code``), no response
+    (``silence``) or its exit (``end``); None if the client could continue to write.
+    ``trouble_s``, ``free_bytes``: the time of writing and the free space at that moment.
+    ``reads``, ``reads_answered``: the reads sent and answered while the disk was full.
+    ``commits_while_full``: the number of commits while the disk was full.
+    ``waiting_s``: how long the last statement had waited when space was freed.
+    ``ended``: how the server process exited before it was stopped, if it did.
+    ``recovery_s``: the time from freeing space to the next commit, None without a commit.
+    ``stop_failed``, ``restart_failed``: why the server could not be stopped or restarted.
+    ``committed_rows``: rows whose commit the client saw acknowledged.
 
-    The client had acknowledgements for ``committed_rows``. After the restart, ``lost_rows`` of them
-    were missing or had another content, ``refused_rows`` had a change that the server had refused,
-    and ``unanswered_rows`` one that it had never answered; None where ``unreadable`` says why.
+    The state of rows after the restart; None if the table could not be read (``unreadable``):
+    ``lost_rows``: committed rows that are missing or have another content.
+    ``refused_rows``: rows with a change that the server had refused.
+    ``unanswered_rows``: rows with a change to which the server had not responded.
     """
 
     trouble: Literal["error", "silence", "end"] | None
@@ -106,12 +112,14 @@ class FullDiskFact(Document):
 class InstanceFacts(Document):
     """Facts of a server's instance in a trial.
 
-    ``runs_as`` is the user of its process, ``load_average_1min`` the host's when it was recorded.
-    ``limits`` say what cannot be controlled or observed there. ``residency`` is where the tables'
-    pages were (``cached``, ``io-bound``, ``between``). ``page_cache`` says whether restored files
-    were in memory when the server started (``cold``, ``warm``). ``file_removal_unknown`` is why
-    the time of removing files was not measured. ``unsettled`` is what the server still did when it
-    was measured. ``full_disk`` is of a trial that filled its disk.
+    ``runs_as``: the user of the server process.
+    ``load_average_1min``: the host's load average when the facts were recorded.
+    ``limits``: what millrace cannot control or observe on this server.
+    ``residency``: where the tables' pages were (``cached``, ``io-bound``, ``between``).
+    ``page_cache``: whether restored files were in memory at the start (``warm``) or not (``cold``).
+    ``unsettled``: background work that was still running when measuring began.
+    ``file_removal_unknown``: why the time of removing files was not measured.
+    ``full_disk``: set in a trial that fills a disk.
     """
 
     runs_as: str | None = None

@@ -1,7 +1,7 @@
-"""The observations of one attempt: the document that collectors write and the analysis reads.
+"""The observations of an attempt: the document that collectors write and analyses read.
 
-Keys that an attempt lacks are absent. Amounts are between the two readings of a
-section, in seconds and bytes.
+A key is absent if an attempt does not have the value. Amounts are the growth between the two
+readings of a section, in seconds and bytes.
 """
 
 from typing import Annotated
@@ -34,7 +34,7 @@ class Missing(Document):
 
 
 class Usage(Document):
-    """The resources that threads used; ``runnable_s`` is the time they were ready without a CPU."""
+    """The resources that threads used; ``runnable_s`` is the time they waited for a CPU."""
 
     cpu_s: AmountOrNone = None
     user_s: AmountOrNone = None
@@ -53,7 +53,7 @@ class Usage(Document):
 
 
 class Section(Document):
-    """A section of which the first reading was ``late_s`` after the begin of the window."""
+    """A section; its first reading was ``late_s`` after the start of the observed window."""
 
     late_s: Number | None = None
 
@@ -74,9 +74,10 @@ class Threads(Section):
 
 
 class Disk(Section):
-    """The device under the data directory, for everyone on the host; its times add up requests.
+    """The activity of the data directory's device, caused by any process on the host.
 
-    ``busy_s`` is the time with at least one. Kernels before 5.5 do not count flushes.
+    ``read_s``, ``write_s`` and ``flush_s`` are sums over requests; ``busy_s`` is the time with at
+    least one request in progress. Kernels before 5.5 do not count flushes.
     """
 
     device: str | None = None
@@ -92,19 +93,19 @@ class Disk(Section):
 
 
 class CounterGrowth(Document):
-    """The growth of a counter, under the server's own ``name`` for it."""
+    """The growth of a counter; ``name`` is the server's own name for it."""
 
     name: str
     value: Amount
 
 
 class Counters(Document):
-    """The counters of a server that any family may have, named by its family.
+    """The counters of a server under names that do not depend on its family.
 
-    None where the server lacks one. ``handler_reads`` counts rows that the server fetched from its
-    engine, ``all_handler_reads`` also those that it tried again or skipped. ``redo_bytes`` is the
-    growth of the log's position, ``log_written_bytes`` counts a block as often as it is written.
-    ``binary_log_bytes`` is the growth of the log of changes that replicas read.
+    A counter is None if the server does not have it. ``handler_reads`` counts rows that the server
+    fetched from its engine; ``all_handler_reads`` also counts repeated and skipped rows.
+    ``redo_bytes`` is the growth of the log sequence number; ``log_written_bytes`` counts a block
+    each time it is written. ``binary_log_bytes`` is the growth of the binary log.
     """
 
     rows_read: CounterGrowth | None = None
@@ -123,9 +124,9 @@ class Counters(Document):
 
 
 class Status(Section):
-    """The server's counters that grew, and its gauges at the end, by its own names.
+    """The growth of the server's counters, and its gauges at the end, by the server's names.
 
-    ``counters`` are by neutral ones.
+    ``counters`` has some of them under names that do not depend on the server's family.
     """
 
     deltas: Annotated[dict[str, Number | str | None] | None, Accrued()] = None
@@ -142,7 +143,7 @@ class Status(Section):
 
 
 class TimedEvent(Document):
-    """A wait or a stage that the server timed."""
+    """A kind of wait or stage that the server measured."""
 
     name: str
     count: Amount
@@ -150,7 +151,11 @@ class TimedEvent(Document):
 
 
 class Waits(Section):
-    """The server's waits, the longest first; ``why`` it measures none, and unmeasured classes."""
+    """The server's waits, the longest first.
+
+    ``why`` is the reason if the server measures no waits; ``not_instrumented`` are the classes that
+    it does not measure.
+    """
 
     enabled: bool | None = None
     why: str | None = None
@@ -165,9 +170,9 @@ DIGEST_COUNTS = (
 
 
 class Digest(Document):
-    """The executions of a statement without its values; None for an uncounted figure.
+    """The executions of a normalised statement; a figure is None if the server does not count it.
 
-    ``lock_s`` and ``cpu_s`` are parts of ``wait_s``, the time of all executions.
+    ``wait_s`` is the total time of all executions; it includes ``lock_s`` and ``cpu_s``.
     """
 
     text: str | None = None
@@ -204,9 +209,9 @@ class PlanStep(Document):
 
 
 class QueryPlan(Document):
-    """The answer to EXPLAIN of a statement: ``rows`` as the server gives them, or ``error``.
+    """The result of EXPLAIN for a statement: the server's ``rows``, or its ``error``.
 
-    ``steps`` are those of the rows as their family reads them; None where it is not known.
+    ``steps`` are derived from the rows by the server's family; None if that is not possible.
     """
 
     sql: str | None = None
@@ -216,7 +221,7 @@ class QueryPlan(Document):
 
 
 class Frequency(Document):
-    """The clock of the host's CPUs at both ends, in MHz."""
+    """The clock frequency of the host's CPUs at both ends, in MHz."""
 
     min: Count | None = None
     max: Count | None = None
@@ -224,7 +229,7 @@ class Frequency(Document):
 
 
 class OtherProcess(Document):
-    """Another process of the host, with the CPU time of itself and its ended children."""
+    """Another process of the host, with the CPU time of it and its ended children."""
 
     name: str | None = None
     pid: int | None = None
@@ -239,14 +244,14 @@ class Memory(Document):
 
 
 class ServerLimits(Document):
-    """The CPUs that the server may use, by affinity and by quota; None: unlimited or unknown."""
+    """The number of CPUs for the server, by affinity and by quota; None: unlimited or unknown."""
 
     cpus: Count | None = None
     quota_cpus: Count | None = None
 
 
 class HostCpu(Document):
-    """The seconds of all CPUs by state, among them those that the hypervisor gave to others."""
+    """The time of all CPUs by state, in seconds; the hypervisor gave ``steal_s`` to others."""
 
     user_s: SignedAmount = None
     nice_s: SignedAmount = None
@@ -259,7 +264,7 @@ class HostCpu(Document):
 
 
 class Pressure(Document):
-    """The seconds for which work waited for a resource, ``full`` ones for all processes at once."""
+    """The time (PSI) in which some, or at the same time all (``full``), processes had to wait."""
 
     cpu_some_s: SignedAmount = None
     io_some_s: SignedAmount = None
@@ -269,7 +274,7 @@ class Pressure(Document):
 
 
 class HostActivity(Section):
-    """The host between the marks: the busiest ``others``, and likely disturbances as clauses."""
+    """The activity of the host: CPU time, the busiest other processes, and likely disturbances."""
 
     cpus: Count | None = None
     cpu: HostCpu | None = None
@@ -283,9 +288,10 @@ class HostActivity(Section):
 
 
 class ProfileSamples(Document):
-    """CPU samples by folded stack, without ``lost`` ones, of ``runs`` runs in ``seconds``.
+    """CPU samples by folded stack, without ``lost`` samples.
 
-    Sampling began ``late_s`` after the window; samples are shares of ``seconds``.
+    They cover ``runs`` runs that took ``seconds`` in all, so a sample stands for a share of
+    ``seconds``. Sampling began ``late_s`` after the start of the window.
     """
 
     late_s: Number | None = None
@@ -301,10 +307,10 @@ class ProfileSamples(Document):
 
 
 class Observations(Document):
-    """The observations of an attempt, see ``millrace.collect``; without keys for none.
+    """The observations of an attempt (see ``millrace.collect``); empty if nothing was observed.
 
-    ``observers`` names the collectors that observed it to its end. ``engine_status`` and
-    ``processlist`` are kept for people: no analysis reads them.
+    ``observers`` are the collectors that observed the attempt until its end. ``engine_status`` and
+    ``processlist`` are for human readers; analyses do not use them.
     """
 
     window_s: Positive | None = None
@@ -327,6 +333,6 @@ class Observations(Document):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing was observed, nor anything that was tried is missing."""
+        """Return whether nothing was observed, and no collector failed."""
         every_attempt_has = {"window_s", "observers", "missing"}
         return not self.missing and self.model_fields_set <= every_attempt_has

@@ -1,4 +1,4 @@
-"""The phases of a workload that its figures are about, whatever their names."""
+"""Define kinds of phases, and find the phases of a workload that its metrics measure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,13 @@ LOADING = ("load_data", "load_tables")
 
 @dataclass(frozen=True)
 class MeasuredPhases:
-    """Names of phases, in their order.
+    """The names of measured phases, in their order.
 
-    ``driven`` is the one that drives clients, None where there is none. ``timed`` are those whose
-    time counts: that of a replica or of filling a disk, else the driven one, else those of the
-    primary metric. ``loading`` load rows, and their time counts. ``of_replica``: a replica's time
-    counts.
+    ``driven``: the phase that drives clients, None without one.
+    ``timed``: the phases whose time is the result: applying on a replica or filling a disk, else
+    the driven phase, else the phases of the primary metric.
+    ``loading``: the phases that load rows, if their time can be part of the result.
+    ``of_replica``: whether the time of a replica is the result.
     """
 
     driven: str | None
@@ -38,12 +39,12 @@ class MeasuredPhases:
 
     @property
     def durations(self) -> tuple[str, ...]:
-        """The names of the measurements whose sum is the time that counts."""
+        """The names of the measurements whose sum is the measured time."""
         return tuple(map(duration_s, self.timed))
 
 
 def measured_phases(kinds: Sequence[tuple[str, str]], primary: Iterable[str]) -> MeasuredPhases:
-    """Return the phases of these names and kinds; ``primary`` are the primary metric's figures."""
+    """Return the measured phases of (name, kind) pairs; ``primary``: the metric's measurements."""
     driven = next((name for name, kind in kinds if kind == DRIVE), None)
     counted = {
         name.removesuffix(DURATION).removesuffix(TRIMMED)

@@ -1,10 +1,10 @@
-"""Name the roles that servers play in a trial."""
+"""Name the roles of servers in a trial."""
 
 SERVER = "server"
 """The role of a trial's only server."""
 
 SOURCE, REPLICA = "source", "replica"
-"""The roles of a server that clients change, and of one that repeats its changes."""
+"""The roles of a server on which clients write, and of its replica."""
 
 MEASURED = (SERVER, REPLICA)
-"""The roles of the server that figures are about; a trial has one of them."""
+"""The roles of the measured server; each trial has one of them."""

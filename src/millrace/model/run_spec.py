@@ -1,4 +1,4 @@
-"""The expanded experiment of a run, one JSON document (``runs.spec``) with these keys."""
+"""The stored specification of a run: its expanded experiment, a JSON document (``runs.spec``)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from millrace.model.measurements import Direction
 from millrace.model.phases import MeasuredPhases, measured_phases
 from millrace.model.roles import SERVER
 
-FEWEST_BLOCKS = 3  # of a verdict: fewer do not determine their own spread
+FEWEST_BLOCKS = 3  # for a verdict: the spread of fewer blocks is not known
 MOST_BLOCKS = 1_000_000
 MOST_BLOCKS_OF_A_VERDICT = 10_000
-BLOCKS_IN_TIME = 100  # at most, where a limit of time is to end a run and not a number of blocks
+BLOCKS_IN_TIME = 100  # the maximum for a run that a time limit ends, not a number of blocks
 _MOST_CLIENTS = 1_000_000
-LEAST_LOG_SD, MOST_LOG_SD = 1e-9, 100.0  # whose squares and logarithms are ordinary numbers
+LEAST_LOG_SD, MOST_LOG_SD = 1e-9, 100.0  # squares and logarithms in this range do not overflow
 _MOST_FREEDOM = 1e9
 MOST_EARLIER = 20_000
 
@@ -27,8 +27,11 @@ Time = Literal["service", "response"]
 
 
 class MetricDefinition(Document):
-    """A figure that a workload's trials are compared by: the sum of the measurements ``numerator``
-    over that of ``denominator``, or a ``percentile`` of latencies."""
+    """A metric by which trials are compared.
+
+    It is the sum of the measurements ``numerator`` divided by that of ``denominator``, or a
+    ``percentile`` of latencies.
+    """
 
     title: str
     unit: str
@@ -43,12 +46,12 @@ class MetricDefinition(Document):
     @model_validator(mode="after")
     def _of_something(self) -> MetricDefinition:
         if self.percentile is not None and (self.of is None or self.time is None):
-            raise ValueError("a percentile needs the keys of and time")
+            raise ValueError("a percentile needs the keys 'of' and 'time'")
         return self
 
 
 class TableDefinition(OpenDocument):
-    """A set of tables: ``count`` is their number, or ``{parameter}``."""
+    """A set of tables; ``count`` is the number of tables, or ``{parameter}``."""
 
     name: str | None = None
     count: int | Annotated[str, Field(pattern=r"^(\d{1,9}|\{\w{1,64}\})$")] | None = None
@@ -62,7 +65,7 @@ class PhaseDefinition(OpenDocument):
 
 
 class WorkloadDefinition(OpenDocument):
-    """A workload's definition. What is not named here is for millrace.workloads alone."""
+    """A workload's definition; all other keys are read only by ``millrace.workloads``."""
 
     name: str
     roles: Items[str] = (SERVER,)
@@ -72,14 +75,14 @@ class WorkloadDefinition(OpenDocument):
 
     @property
     def measured(self) -> MeasuredPhases:
-        """The phases that figures are about."""
+        """The measured phases."""
         primary = [metric for metric in self.metrics.values() if metric.primary]
         names = [name for each in primary for name in (*each.numerator, *each.denominator)]
         return measured_phases([(phase.name, phase.kind) for phase in self.phases], names)
 
     @property
     def texts_of_statements(self) -> Mapping[str, str]:
-        """The text of each statement that has one, by its name."""
+        """The SQL of statements by name, without statements whose SQL depends on a factor."""
         written = (self.model_extra or {}).get("statements")
         each = written.items() if isinstance(written, Mapping) else ()
         texts = {name: of.get("sql") for name, of in each if isinstance(of, Mapping)}
@@ -87,7 +90,7 @@ class WorkloadDefinition(OpenDocument):
 
 
 class ConfigurationDefinition(OpenDocument):
-    """A configuration's definition; its options are for millrace.servers alone."""
+    """A configuration's definition; its options are read only by ``millrace.servers``."""
 
     extends: str | None = None
 
@@ -95,7 +98,7 @@ class ConfigurationDefinition(OpenDocument):
 def layer_names(
     configurations: Mapping[str, ConfigurationDefinition], name: str
 ) -> Iterator[str | None]:
-    """Yield the names of a configuration's layers, then None where they do not end."""
+    """Yield the names of a configuration's layers; a last None marks a cycle or unknown name."""
     met: set[str] = set()
     below: str | None = name
     while below is not None:
@@ -108,7 +111,7 @@ def layer_names(
 
 
 class FactorSpec(Document):
-    """A factor with its levels, and what levels stand for that are aliases."""
+    """A factor with its levels; ``aliases`` maps an alias to the level that it stands for."""
 
     name: str
     levels: Annotated[Items[Level], Field(min_length=1)]
@@ -116,7 +119,7 @@ class FactorSpec(Document):
 
 
 class CompareSpec(Document):
-    """The compared factor, and the level that is the base."""
+    """The compared factor and its base level."""
 
     factor: str
     base: Level
@@ -125,10 +128,10 @@ class CompareSpec(Document):
 class Design(Document):
     """The rule for the number of blocks of a run.
 
-    A ``fixed`` run has ``blocks``. A ``sequential`` one has as many as it takes to decide each
-    comparison, but no more than ``blocks`` and than fit into ``max_time_s`` of trials. Trials take
-    turns, or those of a group take turns in ``slices``. ``left_out_tests`` are tests of the
-    experiment that did not fit into the limit of time.
+    A ``fixed`` run has exactly ``blocks``. A ``sequential`` run ends when each comparison has its
+    verdict, after at most ``blocks`` and ``max_time_s`` of trials. With ``slices``, the servers of
+    a group take turns in slices; otherwise whole trials are interleaved. ``left_out_tests`` are
+    tests of the experiment that did not fit into the time limit.
     """
 
     kind: Literal["fixed", "sequential"]
@@ -139,7 +142,7 @@ class Design(Document):
 
 
 class Extension(Document):
-    """More blocks for a run: ``blocks`` is the number from then on."""
+    """An extension of a run; ``blocks`` is its new total number of blocks."""
 
     blocks: Annotated[int, Field(ge=0, le=MOST_BLOCKS)]
     utc: Instant
@@ -148,18 +151,18 @@ class Extension(Document):
 
 
 class Aligned(Document):
-    """The treatment that is the candidate with the settings ``name`` as in the base."""
+    """The treatment with the candidate's levels, but the settings ``name`` of the base."""
 
     name: str
     treatment: str
 
 
 class Ablates(Document):
-    """The likely causes that a run takes away.
+    """An ablation of likely causes of the difference between two treatments of ``run``.
 
-    They may explain the difference between the treatments ``base`` and ``candidate`` of ``run``.
-    Treatments are by their ids in the run that ablates; of ``aligned`` the one of all settings is
-    the last. ``left_out`` are likely causes that are not taken away and why, a clause each.
+    ``base``, ``candidate``: the ids of these treatments in the ablation's own run.
+    ``aligned``: the treatments with settings of the base; the one with all settings is the last.
+    ``left_out``: the likely causes that are not tested, each with the reason.
     """
 
     run: str
@@ -170,12 +173,12 @@ class Ablates(Document):
 
     @property
     def treatments(self) -> dict[str, str]:
-        """The ids of aligned treatments, by the names of the settings."""
+        """The ids of aligned treatments by the names of the settings."""
         return {each.name: each.treatment for each in self.aligned}
 
 
 class Calibrates(Document):
-    """The calibrated experiment, with its ``factor`` at ``base``; ``blocks`` limits a verdict."""
+    """The calibrated experiment; ``blocks`` is the maximum number of blocks for a verdict."""
 
     digest: str
     name: str
@@ -186,9 +189,9 @@ class Calibrates(Document):
 
 
 class Bisects(Document):
-    """A search of ``members``, from good to bad, for a new level beyond ``margin`` (a fraction).
+    """A search in ``members``, from good to bad, for a change larger than ``margin`` (a fraction).
 
-    The level is that of counted instructions, or of the workload's primary metric where ``by`` is
+    The change is one of counted instructions, or of the workload's primary metric if ``by`` is
     None.
     """
 
@@ -200,11 +203,11 @@ class Bisects(Document):
 
 
 class EarlierNoise(Document):
-    """The noise of a metric in one group of an earlier run, a prior for this run's intervals.
+    """The noise of a metric in one group of an earlier run: a prior for this run's intervals.
 
     ``fixed_factors`` are the levels that all treatments of the group share. ``log_sd`` is the
-    standard deviation of the log-ratios of two treatments, by what blocks and treatments leave
-    unexplained.
+    standard deviation of the log-ratios of two treatments, from the residuals after effects of
+    blocks and treatments.
     """
 
     run: str
@@ -216,25 +219,26 @@ class EarlierNoise(Document):
 
 
 class CampaignPart(Document):
-    """The purpose for which a campaign made a run: at most one of these is set."""
+    """The purpose of a run that a campaign created: at most one field is set."""
 
     tested: Ablates | None = None
-    """The likely causes of a difference in another run that it takes away."""
+    """The ablation that the run executes."""
     confirms: str | None = None
-    """The change point of a history that it measures again, by its id."""
+    """The id of the history's change point that the run confirms."""
     calibrates: Calibrates | None = None
     bisects: Bisects | None = None
     counts: Literal["instructions"] | None = None
-    """What it counts, without measuring anything else."""
+    """What the run counts; it measures nothing else."""
 
 
 class RunSpec(CampaignPart):
     """The expanded experiment of a run.
 
-    ``extensions`` are what was added later, the oldest first; None where nothing was. ``source`` is
-    the experiment's file or run, ``collectors`` names what sampled its trials, ``published`` the
-    study whose figures a report sets beside the user's own. ``earlier_noise`` is that of this
-    host's runs of the same experiment when this one began.
+    ``extensions``: later extensions, the oldest first; None without any.
+    ``source``: the experiment's file, or the run from which it was derived.
+    ``collectors``: the names of the collectors that sampled trials.
+    ``published``: the published study with which a report compares the results.
+    ``earlier_noise``: the noise of this host's runs of the experiment when this run began.
     """
 
     workload: WorkloadDefinition
@@ -242,7 +246,7 @@ class RunSpec(CampaignPart):
     compare: CompareSpec
     configurations: Mapping[str, ConfigurationDefinition] = {}
     parameters: Mapping[str, Level] = {}
-    # It names a file of the package.
+    # The name of a file of the package.
     published: Annotated[str, Field(pattern=r"^\w[\w-]{0,63}$")] | None = None
     source: str = ""
     collectors: Items[str] | None = None
@@ -256,15 +260,16 @@ class RunSpec(CampaignPart):
         if self.compare.factor not in names:
             raise ValueError(f"compare.factor {self.compare.factor!r} is not a factor")
         if len(set(names)) < len(names):
-            raise ValueError("a factor is there twice")
+            raise ValueError("a factor is listed twice")
         for name in self.configurations:
             for below in layer_names(self.configurations, name):
                 if below is None:
-                    raise ValueError(f"configuration {name!r} extends none that it can extend")
+                    said = "extends an unknown configuration, or itself"
+                    raise ValueError(f"configuration {name!r} {said}")
         return self
 
     def layers(self, name: str) -> tuple[ConfigurationDefinition, ...]:
-        """Return a configuration and those that it extends, the lowest last."""
+        """Return a configuration and the configurations that it extends, the lowest last."""
         names = layer_names(self.configurations, name)
         return tuple(self.configurations[below] for below in names if below is not None)
 
@@ -279,21 +284,21 @@ class RunSpec(CampaignPart):
         return {factor.name: factor.levels for factor in self.factors}
 
     def chosen(self, levels: Mapping[str, Level]) -> dict[str, Level]:
-        """Return the parameters with a treatment's levels over them."""
+        """Return the parameters, overridden by a treatment's levels."""
         return {**self.parameters, **levels}
 
     @property
     def operations(self) -> int:
-        """The number of transactions of each trial; 0 where trials ended by time."""
+        """The number of transactions of each trial; 0 if trials end by time."""
         return int(self.parameters.get("operations") or 0)
 
     def ends_by_operations(self, levels: Mapping[str, Level]) -> bool:
-        """Return whether a treatment's trials end by a number, the run's or that of its test."""
+        """Return whether a treatment's trials end after a number of transactions."""
         values = self.definition_of_test(levels).get("values")
         return bool(self.operations or (isinstance(values, dict) and values.get("operations")))
 
     def definition_of_test(self, levels: Mapping[str, Level]) -> dict[str, Any]:
-        """Return the definition of a treatment's test; empty where the workload has none."""
+        """Return the definition of a treatment's test; empty if the workload has no tests."""
         workload = self.workload.to_json()
         test = str(self.chosen(levels).get("test", workload.get("default_test")))
         tests = workload.get("tests")
@@ -301,7 +306,7 @@ class RunSpec(CampaignPart):
         return definition if isinstance(definition, dict) else {}
 
     def whole_numbers(self) -> dict[str, int]:
-        """Return parameters and levels that are whole numbers, each with its largest."""
+        """Return the largest value of each parameter and factor that must be a whole number."""
         counts = [table.count for table in (self.workload.tables or {}).values()]
         named = {count[1:-1]: _MOST_CLIENTS for count in counts if isinstance(count, str)}
         return {

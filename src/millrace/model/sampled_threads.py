@@ -10,7 +10,7 @@ from millrace.model.documents import Count, Document, Items, Number, Positive
 
 
 class CountedState(Document):
-    """A sampled state; ``during_sync`` of its samples fell into a flush of the server's log."""
+    """A sampled state; ``during_sync`` of its samples were taken during a flush of the log."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -21,12 +21,12 @@ class CountedState(Document):
 
     @property
     def weight(self) -> float:
-        """Return the seconds that the samples stand for; their number where that was not kept."""
+        """Return the time of the samples in seconds, or their number if the time is not known."""
         return float(self.count if self.seconds is None else self.seconds)
 
 
 class State(CountedState):
-    """A sampled state of a thread: where in the kernel it was; see ``collect``."""
+    """A sampled state of a thread: its system call and place in the kernel; see ``collect``."""
 
     syscall: str | None
     wchan: str | None
@@ -37,7 +37,7 @@ class State(CountedState):
 class SampledThread(Document):
     """A thread with its sampled states, the most frequent first.
 
-    ``serves_client`` is true where it waited for a measured client's requests.
+    ``serves_client`` is true if the thread waited for requests of a measured client.
     """
 
     tid: int
@@ -49,7 +49,7 @@ class SampledThread(Document):
 
 
 class StatementState(CountedState):
-    """A sampled state of a thread while its client had a statement under way; None: it had none."""
+    """A sampled state of a thread; ``statement`` is the statement under way, None without one."""
 
     statement: str | None
 
@@ -62,9 +62,10 @@ class Statements(Document):
 
 
 class States(Document):
-    """The threads' states; ``cpu_s`` is the sampler's. ``statements`` is None where unknown.
+    """The sampled states of all threads; ``cpu_s`` is the CPU time of the sampler itself.
 
-    Sampling began ``late_s`` after the window. States are shares of samples, so nothing is scaled.
+    ``statements`` is None if unknown. Sampling began ``late_s`` after the start of the window;
+    nothing is scaled for that, because states are used as shares of samples.
     """
 
     late_s: Number | None = None
@@ -77,7 +78,7 @@ class States(Document):
 
 
 class SchedWait(Document):
-    """Waits of a kind: how the thread slept, and who woke it."""
+    """Waits of one kind: the state in which the thread slept, and the waking thread."""
 
     state: str
     woken_by: str
@@ -86,7 +87,7 @@ class SchedWait(Document):
 
 
 class ScheduledThread(Document):
-    """The waits of a thread by the scheduler's events."""
+    """The waits of a thread, from scheduler events."""
 
     tid: int
     windows: Count
@@ -96,7 +97,7 @@ class ScheduledThread(Document):
 
 
 class ScheduledStatement(Document):
-    """The samples of a statement's thread ``on_cpu``, and ``ready`` without a CPU."""
+    """The samples of threads executing a statement: running, and ready but waiting for a CPU."""
 
     statement: str
     on_cpu: Count
@@ -104,7 +105,7 @@ class ScheduledStatement(Document):
 
 
 class SchedEvents(Document):
-    """The scheduler's events, of ``windows`` that lasted ``seconds`` in all."""
+    """The scheduler events of ``windows`` time windows that lasted ``seconds`` in all."""
 
     seconds: Positive | None = None
     windows: Positive | None = None
@@ -114,5 +115,5 @@ class SchedEvents(Document):
     @model_validator(mode="after")
     def _has_windows(self) -> SchedEvents:
         if self.threads and (self.seconds is None or self.windows is None):
-            raise ValueError("threads were listened to for no seconds")
+            raise ValueError("threads have scheduler events, but seconds or windows is missing")
         return self

@@ -1,4 +1,4 @@
-"""Define what the rest of millrace knows about a server: plain values, no I/O."""
+"""Define the records of servers, builds and configurations: plain values, no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,7 +18,7 @@ class Artefact:
 
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of a build and how it was made; None stands for what is not known.
+    """The origin of a build, and how it was made; None if unknown.
 
     ``source`` is the coordinate that was really used; ``note`` says where it is not the one asked
     for. ``async_io`` is ``libaio``, ``io_uring`` or ``none``; ``symbols`` is ``DWARF``,
@@ -41,12 +41,14 @@ class Provenance:
 class InstalledServer:
     """A build on this machine, ready to boot.
 
-    ``argv`` starts the server program (with its own loader first where it needs one), ``env`` is
-    what its environment must have in addition, ``program`` is the ELF file of the server,
-    ``share_dir`` holds the error messages and the bootstrap SQL, ``library_dirs`` the libraries
-    that take precedence over the host's. ``files`` are the files that make the build, each with its
-    SHA-256 when it was installed. ``build_sha256`` is the digest of all of them as they are now,
-    and ``changed`` names those that are not what was installed; see ``builds``.
+    ``argv``: the command that starts the server, with the build's own loader first if needed.
+    ``env``: additional environment variables.
+    ``program``: the ELF file of the server.
+    ``share_dir``: the directory of the error messages and the bootstrap SQL.
+    ``library_dirs``: directories of libraries that replace those of the host.
+    ``files``: the files of the build, with their SHA-256 at the time of installation.
+    ``build_sha256``: the digest of all these files as they are now.
+    ``changed``: the files that have changed since the installation; see ``builds``.
     """
 
     name: str
@@ -66,7 +68,7 @@ class InstalledServer:
 
 @dataclass(frozen=True)
 class AttachedServer:
-    """A running server that is not ours: measured, never started, stopped or reconfigured.
+    """A server that the user runs; millrace never starts, stops or reconfigures it.
 
     ``dsn`` is ``mysql://user:password@host:port/`` or ``mysql://user:password@/?socket=PATH``; the
     password is never shown.
@@ -81,18 +83,18 @@ Server = InstalledServer | AttachedServer
 
 
 def version_of(server: Server) -> str:
-    """Return the version of a server that millrace starts; others are not possible here."""
+    """Return the version of a server that millrace installed; the caller excludes attached ones."""
     assert isinstance(server, InstalledServer)
     return server.version
 
 
 @dataclass(frozen=True)
 class Option:
-    """One server option a configuration asks for.
+    """A server option of a configuration.
 
-    ``name`` uses underscores (``innodb_buffer_pool_size``, ``skip_log_bin``); ``value`` is None for
-    a bare flag. ``optional`` options are left out where the server does not know them, others are
-    then refused. ``layer`` is the configuration it was written in.
+    ``name`` has underscores (``innodb_buffer_pool_size``, ``skip_log_bin``). ``value`` is None for
+    a flag without a value. If the server does not know the option, it is left out if ``optional``;
+    otherwise it is an error. ``layer`` is the configuration that sets it.
     """
 
     name: str
@@ -107,14 +109,14 @@ def option_name(name: str) -> str:
 
 
 IN_ITS_PLACE = " in its place"
-"""The words in the reason for which an option was left out: the server got a newer one."""
+"""The end of the reason why an option was left out if a newer option replaces it."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An option that was not applied: optional and unknown to the server, or taken out.
+    """An option that was not applied, and the reason.
 
-    ``replaced_by`` is the newer option that the server got its value by.
+    ``replaced_by`` is the newer option that was applied instead, if any.
     """
 
     option: Option
@@ -124,7 +126,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Layered, scaled options; ``left_out`` are those taken out for this server's version."""
+    """A configuration after layering and scaling; ``left_out`` do not fit the server's version."""
 
     name: str
     options: tuple[Option, ...]
@@ -133,7 +135,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class FittedOptions:
-    """A configuration fitted to one server: what it is started with, and what was left out."""
+    """A configuration fitted to one server: the applied options, and those left out."""
 
     configuration: str
     applied: tuple[Option, ...]
@@ -141,7 +143,7 @@ class FittedOptions:
 
 
 class ArtefactFact(Document):
-    """A file that a build was made of."""
+    """A file from which a build was made."""
 
     coordinate: str
     sha256: str | None = None
@@ -149,7 +151,7 @@ class ArtefactFact(Document):
 
 
 class BuildFacts(Document):
-    """A build as trials record it, as far as known; an attached server has no other fact."""
+    """The known facts of a build, as trials store them; for an attached server only that fact."""
 
     attached: bool | None = None
     source: str | None = None
@@ -167,7 +169,7 @@ class BuildFacts(Document):
 
 
 def build_facts(server: Server) -> BuildFacts:
-    """Return the facts of a build (no password, no path that only this run has)."""
+    """Return the facts of a build, without passwords and temporary paths."""
     if isinstance(server, AttachedServer):
         return BuildFacts(attached=True)
     facts = asdict(server.provenance)
@@ -177,7 +179,7 @@ def build_facts(server: Server) -> BuildFacts:
 
 @dataclass(frozen=True)
 class KnownOptions:
-    """The options a server program says it has, with underscores, and the defaults it prints."""
+    """The options that a server program lists, with underscores, and their printed defaults."""
 
     names: frozenset[str]
     defaults: Mapping[str, str] = field(default_factory=dict)

@@ -1,17 +1,19 @@
-"""Define what a server's storage can hold, by which analyses check its steady state."""
+"""Define the limits of a server's storage, with which analyses check its steady state."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class SteadyLimits:
-    """The limits of a server's storage under its settings, and the options that move them.
+    """The limits of a server's storage with its settings, and the options that change them.
 
-    Beyond a ``dirty_share`` of dirty pages in the buffer pool, the server writes back as fast as it
-    may. ``log_bytes`` is the size of the redo log's files; None where it is not known. Purge may
-    lag by ``purge_cycle`` transactions before it shortens its list. The other fields name options,
-    as a sentence quotes them: those that make the server write back sooner, use a smaller log,
-    purge faster, keep the statistics of tables, and keep the plans of statements.
+    ``dirty_share``: the fraction of dirty pages in the buffer pool above which the server flushes
+    as fast as it can.
+    ``log_bytes``: the size of the redo log files; None if unknown.
+    ``purge_cycle``: the number of transactions by which purge may lag before it trims its list.
+
+    The other fields are options, as quoted in sentences, that make the server flush sooner, use a
+    smaller log, purge faster, keep the statistics of tables, or keep the plans of statements.
     """
 
     dirty_share: float = 0.9

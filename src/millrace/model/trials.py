@@ -1,4 +1,4 @@
-"""The words for what trials are for and how they end."""
+"""Define the purposes and outcomes of trials."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,18 +7,18 @@ from typing import Literal
 Purpose = Literal["measure", "aa", "profile", "count"]
 """The purpose of a trial.
 
-It measures for verdicts, is one more trial of the base (A/A trial), is profiled, or has its
-instructions counted.
+``measure``: for verdicts. ``aa``: a second trial of the base (A/A trial). ``profile``: CPU samples.
+``count``: instructions.
 """
 
 Outcome = Literal["finished", "failed", "interrupted"]
-"""An attempt finished, failed, or was stopped before it could do either."""
+"""An attempt finished, failed, or was interrupted before either."""
 
 
 def snapshot_making_s(steps: Iterable[tuple[str, float]]) -> float:
-    """Return the seconds in which a trial made snapshots that other trials only restore.
+    """Return how many seconds a trial spent on making snapshots, which later trials only restore.
 
-    ``steps`` are the names and the times of its steps so far, in order.
+    ``steps`` are the names and start times of its steps so far, in order.
     """
     of_roles: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
     for name, began_s in steps:
@@ -28,7 +28,7 @@ def snapshot_making_s(steps: Iterable[tuple[str, float]]) -> float:
 
 
 def _making_s(steps: Sequence[tuple[str, float]]) -> float:
-    """Return the same for one server: the time from its first step until it is restored."""
+    """Return the time of one server from its first step until its snapshot is restored, in s."""
     saved = max((at for at, (name, _) in enumerate(steps) if name == "save"), default=len(steps))
     restored_s = (began_s for name, began_s in steps[saved:] if name == "restore")
     return max(next(restored_s, 0.0) - steps[0][1], 0.0)
@@ -40,5 +40,5 @@ def kind_of_block(purpose: Purpose) -> Purpose:
 
 
 def is_in_measured_block(purpose: Purpose) -> bool:
-    """Return whether a trial is in a block of comparisons, as A/A trials are too."""
+    """Return whether a trial is in a measured block, as A/A trials are too."""
     return kind_of_block(purpose) == "measure"

@@ -1,10 +1,12 @@
-"""The schema of workloads, their defaults, and those that come with millrace.
+"""Define the schema of workloads, their defaults, and the workloads shipped with millrace.
 
 A workload is plain data: factors and parameters, tables or a data set, statements, tests, phases,
-checks and metrics. ``definition`` turns it into its checked form, ``defaults`` adds what its phases
-imply, and ``statement_effects`` derives what its statements do to rows. The shipped ones are one
-TOML file each in ``builtin``. What a trial does with a workload is not here (``trial``), nor how
-rows, values and requests are made (the load generator).
+checks and metrics. ``definition`` converts it into its checked form. ``defaults`` adds the factors,
+parameters and metrics that its phases imply. ``statement_effects`` derives the effects of its
+statements on rows. Each shipped workload is a TOML file in ``builtin``.
+
+Executing a workload belongs to ``trial``; generating rows, values and requests belongs to the load
+generator.
 """
 
 import tomllib
@@ -32,7 +34,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Definition:
-    """Return a workload's complete definition as plain data; raise UserError if unknown."""
+    """Return a shipped workload's complete definition; raise UserError for an unknown name."""
     if name not in names():
         raise UserError(
             f"unknown workload {name!r}{did_you_mean(name, names())}",
@@ -42,10 +44,10 @@ def load(name: str) -> Definition:
 
 
 def text(name: str) -> str:
-    """Return the text of a workload's file."""
+    """Return the text of a shipped workload's file."""
     return (_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def of_test(test: str) -> str | None:
-    """Return the workload that has a test of this name."""
+    """Return the shipped workload that has a test of this name; None without one."""
     return next((name for name in names() if test in load(name).get("tests", {})), None)

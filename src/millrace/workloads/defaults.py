@@ -1,6 +1,7 @@
-"""Add the factors, parameters and metrics that a workload's phases imply when it is loaded.
+"""Add the factors, parameters and metrics that a workload's phases imply.
 
-A workload keeps its own of the same name, and its own primary metric is the only one.
+A workload's own factor, parameter or metric replaces the default of the same name. If it has its
+own primary metric, no default metric is primary.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ from millrace.workloads.schema_factors import Definition, texts_of
 
 _LOADED = "load_tables"
 TABLE_OPTIONS = "table_options"
-"""The name of what CREATE TABLE has after the engine, by the factor ``compression``."""
+"""The value that CREATE TABLE has after the engine; it depends on the factor ``compression``."""
 
 _TAIL = "p99"
 _SLICED = (DRIVE, "load_data")  # kinds of phases in which servers may take turns
@@ -22,7 +23,7 @@ _SWITCH = ["auto", "on", "off"]
 
 DROP_AFTER = "drop_after"
 LOOPS = "loops"
-"""A parameter of workloads whose clients can go on where those of an earlier loop ended."""
+"""A parameter of workloads whose clients can continue on the tables of an earlier loop."""
 
 _CONNECTING: dict[str, Any] = {
     "transport": {"default": "socket", "choices": ["socket", "tcp"]},
@@ -30,10 +31,10 @@ _CONNECTING: dict[str, Any] = {
 }
 
 COMPRESSION = "compression"
-"""The factor whose levels are how tables are compressed: see ``databases.table_formats``."""
+"""The factor for the compression of tables: see ``databases.table_formats``."""
 
 UNCOMPRESSED = "none"
-"""The level of tables that are not compressed."""
+"""The level for tables that are not compressed."""
 
 _COMPRESSION: dict[str, Any] = {
     COMPRESSION: {
@@ -49,9 +50,9 @@ _LOADING: dict[str, Any] = {
     "load_method": {
         "kind": "text", "default": "auto", "choices": ["auto", "local", "multi_row", "single_row"],
     },
-    # Connections that load; 0 is one for each table, up to the number of the host's CPUs.
+    # Connections that load; 0: one for each table, at most the number of CPUs.
     "load_threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
-    # Rows that a connection fills at a time, so that several fill one table; 0: a table at a time.
+    # Rows that a connection loads at a time, so that several load one table; 0: a whole table.
     "load_chunk_rows": {"kind": "integer", "default": 0, "minimum": 0},
     "settle_s": {"kind": "number", "default": 600, "minimum": 0},
     "disable_idle_states": {"kind": "text", "default": "auto", "choices": _SWITCH},
@@ -60,41 +61,40 @@ _LOADING: dict[str, Any] = {
 _DRIVING_FACTORS: dict[str, Any] = {
     "clients": {"default": 1, "free": True, "minimum": 1, "maximum": 100_000},
     "protocol": {"default": "prepared", "choices": ["prepared", "text"]},
-    # Transactions a second of all clients together; 0 is a closed loop.
+    # Transactions per second of all clients together; 0: a closed loop.
     "rate": {"default": 0, "kind": "number", "free": True, "minimum": 0},
     "arrivals": {"default": "poisson", "choices": ["poisson", "constant"]},
 }
 
 _DRIVING: dict[str, Any] = {
     "time_s": {"kind": "number", "default": 30, "minimum": 0.1},
-    # Transactions of all clients together; 0 ends by time.
+    # Transactions of all clients together; 0: the measured part ends by time.
     "operations": {"kind": "integer", "default": 0, "minimum": 0},
-    # By time, for ``warmup_s`` seconds, or until throughput is steady.
+    # ``time``: for ``warmup_s`` seconds; ``steady``: until throughput is steady.
     "warmup": {"kind": "text", "default": "time", "choices": ["time", "steady"]},
     "warmup_s": {"kind": "number", "default": 5, "minimum": 0},
-    # A request that would start later than this after its time is skipped; 0: never.
+    # Skip a request that would start more than this after its scheduled time; 0: never.
     "max_lateness_s": {"kind": "number", "default": 0, "minimum": 0},
-    # Threads of the load generator; 0 lets it choose.
+    # Threads of the load generator; 0: it chooses.
     "threads": {"kind": "integer", "default": 0, "minimum": 0, "maximum": 1024},
     "client_cpus": {"kind": "cpus", "default": ""},
     "busy_poll": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "colocate_client": {"kind": "text", "default": "auto", "choices": _SWITCH},
     "cache_mode": {"kind": "text", "default": "any", "choices": ["any", "cached", "io_bound"]},
     "snapshot": {"kind": "text", "default": "on", "choices": ["on", "off"]},
-    # The place of a restored data directory when its server starts: the disk, or also memory, for
-    # servers that read through the page cache.
+    # Whether restored files are in the page cache when the server starts.
     "page_cache": {"kind": "text", "default": "auto", "choices": ["auto", "cold", "warm"]},
 }
 
-# Of trials with one server, which clients alone change.
+# For trials with a single server.
 _AFTER_CLIENTS: dict[str, Any] = {
-    # DROP DATABASE, timed, when all else is measured.
+    # Time a DROP DATABASE after everything else was measured.
     DROP_AFTER: {"kind": "text", "default": "off", "choices": ["off", "on"]},
 }
 
 
 def _metrics(phase: str, *, with_primary: bool) -> dict[str, Any]:
-    """Return the metrics of driven clients; ``phase`` is the one that drives them."""
+    """Return the metrics of clients; ``phase`` is the name of the phase that drives them."""
     time_s = duration_s(phase)
     of_client = ["load_generator_user_s", "load_generator_system_s"]
     return {
@@ -135,7 +135,7 @@ def _percentile(title: str, percentile: int) -> dict[str, Any]:
 
 
 def completed(definition: Definition) -> dict[str, Any]:
-    """Return the definition, completed with what its phases imply."""
+    """Return the definition with the factors, parameters and metrics that its phases imply."""
     kinds = [phase.get("kind") for phase in definition.get("phases", ())]
     factors: dict[str, Any] = {}
     parameters: dict[str, Any] = {}
@@ -150,7 +150,7 @@ def completed(definition: Definition) -> dict[str, Any]:
         tests = list(definition.get("tests", {}))
         default = definition.get("default_test")
         if tests and default not in tests:
-            default = tests[0]  # the mistake is that of default_test alone
+            default = tests[0]  # so that only default_test is reported as wrong
         factors |= {"test": {"default": default, "choices": tests}}
         factors |= _DRIVING_FACTORS
         parameters |= _DRIVING
@@ -173,10 +173,9 @@ def completed(definition: Definition) -> dict[str, Any]:
 
 
 def with_sizes(definition: Definition) -> dict[str, Any]:
-    """Return a definition with the metric of what the tables take on the disk.
+    """Return a definition with the metric for the disk space of a row.
 
-    Maintenance may drop tables before they are measured, and a full disk leaves them as they are
-    then: it is left out there.
+    The metric is not added if the workload has maintenance, which may drop tables, or fills a disk.
     """
     if any("maintenance" in each or each["kind"] == FILL_DISK for each in definition["phases"]):
         return dict(definition)
@@ -186,7 +185,7 @@ def with_sizes(definition: Definition) -> dict[str, Any]:
 
 
 def with_drop(definition: Definition) -> dict[str, Any]:
-    """Return a definition with the metrics of DROP DATABASE after the run."""
+    """Return a definition with the metrics of a DROP DATABASE after the measured part."""
     titles = {
         measurements.DROP_TIME: ("time of DROP DATABASE", measurements.DROP_S),
         "drop_file_removal": ("DROP DATABASE: removing files", measurements.DROP_REMOVAL_S),
@@ -200,7 +199,7 @@ def with_drop(definition: Definition) -> dict[str, Any]:
 
 
 def with_loops(definition: Definition) -> dict[str, Any]:
-    """Return a definition with the throughput of all loops; the other metrics are of the last."""
+    """Return a definition with the throughput of all loops; other metrics are of the last loop."""
     done, loops_s = measurements.LOOPS_TRANSACTIONS, measurements.LOOPS_S
     metric = _quotient("throughput of all loops", "transactions/s", [done], loops_s)
     last = {**definition["metrics"]["throughput"], "title": "throughput of the last loop"}
@@ -213,11 +212,10 @@ def _with_metrics(definition: Definition, metrics: Definition) -> dict[str, Any]
 
 
 def in_open_loop(definition: Definition) -> dict[str, Any]:
-    """Return a workload's complete definition for clients with a rate of their own.
+    """Return a workload's complete definition for clients that send at a fixed rate.
 
-    Their throughput is the rate that was asked for as long as a server keeps up, so that latency is
-    the result: the 99th percentile of response times is the primary metric. A primary metric of the
-    workload's own stays.
+    As long as the server keeps up, throughput is the requested rate. Therefore the 99th percentile
+    of response times becomes the primary metric, unless the workload has its own.
     """
     metrics = {**definition.get("metrics", {})}
     if not metrics.get("throughput", {}).get("primary") or _TAIL not in metrics:
@@ -230,10 +228,10 @@ def in_open_loop(definition: Definition) -> dict[str, Any]:
 def in_slices(definition: Definition) -> dict[str, Any]:
     """Return a workload's complete definition for servers that take turns in slices.
 
-    Clients' metrics are by the trimmed mean of slices, beside which the plain throughput stands. A
-    load's are by its whole time, beside which the trimmed one stands: a page that is split or a log
-    that is written is rare and part of the work, and clients wait for few of them in a minute. The
-    load generator's CPU time belongs to no server.
+    Metrics of clients use the trimmed mean of slices; throughput with stalls is added. Metrics of a
+    load use its whole time, because its rare stalls (page splits, log writes) are part of the work;
+    throughput without stalls is added. The CPU time of the load generator is left out, because it
+    cannot be attributed to a server.
     """
     sliced = _sliced_phase(definition)
     metrics = {**definition.get("metrics", {})}
@@ -251,7 +249,7 @@ def in_slices(definition: Definition) -> dict[str, Any]:
 
 
 def interleaved(definition: Definition) -> dict[str, Any]:
-    """Return a definition, maybe of slices, for interleaved trials, without the client's CPU."""
+    """Return a definition for interleaved trials; undo ``in_slices``, except for client CPU."""
     metrics = {**definition.get("metrics", {})}
     sliced = _sliced_phase(definition)
     if sliced is None or not metrics.keys() & {WITH_STALLS, WITHOUT_STALLS}:
@@ -267,7 +265,7 @@ def _sliced_phase(definition: Definition) -> Definition | None:
 
 
 def _by_time(metrics: Definition, time: str, other: str) -> dict[str, Any]:
-    """Return metrics with another measurement in the place of a time."""
+    """Return metrics in which the measurement ``time`` is replaced by ``other``."""
     return {
         name: {
             **metric,

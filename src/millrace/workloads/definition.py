@@ -1,10 +1,12 @@
 """Check a workload's definition: its factors, data, phases and metrics.
 
-A definition is plain data (TOML). ``checked`` turns it into typed values or raises ValidationError
-with every error. This module does not depend on a particular workload, engine or server. Two kinds
-of data sets exist: ``data``, one table that is loaded from a named set, and ``tables`` with the
-``generators``, ``statements`` and ``tests`` of clients that drive them. The load generator
-interprets the latter and checks them in depth; this module checks what an experiment refers to.
+A definition is plain data (TOML). ``parse_workload`` converts it into typed values or raises
+ValidationError with every mistake. This module does not depend on a particular workload, engine or
+server.
+
+A workload has one of two kinds of data: ``data`` is a table that is loaded from a named data set;
+``tables`` come with ``generators``, ``statements`` and ``tests`` for clients. The load generator
+interprets the latter and checks them completely; this module checks the parts that experiments use.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,17 +31,17 @@ from millrace.workloads.settings import ClientSettings, unfit_kind
 from millrace.workloads.tables import VALUE, Number, TableSet, Volume, evaluated, fill
 
 FILLED = "filled"
-"""The table, of rows with an ``id`` and a ``payload``, with which a trial fills a disk."""
+"""The table with which a trial fills a disk; its rows have an ``id`` and a ``payload``."""
 
 _OF_TABLES = ("load_tables", "verify_tables", "warm_tables", DRIVE)
 
 
 class DataSet(DefinitionPart):
-    """The data of a workload; ``set`` is its name for the load generator.
+    """The data of a workload; ``set`` is the name of the load generator's data set.
 
-    ``row_bytes`` is a row's mean length as sent; ``table_row_bytes`` is its size in the table, by
-    engine, with ``default`` for others. ``rows_per_s`` is a rough rate for estimates before any
-    measurement on a host.
+    ``row_bytes`` is the mean length of a row as sent. ``table_row_bytes`` is the size of a row in
+    the table, by engine; ``default`` is for all other engines. ``rows_per_s`` is a rough loading
+    rate, for estimates before the first measurement on a host.
     """
 
     set: str
@@ -53,9 +55,9 @@ class DataSet(DefinitionPart):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if "default" not in self.table_row_bytes:
-            raise ValueError("table_row_bytes lacks 'default'")
+            raise ValueError("table_row_bytes needs 'default', for all other engines")
         if unknown := set(self.binary_columns) - set(self.columns):
-            raise ValueError(f"binary_columns that are not columns: {', '.join(sorted(unknown))}")
+            raise ValueError(f"binary_columns has unknown columns: {', '.join(sorted(unknown))}")
         return self
 
     def table_bytes(self, rows: int, engine: str) -> int:
@@ -63,9 +65,9 @@ class DataSet(DefinitionPart):
 
 
 class Check(DefinitionPart):
-    """A condition that holds after the measurement: its query returns no rows.
+    """A check after the measurement: its query must return no rows.
 
-    The query ends where a LIMIT can follow; it may contain ``{factor}`` or ``{parameter}``.
+    A LIMIT is appended to the query. It may contain ``{factor}`` or ``{parameter}``.
     """
 
     name: Name
@@ -77,7 +79,7 @@ class Check(DefinitionPart):
 
 
 class BackgroundClients(DefinitionPart):
-    """Clients that repeat another test while a test is measured, flat out without a ``rate``."""
+    """Clients that repeat another test while a test is measured; a closed loop without ``rate``."""
 
     test: str
     clients: Number = "{clients}"
@@ -85,9 +87,9 @@ class BackgroundClients(DefinitionPart):
 
 
 class Test(DefinitionPart):
-    """A test of clients with its own default ``values``; the load generator checks the rest.
+    """A test with its own default ``values``; the load generator checks its other keys.
 
-    A value of an integer parameter may be arithmetic over other values, as text.
+    The value of an integer parameter may be a text: an integer expression over other values.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -98,12 +100,12 @@ class Test(DefinitionPart):
 
 
 class Metric(DefinitionPart):
-    """A figure to compare.
+    """A metric by which trials are compared.
 
-    It is either the sum of ``numerator`` measurements over that of ``denominator``, or the
-    ``percentile`` of the latencies of an attempt's transactions, or of its statements, or of the
-    transactions ``before``, ``during`` or ``after`` maintenance, in seconds;
-    ``response`` falls back to service time in closed loop.
+    It is either a ratio, the sum of the measurements ``numerator`` divided by that of
+    ``denominator``, or the ``percentile`` of latencies in seconds. Latencies are those ``of``
+    transactions, statements, background clients, or transactions before, during or after
+    maintenance. In a closed loop, ``response`` time is the service time.
     """
 
     title: str
@@ -121,14 +123,14 @@ class Metric(DefinitionPart):
         if (self.percentile is None) != bool(self.numerator):
             raise ValueError("a metric has either a numerator or a percentile")
         if self.percentile is None and (self.of is not None or self.time is not None):
-            raise ValueError("'of' and 'time' belong to a percentile")
+            raise ValueError("'of' and 'time' are allowed only with a percentile")
         if self.percentile is not None:
             if self.denominator:
-                raise ValueError("a percentile has no denominator")
+                raise ValueError("a percentile must not have a denominator")
             if self.of is None or self.time is None:
                 raise ValueError("a percentile needs 'of' and 'time'")
             if (self.unit, self.direction) != ("s", "lower"):
-                raise ValueError("a percentile is in s, and lower is better")
+                raise ValueError('a percentile needs unit = "s" and direction = "lower"')
         return self
 
 
@@ -136,7 +138,7 @@ OwnDatabase = Annotated[str, Field(pattern=r"^millrace_[a-z0-9_]{1,50}$")]
 
 
 class Workload(DefinitionPart):
-    """A checked workload; every reference in it exists and exactly one metric is primary."""
+    """A checked workload: all names in it exist, and exactly one metric is primary."""
 
     name: str
     title: str
@@ -150,8 +152,8 @@ class Workload(DefinitionPart):
     statements: dict[str, dict[str, Any]] = Field(default={})
     tests: dict[str, Test] = Field(default={})
     default_test: str | None = None
-    databases: list[OwnDatabase] = Field(default=[])  # that its statements make
-    sequence: list[str] = Field(default=[])  # tests that work on what those before them left
+    databases: list[OwnDatabase] = Field(default=[])  # created by its statements
+    sequence: list[str] = Field(default=[])  # tests that each use the tables of the one before
     phases: list[Phase] = Field(min_length=1)
     checks: list[Check] = Field(default=[])
     metrics: dict[str, Metric]
@@ -175,9 +177,9 @@ class Workload(DefinitionPart):
         for name, metric in self.metrics.items():
             for measurement in (*metric.numerator, *metric.denominator):
                 if measurement.endswith(DURATION) and measurement not in timed:
-                    raise Misplaced(f"metrics.{name}", f"no phase measures {measurement}")
+                    raise Misplaced(f"metrics.{name}", f"{measurement} is not measured by a phase")
             if metric.percentile is not None and not self.drives:
-                raise Misplaced(f"metrics.{name}", "no phase of kind 'drive' measures latencies")
+                raise Misplaced(f"metrics.{name}", "latencies need a phase of kind 'drive'")
             if metric.of == "background" and not any(
                 test.background_clients for test in self.tests.values()
             ):
@@ -185,7 +187,7 @@ class Workload(DefinitionPart):
             if metric.of in PARTS and not self.has_maintenance:
                 raise Misplaced(f"metrics.{name}", "no phase has maintenance")
         if sum(metric.primary for metric in self.metrics.values()) != 1:
-            raise ValueError("exactly one metric is primary")
+            raise ValueError("exactly one metric must be primary")
         return self
 
     def _check_names(self) -> None:
@@ -194,7 +196,7 @@ class Workload(DefinitionPart):
         if self.roles not in ([SERVER], [SOURCE, REPLICA]):
             raise Misplaced(
                 "roles",
-                f'{self.roles} are not roles; write ["{SERVER}"] or ["{SOURCE}", "{REPLICA}"]',
+                f'roles must be ["{SERVER}"] or ["{SOURCE}", "{REPLICA}"], not {self.roles}',
             )
         for name, statement in self.statements.items():
             sql = statement.get("sql")
@@ -204,7 +206,7 @@ class Workload(DefinitionPart):
                     raise Misplaced(place, "the statement is empty")
 
     def _check_settings(self) -> None:
-        """Require the kinds of the standard names, which trials read."""
+        """Require the right kinds for the factors and parameters that trials read."""
         for name, factor in self.factors.items():
             if wrong := unfit_kind(name, factor.kind_of_level, factor.choices):
                 raise Misplaced(f"factors.{name}", wrong)
@@ -214,17 +216,18 @@ class Workload(DefinitionPart):
 
     def _check_data(self) -> None:
         if both := sorted({*self.factors} & {*self.parameters}):
-            raise Misplaced(f"parameters.{both[0]}", f"{both[0]} is a factor and a parameter")
+            raise Misplaced(f"parameters.{both[0]}", f"{both[0]} is also a factor")
         if (self.data is None) == (not self.tables):
-            raise ValueError("a workload has either data or tables")
+            raise ValueError("a workload needs either data or tables")
         if self.data is not None:
             for name in ("rows", "data_seed"):
                 if name not in self.parameters or self.parameters[name].kind != "integer":
-                    raise Misplaced("parameters", f"a workload with data needs the integer {name}")
+                    said = f"a workload with data needs the integer parameter {name}"
+                    raise Misplaced("parameters", said)
         names = [phase.name for phase in self.phases]
         for at, phase in enumerate(self.phases):
             if phase.name in names[:at]:
-                raise Misplaced(f"phases[{at}].name", f"two phases are called {phase.name!r}")
+                raise Misplaced(f"phases[{at}].name", f"two phases have the name {phase.name!r}")
             if phase.kind in _OF_TABLES and not self.tables:
                 raise Misplaced(f"phases[{at}]", "the workload has no tables")
             if phase.kind in ("load_data", "count", "checksum") and self.data is None:
@@ -233,21 +236,21 @@ class Workload(DefinitionPart):
     def _check_tests(self) -> None:
         drives = [phase for phase in self.phases if phase.kind == DRIVE]
         if len(drives) > 1:
-            raise ValueError("there is at most one phase of kind 'drive'")
+            raise ValueError("only one phase of kind 'drive' is allowed")
         if bool(drives) != bool(self.tests):
-            raise ValueError("tests and a phase of kind 'drive' belong together")
+            raise ValueError("tests need a phase of kind 'drive', and such a phase needs tests")
         if self.tests and self.default_test not in self.tests:
             named = self.default_test
-            wrong = "is missing" if named is None else f"{named!r} is none of the tests"
+            wrong = "is missing" if named is None else f"unknown test {named!r}"
             listed = f"; expected one of {', '.join(self.tests)}"
             near = did_you_mean(named, self.tests)
             raise Misplaced("default_test", f"{wrong}{listed}{near}")
         if not self.tests and self.default_test is not None:
-            raise Misplaced("default_test", "it belongs to a workload with tests")
+            raise Misplaced("default_test", "allowed only in a workload with tests")
         if missing := set(self.sequence) - set(self.tests):
             raise Misplaced("sequence", f"unknown test {missing.pop()!r}")
         if len(set(self.sequence)) < len(self.sequence):
-            raise Misplaced("sequence", "a test is there twice")
+            raise Misplaced("sequence", "a test is listed twice")
         for name, test in self.tests.items():
             if unknown := set(test.values) - {*self.factors, *self.parameters}:
                 said = f"unknown factor or parameter {unknown.pop()!r}"
@@ -260,7 +263,9 @@ class Workload(DefinitionPart):
         kinds: list[str] = [phase.kind for phase in self.phases]
         has_replica = kinds.count(APPLY) == 1
         if has_replica != (self.roles == [SOURCE, REPLICA]):
-            raise ValueError(f"roles {SOURCE} and {REPLICA} belong together with a phase {APPLY!r}")
+            raise ValueError(
+                f"roles {SOURCE} and {REPLICA} need one phase {APPLY!r}, which needs these roles"
+            )
         if has_replica:
             if lacking := {"attach", "log_format", "gtid"} - {*self.factors}:
                 raise ValueError(f"a workload with a replica needs the factor {lacking.pop()!r}")
@@ -268,18 +273,20 @@ class Workload(DefinitionPart):
             if unfit := after - {"count", "checksum", COMPARE_TABLES}:
                 raise ValueError(f"a phase {unfit.pop()!r} cannot come after {APPLY!r}")
         elif COMPARE_TABLES in kinds:
-            raise ValueError("a phase 'compare_tables' comes after 'apply'")
+            raise ValueError("a phase 'compare_tables' needs a phase 'apply' before it")
 
     def _check_filling(self) -> None:
         if not self.fills_disk:
             return
         if self.phases[-1].kind != FILL_DISK or self.drives or self.replicates:
-            raise ValueError(f"{FILL_DISK!r} is the last phase, without tests and a replica")
+            raise ValueError(
+                f"{FILL_DISK!r} must be the last phase, in a workload without tests and replica"
+            )
         needed = {"filled_by", "free_mb", "full_s", "recovery_s"}
         if lacking := needed - {*self.factors, *self.parameters}:
             raise ValueError(f"a workload that fills a disk needs {lacking.pop()!r}")
         if set(self.tables) != {FILLED}:
-            raise ValueError(f"a workload that fills a disk has one set of tables, {FILLED!r}")
+            raise ValueError(f"a workload that fills a disk needs exactly one table, {FILLED!r}")
 
     @property
     def fills_disk(self) -> bool:
@@ -287,15 +294,15 @@ class Workload(DefinitionPart):
 
     @property
     def replicates(self) -> bool:
-        """Return whether a replica applies what clients change on its source."""
+        """Return whether a replica applies the changes of a source."""
         return REPLICA in self.roles
 
     def _check_checks(self, known: set[str]) -> None:
         if self.checks and not self.tests:
-            raise ValueError("checks belong to a workload with tests")
+            raise ValueError("checks are allowed only in a workload with tests")
         names = [check.name for check in self.checks]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"two checks are called {twice!r}")
+            raise ValueError(f"two checks have the name {twice!r}")
         for at, check in enumerate(self.checks):
             if unknown := set(VALUE.findall(check.sql)) - known:
                 raise Misplaced(f"checks[{at}].sql", f"unknown {{{unknown.pop()}}}")
@@ -308,7 +315,7 @@ class Workload(DefinitionPart):
 
     @property
     def drives(self) -> bool:
-        """Return whether clients are driven; otherwise the phases themselves are measured."""
+        """Return whether the workload has clients; otherwise its phases are measured."""
         return bool(self.tests)
 
     @property
@@ -316,7 +323,7 @@ class Workload(DefinitionPart):
         return any(phase.maintenance is not None for phase in self.phases)
 
     def test_values(self) -> set[str]:
-        """Return the names for which some test has a default of its own."""
+        """Return the names of values for which any test has its own default."""
         return {name for test in self.tests.values() for name in test.values}
 
     def defaults(self) -> dict[str, Level]:
@@ -328,10 +335,10 @@ class Workload(DefinitionPart):
         return {name: each.default for name, each in every.items() if each.default is not None}
 
     def values(self, chosen: Values) -> dict[str, Level]:
-        """Return every factor's and parameter's value for the clients.
+        """Return the values of all factors and parameters, for the clients of the chosen test.
 
-        The value is the one in ``chosen``, else the chosen test's, else the default. Tables do not
-        depend on tests: theirs are the defaults overridden by ``chosen``.
+        A value comes from ``chosen``, else from the test, else from the default. Tables do not use
+        these values, because they must not depend on the test; see ``volume``.
         """
         test = self.tests.get(str(chosen.get("test", self.default_test)))
         values = {**self.defaults(), **(test.values if test else {}), **chosen}
@@ -345,7 +352,7 @@ class Workload(DefinitionPart):
         return ClientSettings.model_validate(self.values(chosen))
 
     def prior_tests(self, values: Values) -> tuple[str, ...]:
-        """Return the tests whose changes to the tables the chosen test meets, the first first."""
+        """Return the tests of the sequence that run before the chosen test, in order."""
         test = str(values.get("test", self.default_test))
         return tuple(self.sequence[: self.sequence.index(test)]) if test in self.sequence else ()
 
@@ -355,7 +362,7 @@ class Workload(DefinitionPart):
         return sum(evaluated(each.clients, values) for each in background)
 
     def data_bytes(self, chosen: Values) -> int:
-        """Return the approximate length of the data, with which memory and redo sizes scale."""
+        """Return the approximate data size in bytes; memory and redo log sizes scale with it."""
         if self.data is not None:
             return int(chosen["rows"]) * self.data.row_bytes
         return self.volume(chosen).data_bytes
@@ -367,7 +374,7 @@ class Workload(DefinitionPart):
 
 
 def parse_workload(definition: Definition) -> Workload:
-    """Return the typed form of a definition; raise ValidationError with every error in it."""
+    """Return the checked form of a definition; raise ValidationError with every mistake."""
     try:
         return Workload.model_validate(dict(definition))
     except pydantic.ValidationError as error:
@@ -384,11 +391,11 @@ def parse_workload(definition: Definition) -> Workload:
                 known = sorted(_known_keys(found["loc"]))
                 message, expected = "unknown key", f"one of {', '.join(known)}"
                 near = nearest(found["loc"][-1], known)
-            # Of a value that may be of several types, the first says enough.
+            # For a value with several possible types, only the first message is kept.
             diagnostics.setdefault(where, Diagnostic(where, message, expected, near))
             if found["type"].endswith("_type"):
                 types.add(where)
-        # A mistake within a value shows that its type is one of those that may be there.
+        # A mistake within a value shows that the value's own type is right.
         for where in types:
             if any(each.startswith((f"{where}.", f"{where}[")) for each in diagnostics):
                 del diagnostics[where]
@@ -397,7 +404,7 @@ def parse_workload(definition: Definition) -> Workload:
 
 
 def _known_keys(place: tuple[str | int, ...]) -> set[str]:
-    """Return the keys of the part of a workload in which the last key of ``place`` is unknown."""
+    """Return the known keys of the table that contains the last key of ``place``."""
     parts: set[type[BaseModel]] = {Workload}
     for key in place[:-1]:
         named = [part.model_fields[str(key)] for part in parts if str(key) in part.model_fields]
@@ -413,7 +420,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _place(keys: tuple[str | int, ...], definition: Definition) -> str:
-    """Return text such as ``phases[2].kind`` of a key that is there, or is missing at the end."""
+    """Return a key's place, such as ``phases[2].kind``; the last key may be missing."""
     place, part = "", cast(Any, definition)
     for at, key in enumerate(keys):
         is_there = (
@@ -422,7 +429,7 @@ def _place(keys: tuple[str | int, ...], definition: Definition) -> str:
             else isinstance(part, list) and isinstance(key, int) and key < len(part)
         )
         if not is_there and not (isinstance(part, Mapping) and at == len(keys) - 1):
-            continue  # the name of one of several types
+            continue  # not a key, but the name of a type that pydantic tried
         place += f"[{key}]" if isinstance(key, int) else f".{key}"
         part = part[key] if is_there else None
     return place.removeprefix(".")

@@ -1,4 +1,4 @@
-"""Check the phases of a workload, and fill in the SQL that they send."""
+"""Check the phases of a workload, and insert values into their SQL."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,9 +16,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 _OF_A_TABLE = frozenset(("table", "n"))
 
 Sql = str | list[str]
-"""Statements: a text in which ``;`` separates simple ones, or a list of any statements."""
+"""Statements: a text of simple statements separated by ``;``, or a list of any statements."""
 
-# Text in which a semicolon separates nothing, and the semicolons that do.
+# Quoted text and comments, in which a semicolon separates nothing; separators; words.
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`"""
     r"""|/\*.*?\*/|(?:\#|--(?=\s))[^\n]*|(?P<end>;)|(?P<word>\w+)""",
@@ -29,16 +29,16 @@ _ROUTINE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _COMPOUND = re.compile(r"BEGIN|THEN|LOOP|REPEAT|WHILE", re.IGNORECASE)
-_EXECUTED = ("/*!", "/*M!", "/*+")  # comments that servers read
+_EXECUTED = ("/*!", "/*M!", "/*+")  # comments that servers execute
 _CLIENTS_OWN = re.compile(r"\s*(?:DELIMITER\b|\\[A-Za-z.!]|source\s)", re.IGNORECASE)
 
 
 class Statements(DefinitionPart):
     """SQL statements: a text in which ``;`` separates them, or a list.
 
-    ``{factor}`` or ``{parameter}`` stands for a value, and ``by`` names a factor whose level
-    chooses the statements. A statement with ``{table}`` or ``{n}`` is sent for each table of the
-    set ``tables``.
+    ``{factor}`` and ``{parameter}`` are replaced by values. If ``by`` names a factor, ``sql`` is a
+    table, and the factor's level selects the statements. A statement with ``{table}`` or ``{n}`` is
+    sent for each table of the set ``tables``.
     """
 
     by: str | None = None
@@ -48,9 +48,9 @@ class Statements(DefinitionPart):
     @model_validator(mode="after")
     def _levels_are_named(self) -> Self:
         if isinstance(self.sql, dict) != (self.by is not None):
-            raise ValueError("sql is a table of levels exactly when 'by' names a factor")
+            raise ValueError("sql must be a table of levels if 'by' names a factor, and only then")
         if isinstance(self.sql, dict) and "default" not in self.sql:
-            raise ValueError("sql lacks 'default', for levels it does not name")
+            raise ValueError("sql needs 'default', for all other levels")
         for sql in self.sql.values() if isinstance(self.sql, dict) else (self.sql or "",):
             if (wrong := _unfit(sql)) is not None:
                 raise ValueError(wrong)
@@ -59,7 +59,7 @@ class Statements(DefinitionPart):
     def statements(
         self, values: Mapping[str, Level], tables: Mapping[str, TableSet]
     ) -> tuple[str, ...]:
-        """Return the statements for a treatment's levels and parameters, and a workload's sets."""
+        """Return the statements with a treatment's values, for the workload's tables."""
         if self.sql is None:
             return ()
         if isinstance(self.sql, dict):
@@ -73,11 +73,11 @@ class Statements(DefinitionPart):
         return tuple(filled for each in listed for filled in _filled(each, values, names))
 
     def unknown(self, values: set[str], factors: set[str], tables: set[str]) -> str | None:
-        """Return what is wrong with a name in it, None where every name exists."""
+        """Return an error message for the first unknown name; None if all names exist."""
         if self.by is not None and self.by not in factors:
             return f"unknown factor {self.by!r}"
         if self.tables is not None and self.tables not in tables:
-            return f"no set of tables {self.tables!r}"
+            return f"unknown set of tables {self.tables!r}"
         known = values | (_OF_A_TABLE if self.tables is not None else set())
         named = {name for text in texts_of(self.sql) for name in VALUE.findall(text)}
         strange = sorted(named - known)
@@ -85,13 +85,13 @@ class Statements(DefinitionPart):
 
 
 class Maintenance(Statements):
-    """Statements that run in the middle of a phase that drives clients, beside them."""
+    """Statements that run in the middle of a drive phase, concurrently with its clients."""
 
     sql: Sql | dict[str, Sql]
 
 
 class Phase(Statements):
-    """A timed step; one of the kind ``drive`` may have ``maintenance``."""
+    """A timed step of a workload; only the kind ``drive`` may have ``maintenance``."""
 
     name: Name
     kind: Literal[
@@ -104,16 +104,16 @@ class Phase(Statements):
     @model_validator(mode="after")
     def _keys_fit_kind(self) -> Self:
         if (self.kind == "sql") != (self.sql is not None):
-            raise ValueError("phases of kind 'sql', and only these, have sql")
+            raise ValueError("'sql' is required in a phase of kind 'sql', and only allowed there")
         if self.kind != "sql" and self.tables is not None:
-            raise ValueError("'tables' belongs to a phase of kind 'sql'")
+            raise ValueError("'tables' is allowed only in a phase of kind 'sql'")
         if self.kind != "drive" and self.maintenance is not None:
-            raise ValueError("maintenance belongs to a phase of kind 'drive'")
+            raise ValueError("'maintenance' is allowed only in a phase of kind 'drive'")
         return self
 
 
 def split(text: str) -> list[str]:
-    """Return the statements of a text, which ``;`` separates outside of quotes and comments."""
+    """Split a text into statements at each ``;`` outside of quotes and comments."""
     ends = [found.start() for found in _TOKEN.finditer(text) if found["end"]]
     begins = [0, *(end + 1 for end in ends)]
     parts = [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
@@ -129,20 +129,20 @@ def _without_comments(text: str) -> str:
 
 
 def _unfit(sql: Sql) -> str | None:
-    """Return why statements cannot be sent as they are written; None where they can."""
+    """Return why statements cannot be sent as written; None if they can."""
     statements = split(sql) if isinstance(sql, str) else sql
     if not all(_without_comments(each).strip() for each in statements):
         return "sql has an empty statement"
     for statement in statements:
         if _CLIENTS_OWN.match(bare := _without_comments(statement)):
             return (
-                f"{bare.split()[0]} is a command of a client, which no server knows: leave it out, "
-                "and give sql as a list of statements, which nothing splits"
+                f"{bare.split()[0]} is a command of the mysql client, not SQL: remove it, and "
+                "write sql as a list of statements, which are not split"
             )
     if isinstance(sql, str) and len(statements) > 1 and any(map(_has_body, statements)):
         return (
-            "sql has a routine, and a semicolon within it would end the statement: give sql as a "
-            'list of statements, sql = ["CREATE PROCEDURE ... END"]'
+            "sql has a routine, whose semicolons would split the statement: write sql as a list of "
+            'statements, sql = ["CREATE PROCEDURE ... END"]'
         )
     return None
 
@@ -154,13 +154,13 @@ def _has_body(statement: str) -> bool:
 
 
 def of_level(by_level: Mapping[str, _Entry], level: str) -> _Entry:
-    """Return the entry for a level, ignoring case, or the one named ``default``."""
+    """Return the entry for a level, ignoring case; else the entry ``default``."""
     caseless = {name.casefold(): entry for name, entry in by_level.items()}
     return caseless.get(level.casefold(), by_level["default"])
 
 
 def _filled(statement: str, values: Mapping[str, Level], tables: tuple[str, ...]) -> Iterator[str]:
-    """Yield a statement with its values, for each table where it names one."""
+    """Yield a statement with its values; once for each table if it uses ``{table}`` or ``{n}``."""
     if tables and _OF_A_TABLE & set(VALUE.findall(statement)):
         for number, table in enumerate(tables, 1):
             yield fill(statement, {**values, "table": table, "n": number})

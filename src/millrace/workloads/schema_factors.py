@@ -1,4 +1,4 @@
-"""Define the choices of a workload: factors, which vary, and parameters, which trials share."""
+"""Define a workload's factors, which vary, and parameters, which all trials share."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from millrace.levels import Level
 
 Definition = Mapping[str, Any]
-"""A workload or a part of it as it is written, in the language that the load generator defines."""
+"""A workload or a part of it as plain data; the load generator defines the format."""
 
 Kind = Literal["text", "integer", "number", "boolean"]
 
@@ -19,7 +19,7 @@ _FREE_LEVEL = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _CPUS = 'numbers of CPUs such as "0" or "1-3,5", or "" for any'
 _CPU_RANGES = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*")
 
-_LARGEST = 2**63 - 1  # of any number, as in TOML
+_LARGEST = 2**63 - 1  # the largest integer of TOML
 
 FREE_LEVEL = "a letter, then letters, digits and _, at most 64 in all"
 
@@ -33,7 +33,7 @@ _IN_WORDS = {
 
 
 class Misplaced(ValueError):
-    """A mistake at a place below the part of the definition in which it is found."""
+    """A mistake in a definition; ``where`` is its place below the part that is checked."""
 
     def __init__(self, where: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class Misplaced(ValueError):
 
 
 class DefinitionPart(BaseModel):
-    """A part of a definition: every key is known, and values are not converted."""
+    """A part of a definition: unknown keys are errors, and values are not converted."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -49,12 +49,12 @@ class DefinitionPart(BaseModel):
 class WorkloadFactor(DefinitionPart):
     """A factor that an experiment may vary.
 
-    ``choices`` are all existing levels; a ``free`` factor takes any level of the default's kind: a
-    name, because only the server knows the existing ones (``engine``; names that differ only in
-    case are the same there), or a number from ``minimum`` to ``maximum``. ``kind`` is the default's
-    unless set: a factor whose kind is ``number`` takes integers too. The levels ``after_start`` are
-    true only where a server started after its tables were loaded; those of a factor that is not
-    ``comparable`` do different work.
+    ``choices``: all possible levels.
+    ``free``: any level of the default's kind is accepted: a name, such as an ``engine``, whose case
+    does not matter and which only the server checks; or a number from ``minimum`` to ``maximum``.
+    ``kind``: the kind of the default unless set; ``number`` also accepts integers.
+    ``after_start``: levels that need a server which is started after its tables were loaded.
+    ``comparable``: false if the levels do different work.
     """
 
     default: Level
@@ -69,7 +69,7 @@ class WorkloadFactor(DefinitionPart):
     @model_validator(mode="after")
     def _free_or_choices(self) -> Self:
         if self.free == bool(self.choices):
-            raise ValueError("a factor is either free or has choices")
+            raise ValueError("a factor needs either choices or free = true")
         limits = (self.minimum, self.maximum)
         if self.kind_of_level in ("text", "boolean") and limits != (None, None):
             raise ValueError("only numbers have a minimum and a maximum")
@@ -88,7 +88,7 @@ class WorkloadFactor(DefinitionPart):
         return self.free and self.kind_of_level == "text"
 
     def diagnose(self, level: object) -> str | None:
-        """Describe the acceptable levels where ``level`` is not one; return None where it is."""
+        """Return None if ``level`` is valid; otherwise describe the valid levels."""
         kind = self.kind_of_level
         if not _is_of(kind, level):
             return _IN_WORDS[kind] + _between(self.minimum, self.maximum)
@@ -102,7 +102,7 @@ class WorkloadFactor(DefinitionPart):
         return None
 
     def canonical(self, level: Level) -> Level:
-        """Return the canonical spelling of a level: where any number is accepted, 8.0 is 8."""
+        """Return the canonical form of a level: 8.0 becomes 8 if any number is accepted."""
         if self.kind_of_level == "number" and isinstance(level, float) and level.is_integer():
             return int(level)
         return level
@@ -111,7 +111,7 @@ class WorkloadFactor(DefinitionPart):
 class Parameter(DefinitionPart):
     """A value that an experiment sets once for all its trials; required without ``default``.
 
-    A text may be restricted to ``choices``; ``cpus`` is a text too, as ``cpu_numbers`` takes it.
+    A text may be restricted to ``choices``. The kind ``cpus`` is a text for ``cpu_numbers``.
     """
 
     kind: Literal["integer", "number", "text", "cpus"]
@@ -123,13 +123,13 @@ class Parameter(DefinitionPart):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.kind != "text" and self.choices:
-            raise ValueError("only a text has choices")
+            raise ValueError('only a parameter of kind "text" may have choices')
         if self.default is not None and (wanted := self.diagnose(self.default)) is not None:
             raise ValueError(f"the default {self.default!r} is not {wanted}")
         return self
 
     def diagnose(self, value: object) -> str | None:
-        """Describe the acceptable values where ``value`` is not one; return None where it is."""
+        """Return None if ``value`` is valid; otherwise describe the valid values."""
         if self.kind == "cpus":
             return None if _names_cpus(value) else _CPUS
         if not _is_of(self.kind, value) or _is_outside(value, self.minimum, self.maximum):
@@ -152,7 +152,7 @@ def texts_of(part: object) -> Iterator[str]:
 
 
 def cpu_numbers(text: str) -> tuple[int, ...] | None:
-    """Return the CPUs that a text names, None for an empty one; raise ValueError for any other."""
+    """Return the CPUs of a text such as ``1-3,5``; None if it is empty. Raise ValueError."""
     if not text:
         return None
     if not _CPU_RANGES.fullmatch(text):
@@ -162,7 +162,7 @@ def cpu_numbers(text: str) -> tuple[int, ...] | None:
         first, _, last = part.partition("-")
         numbers = range(int(first), int(last or first) + 1)
         if not numbers:
-            raise ValueError(f"{part} ends before it begins")
+            raise ValueError(f"the range {part} ends before it begins")
         found.update(numbers)
     return tuple(sorted(found))
 
@@ -196,7 +196,7 @@ def _is_outside(value: object, minimum: float | None, maximum: float | None) -> 
 
 
 def _limit(value: object, maximum: float | None) -> float | None:
-    """Return the largest value: also where none is set, there is one for a number beyond it."""
+    """Return the largest valid value to report: ``maximum``, or TOML's limit for a larger value."""
     is_huge = isinstance(value, int | float) and _LARGEST < value < inf
     return _LARGEST if maximum is None and is_huge else maximum
 

@@ -1,7 +1,7 @@
-"""Read what a treatment's values say of loading, clients and replication into typed records.
+"""Convert a treatment's values for loading, clients and replication into typed records.
 
-The names, defaults and ranges are those of ``defaults``, or of a workload's own TOML; experiments
-are checked against these before anything is read here.
+``defaults`` or the workload's TOML define the names, defaults and ranges. Values have been checked
+against these before they are converted here.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ Switch = Literal["auto", "on", "off"]
 
 
 class _Settings(BaseModel):
-    """Some of a treatment's values; the others are ignored."""
+    """A subset of a treatment's values; other values are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class LoadSettings(_Settings):
-    """Values by which tables are loaded, until clients begin."""
+    """Settings for loading tables, until clients start."""
 
     data_seed: int
     load_method: Literal["auto", "local", "multi_row", "single_row"]
@@ -31,7 +31,7 @@ class LoadSettings(_Settings):
 
 
 class ClientSettings(_Settings):
-    """Values by which clients are driven. Times are in seconds, ``rate`` in transactions/s."""
+    """Settings for clients. Times are in seconds, ``rate`` in transactions/s."""
 
     test: str
     clients: int
@@ -54,7 +54,7 @@ class ClientSettings(_Settings):
 
 
 class ReplicationSettings(_Settings):
-    """Values by which a replica follows its source."""
+    """Settings for replication."""
 
     attach: Literal["after_load", "before_load"]
     log_format: Literal["row", "statement"]
@@ -67,13 +67,13 @@ _KINDS: dict[object, tuple[str, ...]] = {
 
 
 def unfit_kind(name: str, kind: str, choices: Sequence[object]) -> str | None:
-    """Return why trials cannot read a factor or parameter; None where they can, or never do."""
+    """Return why trials cannot read a factor or parameter of this kind; None if they can."""
     models = (LoadSettings, ClientSettings, ReplicationSettings)
     found = next((m.model_fields[name] for m in models if name in m.model_fields), None)
     if found is None:
         return None
     if levels := get_args(found.annotation):
         known = bool(choices) and set(choices) <= set(levels)
-        return None if known else f"its choices are some of {', '.join(map(str, levels))}"
+        return None if known else f"it needs choices among {', '.join(map(str, levels))}"
     kinds = _KINDS[found.annotation]
-    return None if kind in kinds else f"it is of kind {kind}, not {' or '.join(kinds)}"
+    return None if kind in kinds else f"its kind must be {' or '.join(kinds)}, not {kind}"

@@ -1,15 +1,15 @@
-"""Derive from a workload's definition what the statements of a test do to rows.
+"""Derive the effects of a test's statements on rows from a workload's definition.
 
-``sure_rows`` lists those that find a row each time, only where text and generators prove it: the
-statement names one table of the test, its only condition is on a column that counts the table's
-rows (``sequence``), and the key lies within the table's rows. A test that deletes rows without
-inserting them again proves nothing for its other statements.
+``sure_rows`` returns the statements that certainly find a row each time. This requires a proof from
+the text and the generators: the statement uses one table of the test, its only condition is on a
+column that numbers the table's rows (``sequence``), and the key lies within the table's rows. If a
+test deletes rows without inserting them again, its other statements are not proven.
 
-``statement_kinds`` classifies them by the work that they leave a server for later. A statement that
-only reads leaves nothing, a row that is inserted or whose columns without an index are changed
-little: its old version. Changes of indexed columns and deletes leave entries of indexes that a
-server removes in the background, seconds later. A text of any other form counts as one of those,
-and so does each write where a table's definition or a phase may have effects of its own.
+``statement_kinds`` classifies statements by the work that a server does for them later. A read
+leaves no such work. An insert, or an update of columns without an index, leaves little: the old
+row version. Updates of indexed columns and deletes leave index entries that the server removes in
+the background, seconds later. Statements of any other form are put into this last class, and so is
+each write if a table's definition or a phase may have further effects.
 """
 
 import re
@@ -41,7 +41,7 @@ _DELETE = re.compile(rf"DELETE\s+FROM\s+\{{table\}}{_WHERE}{_LIMIT}", re.IGNOREC
 _KEEPS_ROWS = re.compile(r"(SELECT|INSERT|UPDATE)\b", re.IGNORECASE)
 _UPDATES = re.compile(r"UPDATE\b", re.IGNORECASE)
 
-# Rows that one statement inserts, say, in the time of another small statement.
+# Repeated parts (such as rows of an INSERT) that take the time of one small statement.
 _TERMS_OF_STATEMENT = 10
 
 # A new value of these kinds differs from the old one except with negligible probability.
@@ -61,15 +61,15 @@ _SETS_OTHERS = re.compile(r"\bON\s+UPDATE\b", re.IGNORECASE)
 
 
 def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
-    """Return the chosen test's statements that provably find a row each time, and their effect.
+    """Return the effects of the chosen test's statements that certainly find a row each time.
 
-    ``values`` are those of all factors and parameters, ``test`` included. Raise nothing.
+    ``values`` has all factors and parameters, including ``test``. Mistakes raise no error.
     """
     test = definition.get("tests", {}).get(str(values.get("test", definition.get("default_test"))))
     if test is None or test.get("client_setup"):
         return {}
     if any(phase["kind"] == "sql" for phase in definition.get("phases", ())):
-        return {}  # it may have changed the rows
+        return {}  # such a phase may have changed the rows
     tables = definition.get("tables", {})
     table = tables.get(test["tables"]) if "tables" in test else next(iter(tables.values()), None)
     if table is None:
@@ -93,17 +93,16 @@ def sure_rows(definition: Definition, values: Values) -> dict[str, Rows]:
 
 
 def statement_texts(definition: Definition, test: Definition, values: Values) -> Iterator[str]:
-    """Yield the text of each statement of a test, filled but for its table."""
+    """Yield the text of each statement of a test, with values inserted, except the table."""
     known = _Known(definition, {}, values)
     for step in _steps(test):
         yield from map(known.text, step["statements"])
 
 
 def n_statements(statements: Definition, test: Definition) -> float:
-    """Return how many statements a test lists, of all kinds of transactions in a mix.
+    """Return how many statements a test has, in all transactions of a mix together.
 
-    One of ``statements`` that has a repeated part counts as one more for each ten times, where its
-    definition says how many.
+    A statement with a repeated part counts one more for each ten repetitions, if fixed.
     """
     names = [name for step in _steps(test) for name in step["statements"]]
     times = [(statements[name].get("terms") or {}).get("times") for name in names]
@@ -121,14 +120,14 @@ def _steps(part: Definition) -> Iterator[Definition]:
 
 
 def _puts_back(name: str, step: tuple[str, ...], texts: Mapping[str, str]) -> bool:
-    """Return whether a delete is followed by an insert of the same step, and so of its key."""
+    """Return whether a delete is followed by an insert in the same step, with the same key."""
     later = step[step.index(name) + 1 :]
     is_delete = _DELETE.fullmatch(texts[name]) is not None
     return is_delete and any(texts[each].upper().startswith("INSERT") for each in later)
 
 
 class _Known:
-    """A definition with the values that fill it, and the table of one test."""
+    """A definition and its values, for the statements of a test on a table."""
 
     def __init__(self, definition: Definition, table: Definition, values: Values) -> None:
         self._statements = definition.get("statements", {})
@@ -136,7 +135,7 @@ class _Known:
         self._table, self._values = table, values
 
     def text(self, name: str) -> str:
-        """Return a statement's text, filled but for its table; empty for an unknown statement."""
+        """Return a statement's text with values inserted; empty for an unknown statement."""
         sql = self._statements.get(name, {}).get("sql", "")
         if isinstance(sql, Mapping):
             levels = {str(level).casefold(): text for level, text in sql.items() if level != "by"}
@@ -146,7 +145,7 @@ class _Known:
         return " ".join(filled.split())
 
     def rows_of(self, name: str, text: str, gone: bool) -> Rows | None:
-        """Return a statement's effect on rows surely found, else None; ``gone``: not all stay."""
+        """Return a statement's effect if it certainly finds a row; ``gone``: rows are removed."""
         if "terms" in self._statements[name] or text.upper().count("SELECT") > 1:
             return None
         if match := _SELECT.fullmatch(text):
@@ -179,7 +178,7 @@ class _Known:
         return first <= low and high <= first + rows - 1
 
     def _range(self, generator: Definition) -> tuple[int, int]:
-        """Return the least and greatest number of a generator; ValueError for other kinds."""
+        """Return the smallest and largest number of a generator; ValueError for other kinds."""
         match generator.get("kind"):
             case "integer" | "permutation":
                 return self._number(generator["low"]), self._number(generator["high"])
@@ -193,7 +192,7 @@ class _Known:
         raise ValueError(f"no range: {generator.get('kind')}")
 
     def _reaches(self, name: str, text: str, match: re.Match[str]) -> bool:
-        """Return whether a range's end is its begin plus a number that is not negative."""
+        """Return whether the end of a range is its beginning plus a non-negative number."""
         end = self._generator(name, text, match, "end")
         if match["key"] != "?" or end.get("kind") != "derived":
             return False
@@ -202,7 +201,7 @@ class _Known:
         return is_of_begin and self._number(end.get("plus", 0)) >= 0
 
     def _is_new(self, name: str, match: re.Match[str]) -> bool:
-        """Return whether an update changes the row that it finds, and not the row's key."""
+        """Return whether an update certainly changes the row, but not its key."""
         if match["column"] == match["set"]:
             return False
         if match["value"] != "?":
@@ -210,7 +209,7 @@ class _Known:
         return bool(self._generators[self._parameters(name)[0]]["kind"] in _NEW_EACH_TIME)
 
     def _generator(self, name: str, text: str, match: re.Match[str], group: str) -> Definition:
-        """Return the generator in a place of a condition; a number is a constant."""
+        """Return the generator of a value in a condition; a literal number is a constant."""
         if match[group] != "?":
             return {"kind": "constant", "value": int(match[group])}
         at = text.count("?", 0, match.start(group))
@@ -225,7 +224,7 @@ class _Known:
 
 
 def defines_tables(definition: Definition, values: Values) -> bool:
-    """Return whether the chosen test makes or changes tables or indexes; as `statement_kinds`."""
+    """Return whether the chosen test creates or alters tables or indexes."""
     test = definition["tests"][str(values["test"])]
     return any(map(_DEFINES.match, statement_texts(definition, test, values)))
 
@@ -233,7 +232,7 @@ def defines_tables(definition: Definition, values: Values) -> bool:
 def statement_kinds(definition: Definition, values: Values) -> set[Kind]:
     """Return the kinds of all statements of the chosen test.
 
-    ``values`` are those of all factors and parameters, ``test`` included.
+    ``values`` has all factors and parameters, including ``test``.
     """
     test = definition["tests"][str(values["test"])]
     if "client_setup" in test:
@@ -260,9 +259,9 @@ def _kind(text: str, indexed: set[str], *, is_known: bool) -> Kind:
 
 
 def _words_of_indexes(text: str) -> Iterator[str]:
-    """Yield the words, columns among them, of what a text of a table's definition says of indexes.
+    """Yield all words of the index definitions in a statement, including column names.
 
-    That is a part of CREATE TABLE between two commas, or a whole statement of another kind.
+    An index definition is a part of CREATE TABLE between two commas, or a whole other statement.
     """
     for part in _parts(text) if _CREATE.match(text) else [text]:
         if _INDEX.search(part):

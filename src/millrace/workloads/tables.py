@@ -1,4 +1,4 @@
-"""Estimate the rows and lengths of a workload's table sets, roughly: for memory and disk sizes."""
+"""Estimate the number and length of rows of a workload's tables, for memory and disk sizes."""
 
 import ast
 import operator
@@ -22,22 +22,22 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-# Of LinkBench's parents, a node and a type: their rows on average, and the share that have any.
+# LinkBench: mean number of rows per parent (a node and a type), and the share with any row.
 _LINKS = 2.2
 _WITH_LINKS = 0.4
 
-_LOG_NORMAL_MEAN = 1.65  # of lengths whose logarithm deviates by 1, by their median
+_LOG_NORMAL_MEAN = 1.65  # mean / median of log-normal lengths with sigma 1
 
 VALUE = re.compile(r"\{(\w+)\}")
 _WORD = re.compile(r"[\w$]+")
-_NO_COLUMNS = {"table", "n", "engine", "table_options"}  # values that are parts of no columns
+_NO_COLUMNS = {"table", "n", "engine", "table_options"}  # values that do not define columns
 _OF_ANOTHER = re.compile(r"\b(?:LIKE|SELECT)\b", re.IGNORECASE)
 _CHAR = re.compile(r"(\w+)\s+CHAR\s*\((\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Volume:
-    """The approximate content of tables; ``data_bytes`` is the length of the rows' values."""
+    """The approximate content of tables; ``data_bytes`` is the total length of values."""
 
     tables: int
     rows: int
@@ -46,7 +46,7 @@ class Volume:
 
 
 class TableSet(DefinitionPart):
-    """Tables of one shape; the load generator defines the format."""
+    """A set of tables with the same columns; the load generator defines the format."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -63,7 +63,7 @@ class TableSet(DefinitionPart):
     def _makes_its_tables(self) -> Self:
         for text in self._creates():
             if "table" not in VALUE.findall(text) and self.name not in text:
-                raise Misplaced("create", "it lacks {table}, the name of the table")
+                raise Misplaced("create", "it must contain {table}, the name of the table")
             if _shows_columns(text):
                 self._check_columns(text)
         return self
@@ -75,7 +75,7 @@ class TableSet(DefinitionPart):
             if not isinstance(name, str) or column.get("hidden") or not _WORD.fullmatch(name):
                 continue
             if name.casefold() not in words:
-                raise Misplaced(f"columns[{at}].name", f"create has no column {name!r}")
+                raise Misplaced(f"columns[{at}].name", f"column {name!r} is missing in create")
 
     def volume(self, values: Values) -> Volume:
         tables = evaluated(self.count, values)
@@ -109,22 +109,22 @@ class TableSet(DefinitionPart):
 
 
 def _shows_columns(create: str) -> bool:
-    """Return whether a statement names its columns itself, not by a value or another table."""
+    """Return whether a CREATE TABLE lists its columns, not from a value or another table."""
     return set(VALUE.findall(create)) <= _NO_COLUMNS and not _OF_ANOTHER.search(create)
 
 
 def fill(text: str, values: Values) -> str:
-    """Return a text with ``{values}`` in the places of their names."""
+    """Return a text in which each ``{name}`` is replaced by its value."""
     return VALUE.sub(lambda match: str(values[match[1]]), text)
 
 
 def evaluated(number: Number, values: Values) -> int:
-    """Return a number, arithmetic over ``{values}``, or one chosen by a value; ValueError else."""
+    """Return the integer of a number, an expression or a choice by a value; else ValueError."""
     if isinstance(number, Mapping):
         level = str(values.get(str(number.get("by")))).casefold()
         levels = {str(name).casefold(): each for name, each in number.items() if name != "by"}
         if (chosen := levels.get(level, levels.get("default"))) is None:
-            raise ValueError(f"{number!r} has nothing for {level!r}")
+            raise ValueError(f"{number!r} needs an entry for {level!r}, or default")
         return evaluated(chosen, values)
     try:
         if not isinstance(number, str):
@@ -132,7 +132,9 @@ def evaluated(number: Number, values: Values) -> int:
         text = VALUE.sub(lambda match: f"({values[match[1]]})", number)
         return _computed(ast.parse(text, mode="eval").body)
     except (SyntaxError, TypeError, KeyError, ZeroDivisionError, OverflowError, RecursionError):
-        raise ValueError(f"{number!r} is not arithmetic over values") from None
+        raise ValueError(
+            f"{number!r} is not an integer expression over the workload's values"
+        ) from None
 
 
 def _computed(node: ast.expr) -> int:

@@ -49,7 +49,7 @@ def test_an_option_of_some_is_left_out_of_the_others(tmp_path: Path, server_of: 
 def test_an_option_of_nobody_is_refused_with_the_nearest(
     tmp_path: Path, server_of: ServerOf
 ) -> None:
-    with pytest.raises(UserError, match="can have the varied option 'innodb_page_sizes'") as found:
+    with pytest.raises(UserError, match="experiment has the option 'innodb_page_sizes'") as found:
         prepared(tmp_path, server_of, "innodb_page_sizes = [4096]")
     assert "innodb_page_size" in (found.value.hint or "")
 

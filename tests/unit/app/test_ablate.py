@@ -119,7 +119,7 @@ def test_the_run_is_recorded_with_what_it_tests(
     assert str(levels[test.treatments["binary log"]]["configuration"]).endswith(WITH_BINARY_LOG)
     assert found.run_id == measured.run.id
     assert found.left_out == test.left_out
-    assert "compiler: of the build" in test.left_out[0]
+    assert "compiler: part of the build" in test.left_out[0]
     assert [each.share.n for each in found.recovered] == [BLOCKS]
     aligned, *not_aligned = next(
         each.text.splitlines() for each in EVENTS if isinstance(each, Notice) and B in each.text

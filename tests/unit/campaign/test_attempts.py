@@ -146,7 +146,7 @@ def test_the_next_command_removes_what_a_kill_left_after_the_result(
     _begun(other)
     with monkeypatch.context() as patch:
         patch.setattr(KeptData, "remove", _refused)
-        assert any("the data of a finished trial is not removed" in each for each in host.run())
+        assert any("cannot remove the data of a finished trial" in each for each in host.run())
     host.run()
     assert [each.trial for each in kept_data.all_kept()] == [other.trial]
 

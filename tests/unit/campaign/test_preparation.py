@@ -44,7 +44,7 @@ def plan(directory: Path, text: str = ATTACHED) -> Plan:
     ("old", "new", "said"),
     [
         ("default", "wmf", "theirs is attached: millrace never reconfigures it"),
-        ("local", "server_file", "theirs is attached: it cannot read a file of this host"),
+        ("local", "server_file", "theirs is attached: it cannot read files of this host"),
     ],
 )
 def test_what_an_attached_server_cannot_have_is_refused_without_asking_it(
@@ -112,7 +112,7 @@ def test_clients_cannot_be_on_cpus_that_are_not_here(tmp_path: Path) -> None:
     said = str(raised.value)
     assert raised.value.exit_status == 2
     assert str(tmp_path / "experiment.toml") in said
-    assert "parameters.client_cpus: there is no CPU 8190, 8191 here" in said
+    assert "parameters.client_cpus: CPU 8190, 8191 does not exist or millrace may not" in said
     assert f"expected some of {here}" in said
 
 

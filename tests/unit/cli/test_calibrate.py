@@ -151,7 +151,7 @@ def test_servers_that_do_not_start_end_it(store: Path, carry: Carry) -> None:
 
 def test_too_few_blocks_are_refused_before_anything_is_measured(store: Path, carry: Carry) -> None:
     carry(slowed)
-    with pytest.raises(UserError, match="2 blocks cannot decide anything"):
+    with pytest.raises(UserError, match="2 blocks cannot give a verdict"):
         run(store, experiment_file(store.parent, blocks=2))
     assert not store.exists()
 

@@ -231,7 +231,7 @@ def test_what_an_experiment_showed_is_in_every_output(
         share(0.14),
         (Recovery(SUSPECTS[0].about, share(0.09), share(0.05)),),
         run_id="suspects-1",
-        left_out=("compiler: of the build, which no setting changes",),
+        left_out=("compiler: part of the build, so no setting can change it",),
         untried=("checksums: failed at start",),
     )
     explained = [replace(explained_study(), likely_causes=SUSPECTS[:2])]
@@ -252,7 +252,7 @@ def test_what_an_experiment_showed_is_in_every_output(
     (document,) = json.loads(result.stdout)["explanations"]
     experiment = document["ablation"]
     assert experiment["run"] == "suspects-1"
-    assert experiment["left_out"] == ["compiler: of the build, which no setting changes"]
+    assert experiment["left_out"] == ["compiler: part of the build, so no setting can change it"]
     assert experiment["untried"] == ["checksums: failed at start"]
     assert experiment["remaining"] == experiment["recovered"][0]["remaining"]
     assert [suspect["shown"] for suspect in document["likely_causes"]] == [True, False]

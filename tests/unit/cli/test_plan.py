@@ -60,14 +60,14 @@ def test_a_margin_is_a_number_of_percent(margin: str) -> None:
 
 def test_an_unknown_scale_and_a_missing_file_end_with_exit_status_2(tmp_path: Path) -> None:
     assert "did you mean 'laptop'?" in refusal("plan", SHIPPED, "--scale", "lapto")
-    assert "no experiment file" in refusal("plan", tmp_path / "none.toml")
+    assert "none.toml does not exist" in refusal("plan", tmp_path / "none.toml")
 
 
 def test_what_no_disk_can_hold_is_refused_with_exit_status_4(tmp_path: Path) -> None:
     text = SMALL.replace("rows = 1000", "rows = 1_000_000_000_000")
     done = millrace("plan", written(tmp_path, text))
     assert done.returncode == 4
-    assert "cannot hold this experiment" in done.stderr
+    assert "is too small for this experiment" in done.stderr
     assert "150 TB" in done.stderr
 
 
@@ -140,7 +140,7 @@ def factors_of(sizes: tuple[int, ...]) -> str:
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ((500, 500, 500, 4), "the levels make 1,000,000,000 treatments"),
+        ((500, 500, 500, 4), "the levels give 1,000,000,000 treatments"),
         ((100_000,), "has 100,000 levels; expected at most 500"),
         ((400, 10), "8,000 treatments in 1,000 blocks are 8,000,000 trials"),
     ],

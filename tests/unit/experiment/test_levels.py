@@ -51,7 +51,7 @@ def test_background_clients_need_an_end_by_time() -> None:
     tests = {**driving()["tests"], "one": crowded}
     experiment = replace(parsed(FILE), workload=driving(tests=tests))
     expand(experiment, seed=1)
-    with pytest.raises(ValidationError, match="which only a time ends"):
+    with pytest.raises(ValidationError, match="so it must end by time"):
         expand(replace(experiment, parameters={"operations": 9}), seed=1)
 
 
@@ -103,7 +103,11 @@ def test_a_primary_metric_of_the_workload_stays_in_an_open_loop() -> None:
     [
         ("rate = [-1]", "factors.rate[0]", "a number from 0"),
         ("rate = [nan]", "factors.rate[0]", "a number from 0"),
-        ("rate = [1, 1.0]", "factors.rate[1]", "each level once; give an alias"),
+        (
+            "rate = [1, 1.0]",
+            "factors.rate[1]",
+            "each level once; to measure a level twice, use an alias",
+        ),
         ("tls = [1]", "factors.tls[0]", "true or false"),
         ('tls = ["on"]', "factors.tls[0]", "true or false"),
         ('protocol = ["txt"]', "factors.protocol[0]", "one of prepared, text"),

@@ -73,7 +73,7 @@ def test_a_candidate_of_several_is_chosen_by_request() -> None:
     for wrong in ("mysql-5.6.24", "mysql-9"):
         with pytest.raises(UserError, match="not a level of server") as unknown:
             parsed(text, overrides=Overrides(candidate=wrong))
-        assert unknown.value.hint == "one of: mysql-5.7.22, mysql-8.0.12"
+        assert unknown.value.hint == "use one of: mysql-5.7.22, mysql-8.0.12"
 
 
 def test_a_scale_overrides_levels_base_blocks_and_parameters() -> None:
@@ -154,7 +154,7 @@ def test_configurations_of_the_file_come_with_what_they_extend() -> None:
         ("name", "seed = -1\nname", "seed", 1, "got -1", None),
         ("name", 'published = "S9"\nname', "published", 1, "unknown published study 'S9'", None),
         ("name", 'published = "S1 "\nname', "published", 1, "unknown published study 'S1 '", "S1"),
-        ('"small"', '"latest"', "name", 1, "stands for the newest run", None),
+        ('"small"', '"latest"', "name", 1, "is reserved for the newest run", None),
         ('"small"', '"smäll"', "name", 1, "is not a name", None),
         ('"small"', '"small\\n"', "name", 1, "is not a name", None),
         ("name", 'title = "a\\u001b[2Jb"\nname', "title", 1, "control characters", None),
@@ -165,7 +165,7 @@ def test_configurations_of_the_file_come_with_what_they_extend() -> None:
         ("rows = 1000", "rows = 1\n[scales.a]\nrows = 0", "scales.a.rows", 13, "got 0", None),
         ("rows = 1000", "[scales.a]\nblocks = 4", "scales.a.rows", 11, "is missing", None),
         ("rows = 1000", 'rows = 1\n[scales.a]\nbase = "b"', "scales.a.base", 13, "unknown", None),
-        ("rows = 1000", "rows = 1\n[configurations.wmf]", "configurations.wmf", 12, "comes", None),
+        ("rows = 1000", "rows = 1\n[configurations.wmf]", "configurations.wmf", 12, "has", None),
         (
             "rows = 1000",
             "rows = 1\n[configurations.mine.options]\nport = 1",
@@ -364,7 +364,7 @@ def test_a_file_that_is_not_there_not_text_or_a_directory(tmp_path: Path) -> Non
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"name = '\xff'")
     for path, message in (
-        (tmp_path / "none.toml", "no experiment file"),
+        (tmp_path / "none.toml", "none.toml does not exist"),
         (binary, "not UTF-8"),
         (tmp_path, "cannot be read"),
     ):
@@ -381,7 +381,7 @@ def test_broken_toml_is_reported_with_file_and_line() -> None:
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 5000])
 def test_toml_that_the_parser_gives_up_on_is_refused(value: str) -> None:
-    with pytest.raises(UserError, match=r"experiment\.toml has a number of thousands of digits"):
+    with pytest.raises(UserError, match=r"experiment\.toml has a number with thousands of digits"):
         parsed(f"x = {value}\n")
 
 
@@ -492,12 +492,12 @@ def test_instructions_are_counted_when_file_or_command_requests() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (SMALL, "the workload drives no clients"),
+        (SMALL, "this workload has no clients"),
         (
             SYSBENCH.replace("[compare]", "clients = [1, 8]\n[compare]").replace(
                 'base = "mysql-5.6.24"', 'factor = "clients"\nbase = 1'
             ),
-            "the same instructions whatever other clients do",
+            "instructions are counted with a single client",
         ),
     ],
 )
@@ -556,7 +556,7 @@ def test_pages_are_on_the_disk_only_after_a_start() -> None:
     assert parsed(DROPS).blocks == 3
     without = diagnosed(DROPS.replace('"on"', '"off"'))
     assert "factors.dropped_pages" in without
-    assert "the server that loaded them goes on" in without
+    assert "a server keeps running after it has loaded its tables" in without
     assert "does not start attached servers" in diagnosed(DROPS, ("mysql-5.7.22",))
     other = DROPS.replace('"buffer_pool", "disk"', '"buffer_pool"').replace('"on"', '"off"')
     assert parsed(other).blocks == 3

@@ -214,7 +214,7 @@ def test_slices_follow_the_file_or_the_option() -> None:
     assert parsed(FILE).slices
     assert not parsed(FILE, overrides=Overrides(interleaved=True)).slices
     assert not parsed(SMALL, overrides=Overrides(interleaved=True)).slices
-    with pytest.raises(UserError, match="slices and interleaved are two designs"):
+    with pytest.raises(UserError, match="--slices and --interleaved exclude each other"):
         parsed(FILE, overrides=Overrides(slices=True, interleaved=True))
     with pytest.raises(ValidationError, match='"interleaved" or "slices"'):
         parsed(FILE.replace('"slices"', '"slice"'))

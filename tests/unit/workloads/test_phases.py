@@ -49,18 +49,18 @@ def test_levels_may_have_lists_and_texts() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        (BODY, "give sql as a list of statements"),
-        (f"DROP PROCEDURE IF EXISTS work; {BODY}", "give sql as a list of statements"),
+        (BODY, "write sql as a list of statements"),
+        (f"DROP PROCEDURE IF EXISTS work; {BODY}", "write sql as a list of statements"),
         (
             "CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW IF NEW.a THEN SET @b = 1; END IF",
             "list",
         ),
         ("BEGIN NOT ATOMIC SELECT 1; END", "list of statements"),
-        ("DELIMITER //\nSELECT 1//", "DELIMITER is a command of a client"),
-        (["-- x\ndelimiter ;"], "delimiter is a command of a client"),
+        ("DELIMITER //\nSELECT 1//", "DELIMITER is a command of the mysql client"),
+        (["-- x\ndelimiter ;"], "delimiter is a command of the mysql client"),
         (["SET x = 1", " "], "an empty statement"),
         (["SET x = 1", "-- nothing"], "an empty statement"),
-        ({"a": "SET x = 1"}, "exactly when 'by' names a factor"),
+        ({"a": "SET x = 1"}, "if 'by' names a factor"),
     ],
 )
 def test_sql_that_cannot_be_sent_is_refused(sql: Any, message: str) -> None:

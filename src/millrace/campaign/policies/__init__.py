@@ -1,5 +1,6 @@
-"""The kinds of runs: what each measures next, decided from the stored run alone.
+"""Policies: choose what a run measures next, from the stored run alone.
 
-Those of an ``experiment`` are fixed or sequential; ``ablate``, ``bisect``, ``calibrate`` and
-``confirm`` also make the experiment of a campaign. None executes trials or prints anything.
+``experiment`` has the fixed and the sequential policy. ``ablate``, ``bisect``, ``calibrate`` and
+``confirm`` also create the experiment that they measure. Executing trials belongs to
+``campaign.scheduler``, printing to ``cli``.
 """

@@ -1,15 +1,15 @@
-"""Plan the ablation: measure B again with the suspected settings at their values in A.
+"""Plan an ablation: measure B again with its suspected settings changed to A's values.
 
-It shows whether these settings made a difference, whichever of the two servers is the better one.
+The ablation shows how much of the difference these settings explain. Its treatments are:
 
-    A, B                 as they were measured
-    B with X as in A     for each suspected setting
-    B with all as in A   where there are several
+    A, B                 as measured before
+    B with X as in A     for each suspected setting X
+    B with all as in A   if several settings are suspected
 
-All treatments share the same blocks, so that each gain is measured against the loss in the same
-block. Options and factors (TLS, transport, protocol, numbers of clients) can be aligned. A server's
-build, including its memory allocator, and other activity of the host cannot; they are listed as
-left out.
+All treatments are measured in the same blocks, so that each gain is compared with the loss in the
+same block. Options and factors (TLS, transport, protocol, number of clients) can be aligned. The
+server's build, including its memory allocator, and other activity on the host cannot; such causes
+are reported as left out.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,8 +33,8 @@ from millrace.store.store import Store
 _MOST = 3
 
 _ELSEWHERE: Mapping[str, str] = {
-    "build": "of the build, which no setting changes",
-    "environment": "of the host or the experiment, which no setting changes",
+    "build": "part of the build, so no setting can change it",
+    "environment": "part of the host or the experiment, so no setting can change it",
 }
 _OF_BUILDS = ("version_",)
 
@@ -43,9 +43,9 @@ _SWITCHES = ("log_bin",)
 
 
 Refuses = Callable[[str, str | None], Literal["option", "value"] | None]
-"""Return "option" where B's server does not know an option, "value" where it refuses the value.
+"""Return "option" if B's server does not know an option, "value" if it refuses the value.
 
-The value is None for a bare flag.
+Return None if it accepts both. The value is None for a flag without a value.
 """
 
 
@@ -53,7 +53,8 @@ The value is None for a bare flag.
 class Alignment:
     """Settings of B, by name, with their values in A.
 
-    ``needed`` are options that B does not start without then and that its configuration lacks.
+    ``needed`` are further options, missing in B's configuration, without which B would not start
+    with these settings.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Alignments:
-    """The alignments, the one of all settings last, and the suspects left out, a clause each."""
+    """The alignments, with that of all settings last, and a reason for each suspect left out."""
 
     alignments: tuple[Alignment, ...]
     left_out: tuple[str, ...]
@@ -71,7 +72,7 @@ class Alignments:
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """An ablation: its ``spec``, and the plan that runs the treatments of it."""
+    """An ablation: the plan of its treatments, and the ``spec`` that is stored with the run."""
 
     plan: Plan
     spec: Ablates
@@ -82,7 +83,7 @@ def alignments(
 ) -> Alignments:
     """Return the alignments of the likeliest causes, each alone and all together.
 
-    ``given`` names the options in B's configuration. Raises UserError where none can be aligned.
+    ``given`` names the options in B's configuration. Raise UserError if nothing can be aligned.
     """
     found: list[Alignment] = []
     left_out: list[str] = []
@@ -101,8 +102,8 @@ def alignments(
     if not found:
         why = f" ({'; '.join(left_out)})" if left_out else ""
         raise UserError(
-            f"no suspect is a setting that could be the same for both{why}",
-            hint="`millrace explain` without --ablate shows what was found",
+            f"none of the suspected causes is a setting that B could share with A{why}",
+            hint="`millrace explain` without --ablate shows the suspected causes",
         )
     if len(found) > 1:
         together = {k: value for each in reversed(found) for k, value in each.settings.items()}
@@ -116,11 +117,11 @@ def _alignment(name: str, settings: Mapping[str, str], given: Collection[str]) -
 
 
 def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
-    """Return the reason that B cannot take a setting's value ``a`` of A; empty where it can."""
+    """Return why B cannot use A's value ``a`` of a setting; an empty string if it can."""
     if name.startswith(_OF_BUILDS):
         return _ELSEWHERE["build"]
     if a is None:
-        return "not there in A"
+        return "A does not have it"
     if not a:
         return "empty in A"
     reasons = {
@@ -128,16 +129,16 @@ def _why_not(name: str, a: str | None, refuses: Refuses) -> str:
         for option, value in _option(name, a).items()
     }
     if "option" in reasons:
-        return "the server of B has no such option"
-    return f"the server of B does not take {a}" if "value" in reasons else ""
+        return "B's server does not have this option"
+    return f"B's server refuses the value {a}" if "value" in reasons else ""
 
 
 def refuse_imported(store: Store, run_id: str) -> None:
-    """Raise UserError for a run whose statements and settings another wrote: it could mean harm."""
+    """Raise UserError for an imported run, whose statements and settings could be malicious."""
     if store.imported([run_id]):
         raise UserError(
-            f"run {run_id} was imported: millrace executes no statements and settings of others",
-            hint="get its experiment file, read it, and measure it here with `millrace run FILE`",
+            f"run {run_id} was imported: millrace does not execute statements of others",
+            hint="get its experiment file, review it, and measure it here with `millrace run FILE`",
         )
 
 
@@ -150,7 +151,7 @@ def ablation_plan(
     blocks: int,
     seed: int,
 ) -> AblationPlan:
-    """Return the plan; raise UserError where an alignment makes B equal to A."""
+    """Return the plan of the ablation; raise UserError if one setting alone makes B equal to A."""
     run, spec = stored.run, stored.run.spec
     configurations = dict(spec.configurations)
     levels: dict[str, dict[str, Level]] = {}
@@ -158,8 +159,8 @@ def ablation_plan(
         levels[alignment.name] = _aligned(candidate, base, alignment, configurations)
         if alignment.name != ALL and levels[alignment.name] == base.levels:
             raise UserError(
-                f"{', '.join(alignment.settings)} is all that the two differ in",
-                hint="their comparison is the test already: see `millrace report`",
+                f"A and B differ only in {', '.join(alignment.settings)}",
+                hint="their comparison already tests this setting: see `millrace report`",
             )
     every = [dict(base.levels), dict(candidate.levels), *levels.values()]
     experiment = experiment_of_run(
@@ -199,7 +200,8 @@ def _aligned(
 ) -> dict[str, Level]:
     """Return the candidate's levels with the settings of the base.
 
-    Those that are not factors become options of a new one of ``configurations``.
+    Settings that are not factors become options of a new configuration, which is added to
+    ``configurations``.
     """
     levels = dict(candidate.levels)
     options: dict[str, str | int | bool] = {}
@@ -221,7 +223,7 @@ def _aligned(
 
 
 def _option(name: str, value: str) -> dict[str, str | int | bool]:
-    """Return an option that sets a variable; all versions accept ON and OFF as numbers."""
+    """Return the option that sets a variable; ON and OFF become 1 and 0 for old versions."""
     switched = {"ON": True, "OFF": False}.get(value)
     if switched is None:
         return {name: value}

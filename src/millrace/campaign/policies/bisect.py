@@ -1,4 +1,4 @@
-"""Search for the change between two servers of a list; each block is one trial of one server."""
+"""Search a list of servers for a performance change; a block is one trial of one server."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -21,10 +21,10 @@ from millrace.store.records import StoredRun
 
 
 def servers_between(good: str, bad: str, among: Sequence[str]) -> tuple[str, ...]:
-    """Return the servers from the good one to the bad one, in the order of the list or reversed.
+    """Return the servers from ``good`` to ``bad``, in the order of the list or reversed.
 
-    A missing good server is put first, a missing bad one last. Raises UserError where the two are
-    the same, or the list has a server twice.
+    If ``good`` is missing in the list, it is put first; if ``bad`` is missing, it is put last.
+    Raise UserError if both are the same, or if the list has a server twice.
     """
     if good == bad:
         raise UserError(f"--good and --bad are both {good}", hint="name two servers that differ")
@@ -51,14 +51,14 @@ def refuse_unknown(names: Sequence[str], known: Collection[str]) -> None:
 
 
 def experiment_text(workload: str, servers: Sequence[str]) -> str:
-    """Return an experiment file for a built-in workload or a test of one; UserError for neither."""
+    """Return an experiment file for a built-in workload or one of its tests; else UserError."""
     known = workloads.names()
     of_test = None if workload in known else workloads.of_test(workload)
     if of_test is None and workload not in known:
         raise UserError(
             f"--workload {workload}: no workload, test or experiment file has this name"
             + did_you_mean(workload, known),
-            hint=f"use one of {', '.join(known)}, a test of theirs, or a file",
+            hint=f"use one of {', '.join(known)}, one of their tests, or an experiment file",
         )
     lines = [
         f"name = {json.dumps(short_name(f'bisect-{workload}'))}",
@@ -84,16 +84,16 @@ def bisection_experiment(
     confidence: float,
     by_instructions: bool = False,
 ) -> Experiment:
-    """Return the experiment that searches among ``servers`` with options and other factors.
+    """Return the experiment of a search among ``servers``; all other factors are fixed.
 
-    Raises UserError for a factor with several levels, because a search covers one history, and for
-    a workload without clients, whose instructions cannot be counted.
+    Raise UserError if another factor has several levels. Raise it also if instructions are to
+    decide and the workload has no clients, because only clients' statements are counted.
     """
     if by_instructions and not experiment.checked_workload.drives:
         raise UserError(
-            f"{experiment.source}: --by instructions: the workload drives no clients, and it is "
-            "their statements that count",
-            hint="search by speed, or name a workload with clients",
+            f"{experiment.source}: --by instructions counts the statements of clients, and this "
+            "workload has no clients",
+            hint="search without --by instructions, or use a workload with clients",
         )
     fixed = {each.name: each for each in experiment.factors if each.name != SERVER}
     fixed |= {f"{OPTION}{name}": Factor(f"{OPTION}{name}", (of,)) for name, of in options.items()}
@@ -101,9 +101,9 @@ def bisection_experiment(
     several = [f"{name} ({count})" for name, count in counts.items() if count > 1]
     if several:
         raise UserError(
-            f"{experiment.source}: factors with several levels: {', '.join(several)}; a change is "
-            "looked for under one combination of them",
-            hint="make a file with one level of each",
+            f"{experiment.source}: factors with several levels: {', '.join(several)}; a search "
+            "needs one level of each factor except the server",
+            hint="use a file with one level of each factor",
         )
     asked = Bisects(
         members=tuple(servers), workload=workload, confidence=confidence, margin=experiment.margin
@@ -134,14 +134,14 @@ def member_plan(experiment: Experiment, server: str, *, seed: int, block: int) -
 
 @dataclass(frozen=True)
 class BisectionReviewed(Announcement):
-    """The event that a trial of ``server`` ended; ``found`` is the search including it."""
+    """A trial of ``server`` has ended; ``found`` is the state of the search after it."""
 
     found: Bisection
     server: str
 
 
 class Bisect:
-    """The policy of a search: one trial at a time, of the most informative server."""
+    """The policy of a search: measure one trial at a time, of the most informative server."""
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         self._experiment = experiment
@@ -149,15 +149,15 @@ class Bisect:
         self._measured: str | None = None
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open trial, else the next one; see ``campaign.scheduler.Policy``."""
+        """Return the unfinished trial, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else bisection.bisection(stored)
         events: tuple[Emitted, ...] = ()
         if found is not None and self._measured is not None:
             events = (BisectionReviewed(found, self._measured),)
         if found is not None and found.lost_end:
             lost = TrialFailed(
-                f"an end of the list cannot be measured: {found.lost_end}",
-                hint="name another server with --good or --bad",
+                f"the first or last server of the list cannot be measured: {found.lost_end}",
+                hint="use another server for --good or --bad",
             )
             return End("lost", events, lost)
         following = _following(found, n_blocks(stored))

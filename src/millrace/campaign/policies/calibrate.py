@@ -1,15 +1,14 @@
-"""Plan the calibration of a host: A/A trials of the user's base, and the base slowed down.
+"""Calibrate a host: compare the user's base with itself, and with a slowed-down copy.
 
-This module also chooses the next block.
+This module creates the experiment and chooses each next block. The compared factor is:
 
-    slowdown = none     A, the base as it is
-    slowdown = again    A', the same under another name
-    slowdown = cpu=4%   A slowed down, injected when the A/A blocks show the smallest detectable
-                        change
+    slowdown = none     A, the unchanged base
+    slowdown = again    A', the same base under another name
+    slowdown = cpu=4%   A slowed down; the size follows from the smallest change that the A/A blocks
+                        can detect
 
-A block contains A and one of the others, for each group that still needs one. A group drops out
-when it has its verdicts, the same number for each group: ending with the first verdicts of all
-groups would count quick ones too often.
+A block contains A and one other treatment, for each group that still needs verdicts. Each group
+gets the same number of verdicts; otherwise groups with quick verdicts would count too often.
 """
 
 import math
@@ -47,19 +46,19 @@ FixedFactors = Mapping[str, Level]
 
 @dataclass(frozen=True)
 class CalibrationBlock:
-    """The next block: A and ``level``, of the groups with these fixed factors."""
+    """A block: A and the slowdown ``level``, for the groups with these fixed factors."""
 
     level: str
     groups: tuple[FixedFactors, ...]
 
 
 def calibration_experiment(experiment: Experiment) -> Experiment:
-    """Return the experiment that compares another's base with itself; UserError for few blocks."""
+    """Return the experiment that compares the base with itself; UserError for too few blocks."""
     if experiment.blocks < FEWEST_BLOCKS:
         raise UserError(
-            f"{experiment.source}: {counted(experiment.blocks, 'block')} cannot decide anything, "
-            "so no verdict can be false",
-            hint="give a verdict more of them, as in --blocks 10",
+            f"{experiment.source}: {counted(experiment.blocks, 'block')} cannot give a verdict; a "
+            f"verdict needs at least {FEWEST_BLOCKS}",
+            hint="use more blocks, such as --blocks 10",
         )
     factor, base = experiment.compare.factor, experiment.compare.base
     asked = Calibrates(
@@ -94,7 +93,7 @@ def _held_at(factor: Factor, base: Level) -> Factor:
 def block_plan(
     experiment: Experiment, content: CalibrationBlock, *, seed: int, block: int, position: int
 ) -> Plan:
-    """Return the plan of block ``block``, whose first trial is at ``position`` of the run."""
+    """Return the plan of block number ``block``; its first trial has ``position`` in the run."""
     plan = block_of(experiment, slowdown.FACTOR, (NONE, content.level), seed=seed, block=block)
     groups = [dict(fixed) for fixed in content.groups]
 
@@ -107,7 +106,7 @@ def block_plan(
 
 
 def groups_of(experiment: Experiment) -> tuple[FixedFactors, ...]:
-    """Return the fixed factors of each group of an experiment that calibrates."""
+    """Return the fixed factors of each group of a calibration experiment."""
     plan = expand(replace(experiment, blocks=1), seed=0)
     return _fixed_factors(each.levels for each in plan.treatments)
 
@@ -128,11 +127,12 @@ def next_block(
     verdicts: int,
     injected_kind: str | None,
 ) -> CalibrationBlock | None:
-    """Return the next block of a calibration; None where it is complete.
+    """Return the next block of a calibration; None if it is complete.
 
-    It needs ``verdicts`` A/A verdicts, the same number in each group, and then a verdict on an
-    injected slowdown in each: ``injected_kind`` (``cpu``, ``fsync``, an option, None for none),
-    where possible of a size that follows from the smallest change that the group's verdicts detect.
+    A calibration needs ``verdicts`` A/A verdicts, the same number in each group. Then each group
+    needs a verdict on an injected slowdown of ``injected_kind``: ``cpu``, ``fsync``, an option, or
+    None for no injection. The size of a ``cpu`` slowdown follows from the smallest change that the
+    group's verdicts can detect.
     """
     if found is None:
         return CalibrationBlock(AGAIN, tuple(groups))
@@ -153,7 +153,7 @@ def next_block(
 
 
 def injected_level(group: GroupCalibration, found: Calibration, injected_kind: str) -> str | None:
-    """Return the slowdown of a group, a started one first; None where its noise is not known."""
+    """Return a group's slowdown, a started one if there is one; None if its noise is not known."""
     begun = [each.level for each in group.injected if _kind(each.level) == _kind(injected_kind)]
     if begun:
         return begun[-1]
@@ -164,16 +164,16 @@ def injected_level(group: GroupCalibration, found: Calibration, injected_kind: s
 
 
 def fixed_level(injected_kind: str) -> str | None:
-    """Return the level of a slowdown that does not depend on noise; None for one that does."""
+    """Return the level of a slowdown of fixed size; None if the size depends on noise (``cpu``)."""
     if injected_kind == FSYNC:
         return SlowFsync(_DELAY_US).level
     return None if injected_kind == CPU else injected_kind
 
 
 def stop_of_size(group: GroupCalibration, found: Calibration, size: float) -> Stopped:
-    """Return the stop that causes ``size`` times the smallest change detected in all blocks.
+    """Return the CPU slowdown that causes ``size`` times the smallest detectable change.
 
-    The change is at least the margin, because verdicts ignore smaller ones.
+    At least ``size`` times the margin, because verdicts ignore changes below the margin.
     """
     asked = found.target
     change = size * max(group.detectable[asked.blocks], asked.margin)
@@ -201,8 +201,8 @@ def _refuse_failing(found: Calibration) -> None:
             if failed >= _MOST_FAILED and failed > done:
                 raise TrialFailed(
                     f"{counted(failed, 'trial')} of {what} failed",
-                    hint=f"`millrace results show {found.run.id}` has each reason; when it is "
-                    "mended, --new begins anew",
+                    hint=f"`millrace results show {found.run.id}` shows the reasons; after fixing "
+                    "them, start a new calibration with --new",
                 )
 
 
@@ -215,12 +215,15 @@ def started_content(stored: StoredRun, block: int) -> CalibrationBlock:
 
 
 ChooseBlock = Callable[[Calibration | None], CalibrationBlock | None]
-"""Return the next block from the calibration so far; None where nothing is missing."""
+"""Return the next block, given the calibration so far; None if it is complete."""
 
 
 @dataclass(frozen=True)
 class CalibrationReviewed(Announcement):
-    """A block with ``level`` ended; ``found``, including it, needs ``verdicts`` A/A verdicts."""
+    """A block with ``level`` has ended; ``found`` is the calibration after it.
+
+    The calibration needs ``verdicts`` A/A verdicts in all.
+    """
 
     found: Calibration
     level: str
@@ -228,7 +231,7 @@ class CalibrationReviewed(Announcement):
 
 
 class Calibrate:
-    """The policy that measures what ``choose_block`` returns, for ``verdicts`` A/A verdicts."""
+    """The policy of a calibration; ``verdicts`` is the required number of A/A verdicts."""
 
     def __init__(
         self, experiment: Experiment, *, seed: int, verdicts: int, choose_block: ChooseBlock
@@ -240,7 +243,7 @@ class Calibrate:
         self._level: str | None = None
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open block, else the next one; see ``campaign.scheduler.Policy``."""
+        """Return the unfinished block, else the next one; see ``campaign.scheduler.Policy``."""
         found = None if stored is None else calibration(stored)
         events: tuple[Emitted, ...] = ()
         if found is not None and self._level is not None:

@@ -1,8 +1,8 @@
 """Plan the experiment that confirms or withdraws a change of a history, and evaluate its run.
 
-It measures in turns, in the experiment of the run that recorded them, the nearest obtainable builds
-that certainly have the old and the new level. Its outcome is about this change and those of other
-metrics in the same trials.
+It compares two builds directly: the nearest builds before and after the change that can still be
+measured. It uses the experiment of the run that recorded these builds. The outcome also applies to
+changes of other metrics of the same trials.
 """
 
 import math
@@ -30,11 +30,11 @@ from millrace.store.store import Store
 FEWEST_TO_CONFIRM, MOST_TO_CONFIRM = 6, 40  # unless the user says otherwise
 
 WhyNot = Callable[[PointRecord], str]
-"""Return the reason that a point's build cannot be measured any more; empty where it can."""
+"""Return why a point's build cannot be measured any more; an empty string if it can."""
 
 
 def unobtainable(series: SeriesRecord) -> WhyNot:
-    """Return the check that builds are unchanged on this host, or in the catalogue."""
+    """Return the check whether a build of a series is still on this host or in the catalogue."""
     if series.factor.rpartition(".")[2] != SERVER:
         return lambda _point: ""
 
@@ -51,7 +51,7 @@ def unobtainable(series: SeriesRecord) -> WhyNot:
         if not isinstance(server, InstalledServer):
             return ""
         same = point.build in (None, server.provenance.program_sha256)
-        return "" if same else f"{name} is another build now"
+        return "" if same else f"{name} is a different build now"
 
     return of_server
 
@@ -79,25 +79,25 @@ class Planned:
 def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
     """Return the experiment that confirms a change of the store.
 
-    None ``blocks`` are as many as such a change needs, after those measured earlier. Raises
-    UserError where the builds, or the run to take the experiment from, no longer exist.
+    If ``blocks`` is None, a suitable number of blocks is added to those measured earlier. Raise
+    UserError if the builds, or the run with the experiment, do not exist any more.
     """
     histories = list(store.histories.read([change.series]))
     if not histories:
         raise UserError(
-            f"{store.path}: no run of this series is left that was measured here",
-            hint="record the runs of this host again, or compare both builds in a file of your own",
+            f"{store.path}: no run of this series that was measured here is left",
+            hint="record runs of this host again, or compare both builds with your own experiment",
         )
     (history,) = histories
     if history.series.origin != "local":
         raise UserError(
-            f"change {change.id} is one of an imported series: its builds were measured elsewhere",
-            hint="confirm it where they were measured, or record runs of this host",
+            f"change {change.id} belongs to an imported series, measured on another host",
+            hint="confirm it on that host, or record runs of this host",
         )
     if history.series.metric == INSTRUCTIONS:
         raise UserError(
-            f"change {change.id} is one of counted instructions, which no time confirms",
-            hint="`millrace bisect --by instructions` counts builds again",
+            f"change {change.id} is about counted instructions; measuring time cannot confirm it",
+            hint="count both builds again with `millrace bisect --by instructions`",
         )
     others = [each for each in store.histories.changes() if each.series == change.series]
     builds = builds_of(history, change, others, unobtainable(history.series))
@@ -111,11 +111,11 @@ def planned(store: Store, change: ChangeRecord, blocks: int | None) -> Planned:
 def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
     """Return the runs that recorded the two points, as far as they still exist.
 
-    Where none does, return the newest run of the same environment and configurations. Imported runs
-    do not count.
+    If none exists, return the newest run with the same environment and configurations. Imported
+    runs are ignored. Raise UserError if there is no run.
     """
     known = {run.id for run in store.list_runs()}
-    # An imported run's statements and settings are another's, who may mean harm.
+    # An imported run's statements and settings could be malicious.
     there = known - store.imported(known)
     wanted = dict.fromkeys([builds.before.run_id, builds.after.run_id])
     found = [run_id for run_id in wanted if run_id in there]
@@ -124,9 +124,9 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
         found = [each.run_id for each in of_state if each.run_id in there][-1:]
     if not found:
         raise UserError(
-            f"{store.path}: no run of this series is left that was measured here, so there is no "
+            f"{store.path}: no run of this series that was measured here is left, so there is no "
             "experiment to repeat",
-            hint="keep a run of a history, or compare both builds in a file of your own",
+            hint="keep the runs of a history, or compare both builds with your own experiment",
         )
     return [store.load_run(run_id, observations_too=True) for run_id in found]
 
@@ -134,7 +134,7 @@ def runs_of(store: Store, history: History, builds: Builds) -> list[StoredRun]:
 def builds_of(
     history: History, change: ChangeRecord, others: Sequence[ChangeRecord], why_not: WhyNot
 ) -> Builds:
-    """Return the nearest measurable points that enclose no other change; UserError for none."""
+    """Return the nearest measurable points with no other change between them; else UserError."""
     points, places = _segment(history, change)
     here = range_of(change, places)
     ranges = [
@@ -151,8 +151,9 @@ def builds_of(
     after = _nearest("after", news, change, why_not)
     if before.level == after.level:
         raise UserError(
-            f"{before.label} and {after.label} are both called {level_value(before.level)}",
-            hint="one name is one build: give the builds of a history names of their own",
+            f"versions {before.label} and {after.label} were both recorded from "
+            f"{level_value(before.level)}, so they cannot be compared",
+            hint="give each build of a history its own server name",
         )
     return Builds(before, after)
 
@@ -165,7 +166,7 @@ def _segment(history: History, change: ChangeRecord) -> tuple[list[PointRecord],
             return points, places
     raise UserError(
         f"the points of change {change.id} at {change.label} were taken out",
-        hint="record the runs around it again, then `millrace history detect`",
+        hint="record the runs around it again, then run `millrace history detect`",
     )
 
 
@@ -180,13 +181,13 @@ def _nearest(
         refused = refused or f": {reason}"
     raise UserError(
         f"no build {side} the change at {change.label} can be measured again{refused}",
-        hint="keep the builds of a history under names of their own, such as "
+        hint="keep each build of a history under its own name: "
         "`millrace servers add main-a1b2c3d --family mysql --dir DIRECTORY`",
     )
 
 
 def blocks_of(change: ChangeRecord, builds: Builds) -> int:
-    """Return the number of blocks likely to show a change of this size at the builds' noise."""
+    """Return the number of blocks that probably show a change of this size, given the noise."""
     spreads = [point.log_sd for point in (builds.before, builds.after) if point.log_sd]
     size = math.expm1(abs(math.log(change.ratio)))
     if not spreads or size <= 0:
@@ -204,8 +205,8 @@ def confirming_experiment(
 ) -> Experiment:
     """Return the newest run's experiment with the builds before and after ``change``.
 
-    Its configurations are those of all runs. Raises UserError for a level, other than a server that
-    is compared, that the runs lack: imported points and series may have any.
+    It has the configurations of all given runs. Raise UserError for a level that none of these runs
+    has, except a compared server: imported points and series may have any level.
     """
     newest = stored[-1].run
     configurations: dict[str, ConfigurationDefinition] = {}
@@ -217,8 +218,7 @@ def confirming_experiment(
         _require_levels(stored, series.factor, levels)
     if factor == CONFIGURATION and not set(levels) <= set(configurations):
         raise UserError(
-            f"the configurations {levels[0]} and {levels[1]} are not both defined in the runs that "
-            "are left",
+            f"configurations {levels[0]} and {levels[1]}: the remaining runs do not define both",
             hint="keep the runs of a history of configurations",
         )
     return experiment_of_run(
@@ -247,8 +247,8 @@ def _require_levels(stored: Sequence[StoredRun], factor: str, levels: tuple[Leve
 def _of_no_run(factor: str, level: Level | None) -> UserError:
     named = "it" if level is None else level_value(level)
     return UserError(
-        f"{named} is not a level of {factor} in the runs that are left",
-        hint="keep the runs of a history; millrace measures no settings of imported ones",
+        f"{named} is not a level of {factor} in the remaining runs",
+        hint="keep the runs of a history; millrace does not measure settings of imported runs",
     )
 
 
@@ -266,17 +266,17 @@ def _factor(factor: FactorSpec, series: SeriesRecord, levels: tuple[Level, Level
 def outcomes(
     histories: Histories, change: ChangeRecord, measured: StoredRun, ends: Ends, now_utc: str
 ) -> list[Outcome]:
-    """Return the run's outcome for ``change``, then those for candidates of other metrics there.
+    """Return the run's outcome for ``change``, then for candidate changes of its other metrics.
 
-    Raises TrialFailed where no block has both builds.
+    Raise TrialFailed if no block has results of both builds.
     """
     series = {each.id: each for each in histories.series()}
     own = series[change.series]
     first = outcome(measured, change, own, ends, now_utc)
     if first is None:
         raise TrialFailed(
-            f"no block of run {measured.run.id} has a result of both builds",
-            hint=f"`millrace results show {measured.run.id}` has each reason",
+            f"no block of run {measured.run.id} has results of both builds",
+            hint=f"`millrace results show {measured.run.id}` shows the reasons",
         )
     found = [first]
     others = [each.id for each in series.values() if each != own and _same_trials(each, own)]
@@ -297,7 +297,7 @@ def _same_trials(one: SeriesRecord, other: SeriesRecord) -> bool:
 
 
 def _between(history: History, changes: Sequence[ChangeRecord], ends: Ends) -> list[ChangeRecord]:
-    """Return the candidate change certainly between the two ends, if it is the only change."""
+    """Return the candidate change that is certainly the only change between the ends, if any."""
     for segment in segments(history.points):
         places = {history.points[index].label: place for place, index in enumerate(segment)}
         if not {ends.before, ends.after} <= places.keys():

@@ -1,9 +1,9 @@
-"""Measure the runs of an experiment: exactly the blocks of the plan, or as many as decide it.
+"""Measure the runs of an experiment: a fixed number of blocks, or until the verdicts are clear.
 
-A sequential run goes block by block until each comparison is decided; then come the profiled and
-counted trials. The analysis of the stored run alone selects the treatments of the next block, so
-that an interrupted run resumes as it would have continued, after its open block. A later session of
-a fixed run measures the trials that are left of it.
+A sequential run is analysed after each block and ends when each comparison has its verdict; the
+profiled and counted trials follow. The treatments of the next block depend only on the stored run,
+so that an interrupted run continues as if nothing had happened. A fixed run measures all trials of
+its plan; when resumed, it measures the trials that have no result yet.
 """
 
 import math
@@ -27,12 +27,15 @@ from millrace.store.records import RunRecord, StoredRun
 
 @dataclass(frozen=True)
 class Progress:
-    """The state of a run (``status``, None for a new one) and what comes next.
+    """The state of a run, and its next trials.
 
-    ``begun`` are its trials, rows in the store; ``waiting`` those of them without a result.
-    ``next_block`` is empty where there is none: ``ending`` says why. ``final`` trials are profiled
-    or counted, after all blocks. The rest takes about ``about_s``, and at most ``at_most_s`` and
-    ``at_most_trials``; ``at_most_blocks`` fit into the limit of time.
+    ``status`` is the analysis so far, None for a new run.
+    ``begun`` are the trials in the store; ``waiting`` are those without a result.
+    ``next_block`` are the trials of the next block; if empty, ``ending`` is the reason.
+    ``final`` are the profiled and counted trials, which follow all blocks.
+    ``about_s`` and ``at_most_s`` are the expected and the longest remaining time.
+    ``at_most_trials`` is the largest number of remaining trials.
+    ``at_most_blocks`` is the number of all blocks that fit into the time limit.
     """
 
     status: RunStatus | None
@@ -59,14 +62,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class SequentialOpened(Announcement):
-    """The event that a sequential run starts, resumes, or has nothing left to measure."""
+    """A sequential run starts, resumes, or has nothing left to measure."""
 
     selection: RunSelection
     progress: Progress
 
 
 class Sequential:
-    """The policy of a sequential run; ``unknown_s`` is the time of a trial while none has ended."""
+    """The policy of a sequential run; ``unknown_s`` is the estimated time of a first trial."""
 
     def __init__(
         self, selection: RunSelection, *, retry_failed: bool = False, unknown_s: float = 0.0
@@ -78,7 +81,7 @@ class Sequential:
         self._is_opened = self._has_begun_final = False
 
     def next_batch(self, stored: StoredRun | None) -> Batch | End:
-        """Return the open block, then new ones, then the final trials; see ``scheduler.Policy``."""
+        """Return unfinished trials, new blocks, then final trials; see ``scheduler.Policy``."""
         was_opened, self._is_opened = self._is_opened, True
         retries = self._retry_failed and not was_opened
         now = progress(self._selection, stored, retry_failed=retries, unknown_s=self._unknown_s)
@@ -104,7 +107,7 @@ class Sequential:
         return End(now.ending or "closed", events)
 
     def _assessed(self, now: Progress) -> RunAssessed:
-        """Return the event of a review, with the comparisons that it closed."""
+        """Return the event of an analysis, with the comparisons closed since the last one."""
         comparisons = () if now.status is None else now.status.comparisons
         still_open = [each for each in comparisons if each.state == "open"]
         last_block_is_open = any(trial.block == now.blocks - 1 for trial in now.waiting)
@@ -135,10 +138,10 @@ def progress(
     retry_failed: bool = False,
     unknown_s: float = 0.0,
 ) -> Progress:
-    """Return the state of a run by what is stored of it, None for a new run.
+    """Return the state of a run; ``stored`` is the run in the store, None for a new run.
 
-    With ``retry_failed``, trials that failed count as without a result. ``stored`` includes the
-    observations: a run stops by the verdict of its report, which observed query plans may qualify.
+    With ``retry_failed``, failed trials count as trials without a result. ``stored`` must include
+    observations, because query plans can affect the verdicts that end a run.
     """
     plan = selection.plan
     if stored is None:
@@ -146,7 +149,7 @@ def progress(
     without_result = waiting_trials(stored, plan, retry_failed=retry_failed)
     stored = only_begun(stored)
     experiment, design = plan.experiment, design_of(plan.experiment)
-    # The next block depends on the results so far, whatever the run was meant to be before.
+    # The experiment's current settings apply, not those with which the run began.
     base, margin = str(experiment.compare.base), experiment.margin
     analysis = compare_run(stored, margin=margin, base=base, looks="any", design=design)
     status = analysis.status
@@ -205,7 +208,7 @@ def _of_new_run(plan: Plan, unknown_s: float) -> Progress:
 
 
 def _fitting(all_s: float, at_most_s: float) -> float:
-    """Return the share of trials of ``all_s`` that fit into ``at_most_s``."""
+    """Return the fraction of trials that fit into ``at_most_s`` if all would take ``all_s``."""
     return at_most_s / all_s if all_s else 1.0
 
 
@@ -236,7 +239,7 @@ def _key(status: ComparisonStatus) -> tuple[str, str]:
 
 
 class Fixed:
-    """The policy that measures all trials without a result; ``retry_failed``: failed ones too."""
+    """The policy that measures all trials without a result, and failed ones if ``retry_failed``."""
 
     def __init__(self, selection: RunSelection, *, retry_failed: bool = False) -> None:
         self._selection = selection
@@ -259,6 +262,6 @@ class Fixed:
 
 
 def _opened(run: RunRecord, trials: int, waiting: int) -> RunOpened:
-    """Return the event that begins the run, or tells that nothing of it is waiting."""
+    """Return the event for the start of a run; ``waiting`` trials have no result yet."""
     confirms = run.spec.confirms
     return RunOpened(run=run.id, seed=run.seed, trials=trials, waiting=waiting, confirms=confirms)

@@ -22,7 +22,7 @@ from tests.support.experiment_files import SMALL, experiment_text, parsed
 
 BINARY_LOG = Alignment("binary log", {"log_bin": "OFF", "sync_binlog": "0"})
 CHECKSUMS = Alignment("checksums", {"innodb_checksum_algorithm": "none"})
-WANTED = Alignments((BINARY_LOG, CHECKSUMS), ("page cache: not there in A",))
+WANTED = Alignments((BINARY_LOG, CHECKSUMS), ("page cache: A does not have it",))
 
 
 def suspect(
@@ -73,8 +73,8 @@ def test_settings_of_the_likeliest_options_are_aligned_alone_and_together() -> N
     together = Alignment(ALL, {**CHECKSUMS.settings, **BINARY_LOG.settings})
     assert found.alignments == (BINARY_LOG, CHECKSUMS, together)
     assert found.left_out == (
-        "other processes: of the host or the experiment, which no setting changes",
-        "innodb_flush_method: not there in A",
+        "other processes: part of the host or the experiment, so no setting can change it",
+        "innodb_flush_method: A does not have it",
     )
 
 
@@ -99,8 +99,8 @@ def test_what_the_other_server_does_not_take_is_left_out() -> None:
     )
     assert asked == [("engine", "InnoDB"), ("threads", "4"), ("size", "1"), ("skip_log_bin", None)]
     assert found.left_out == (
-        "engine: the server of B does not take InnoDB",
-        "threads: the server of B has no such option",
+        "engine: B's server refuses the value InnoDB",
+        "threads: B's server does not have this option",
     )
     assert found.alignments[0].settings == {"size": "ON"}
 
@@ -124,15 +124,15 @@ def test_what_cannot_be_aligned_is_named() -> None:
     assert [each.name for each in found.alignments] == ["TLS", "topic 0", "topic 1", ALL]
     assert found.alignments[0].settings == {"tls": "false"}
     assert found.left_out == (
-        "memory allocator: of the build, which no setting changes",
-        "version_ssl_library: of the build, which no setting changes",
+        "memory allocator: part of the build, so no setting can change it",
+        "version_ssl_library: part of the build, so no setting can change it",
         "innodb_flush_method: empty in A",
         "topic 2: 3 likelier causes are tested",
     )
 
 
 def test_error_lists_causes_when_none_can_be_aligned() -> None:
-    with pytest.raises(UserError, match="memory allocator: of the build"):
+    with pytest.raises(UserError, match="memory allocator: part of the build"):
         alignments(
             (suspect("memory allocator", "build", allocator=("jemalloc", "glibc")),), takes_all, ()
         )
@@ -142,7 +142,7 @@ def test_error_lists_causes_when_none_can_be_aligned() -> None:
 def test_without_a_suspected_setting_there_is_nothing_to_align(
     suspects: tuple[LikelyCause, ...],
 ) -> None:
-    with pytest.raises(UserError, match="no suspect is a setting"):
+    with pytest.raises(UserError, match="none of the suspected causes is a setting"):
         alignments(suspects, takes_all, ())
 
 
@@ -233,7 +233,7 @@ def test_what_is_all_that_differs_needs_no_test() -> None:
     run = stored(text)
     base, candidate = run.treatments
     wanted = Alignments((Alignment("sync", {"sync_binlog": "0"}),), ())
-    with pytest.raises(UserError, match="sync_binlog is all that the two differ in"):
+    with pytest.raises(UserError, match="A and B differ only in sync_binlog"):
         ablation_plan(run, base=base, candidate=candidate, wanted=wanted, blocks=3, seed=1)
 
 

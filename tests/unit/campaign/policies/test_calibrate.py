@@ -54,7 +54,7 @@ def test_a_base_that_is_an_alias_is_measured_as_what_it_stands_for() -> None:
 
 
 def test_too_few_blocks_are_refused_with_a_remedy(experiment: Experiment) -> None:
-    with pytest.raises(UserError, match="2 blocks cannot decide anything") as refused:
+    with pytest.raises(UserError, match="2 blocks cannot give a verdict") as refused:
         calibration_experiment(replace(experiment, blocks=2))
     assert "--blocks" in (refused.value.hint or "")
 

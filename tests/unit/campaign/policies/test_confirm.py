@@ -78,7 +78,7 @@ def test_builds_are_of_the_same_state() -> None:
 
 def test_one_name_for_both_builds_is_refused() -> None:
     same = History(SERIES, tuple(replace(each, level="nightly") for each in FLAT.points))
-    with pytest.raises(UserError, match="v39 and v40 are both called nightly"):
+    with pytest.raises(UserError, match="v39 and v40 were both recorded from nightly"):
         chosen(change(40), made=same)
 
 
@@ -110,7 +110,7 @@ def test_a_server_that_is_another_build_or_gone_is_not_measured(
     monkeypatch.setattr("millrace.servers.install.find", lambda _name: Installed())
     assert why(point(1, 1.0, level="mysql-5.7.22", build="ab")) == ""
     other = why(point(1, 1.0, level="mysql-5.7.22", build="cd"))
-    assert other == "mysql-5.7.22 is another build now"
+    assert other == "mysql-5.7.22 is a different build now"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_small_changes_in_noise_want_more_blocks(
 def test_configurations_that_are_compared_have_to_be_defined() -> None:
     compared = replace(SPEED, factor="configuration")
     builds = confirm.Builds(point(1, 1.0, level="default"), point(2, 1.0, level="tuned"))
-    with pytest.raises(UserError, match="default and tuned are not both defined"):
+    with pytest.raises(UserError, match="default and tuned: the remaining runs do not define both"):
         confirm.confirming_experiment([run_of("r1")], compared, change(2, 0.9), builds, 5)
 
 
@@ -154,7 +154,7 @@ def test_levels_that_no_run_here_has_are_not_measured() -> None:
     with pytest.raises(UserError, match=r"/evil is not a level of options\.innodb_doublewrite"):
         experiment_of("/evil")
     for name, odd in (("engine", "MEMORY DATA DIRECTORY='/'"), ("server", "mysql-9.7.4")):
-        with pytest.raises(UserError, match=f"is not a level of {name} in the runs that are left"):
+        with pytest.raises(UserError, match=f"is not a level of {name} in the remaining runs"):
             experiment_of("OFF", replace(compared, fixed_factors={**held, name: odd}))
     less = {name: level for name, level in held.items() if name != "engine"}
     with pytest.raises(UserError, match="it is not a level of engine"):
@@ -231,7 +231,7 @@ def test_a_change_of_instructions_is_confirmed_by_no_time(store: Path) -> None:
     with Store.open(store) as opened:
         (part,) = part_of(history([1.0], series=counts))
         opened.histories.record(part)
-        with pytest.raises(UserError, match="one of counted instructions") as refused:
+        with pytest.raises(UserError, match="about counted instructions") as refused:
             confirm.planned(opened, change(40, series=counts), None)
     assert "bisect --by instructions" in (refused.value.hint or "")
 
@@ -247,7 +247,7 @@ def test_without_any_of_the_runs_there_is_no_experiment(store: Path) -> None:
         builds = confirm.Builds(replace(elsewhere, run_id="gone"), elsewhere)
         assert [each.run.id for each in confirm.runs_of(opened, made, builds)] == ["run-40"]
         opened.remove_runs(["run-40"], is_alive=dead)
-        with pytest.raises(UserError, match="no run of this series is left"):
+        with pytest.raises(UserError, match="no run of this series that was measured here"):
             confirm.planned(opened, change(40, series=SPEED), None)
 
 
