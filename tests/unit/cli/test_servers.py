@@ -185,14 +185,6 @@ def test_what_is_no_address_or_no_password_is_refused(environment: Environment) 
     assert "not text in UTF-8" in err
 
 
-def test_show_omits_an_absent_note(environment: Environment, tmp_path: Path) -> None:
-    tree = small_servers.tree(tmp_path / "tree")
-    servers(environment, "add", "mine", "--family", "mysql", "--dir", str(tree))
-    out, _ = servers(environment, "show", "mine")
-    assert "note" not in [line.split()[0] for line in out.splitlines()]
-    assert json.loads(servers(environment, "show", "mine", "--json")[0])["note"] is None
-
-
 def test_a_program_that_was_changed_is_shown_and_fails_to_verify(
     environment: Environment, tmp_path: Path
 ) -> None:
