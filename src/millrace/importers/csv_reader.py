@@ -58,7 +58,7 @@ class Sheet:
         raise self.last_error(1, "first line", f"has no column {wanted}; {has}")
 
     def column_if_any(self, *names: str) -> int | None:
-        """Return the index of the column as ``column`` does, or None if there is no such column."""
+        """Return the index as ``column`` does, or None if none of ``names`` is a column."""
         for name in names:
             if name in self._columns:
                 if self._columns.count(name) > 1:

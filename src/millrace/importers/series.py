@@ -86,7 +86,7 @@ def _series(
 
 
 def _places(sheet: Sheet, rows: Sequence[_Row], *, has_times: bool) -> list[int]:
-    """Return the indices of the rows in the order of time, or of the file if there are no times.
+    """Return the indices of the rows in the order of time, or of the file without times.
 
     Raise ValidationError if only some rows have a time, or if times are ambiguous.
     """

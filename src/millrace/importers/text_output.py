@@ -2,7 +2,7 @@
 
 The output does not name the treatment, so the file name does: TREATMENT-BLOCK, as in ``old-1.log``
 and ``new-1.log``. A value depends on threads, scale and duration as much as on the server, so files
-that differ in a printed setting are refused. Different versions of the program cause only a note,
+that differ in a reported setting are refused. Different versions of the program cause only a note,
 because each version of a server comes with its own version of the program. The modules
 ``sysbench``, ``pgbench``, ``mysqlslap`` and ``hammerdb`` parse the output of their program.
 """
@@ -27,7 +27,7 @@ _MOST_LISTED = 3
 
 @dataclass(frozen=True)
 class Output:
-    """The result of one run, as printed by the program.
+    """The result of one run, as the program reported it.
 
     ``number`` is the value as text and ``measure`` its unit. ``settings`` maps names of settings to
     their text. ``threads`` is the number of clients, ``program`` the name and version of the

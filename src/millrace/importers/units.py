@@ -54,7 +54,7 @@ class Better:
     def __str__(self) -> str:
         text = f"{self.direction} is better"
         if self.basis == "assumed":
-            return f"{text} (assumed; --direction sets it)"
+            return f"{text} (assumed: --direction sets it)"
         return f"{text} (unit {self.unit})" if self.unit else text
 
 

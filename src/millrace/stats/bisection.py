@@ -41,9 +41,9 @@ from millrace.stats.bisection_model import (
     Skipped,
 )
 
-FIRST_RUNS = 4  # of each end, before anything is inferred
-RUNS_BESIDE = 3  # of both members next to the change, so that one spike cannot make it
-END_EVERY = 12  # measurements: the ends are measured again, whatever drifts
+FIRST_RUNS = 4  # measurements of each end before the first inference
+RUNS_BESIDE = 3  # measurements of both members next to the change, against single spikes
+END_EVERY = 12  # measurements; then an end is measured again, because of drift
 NONE_PRIOR = 0.5
 SIZE_VARIANCES = np.asarray([1 / 16, 1 / 4, 1.0, 4.0, 16.0, 64.0])
 
@@ -87,7 +87,7 @@ def next_step(search: Search, seen: Sequence[Measured | Skipped]) -> Next | Foun
 
 
 def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior | None:
-    """Return the posterior, None before first runs; raise ValueError as ``next_step`` does."""
+    """Return the posterior; None before the first runs. Raise ValueError as ``next_step`` does."""
     sample = _sample(search, seen)
     if min(sample.counts[0], sample.counts[-1]) < FIRST_RUNS:
         return None
@@ -110,16 +110,18 @@ class _Sample:
 
 def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
     if any(not 0 <= each.index < search.n_members for each in seen):
-        raise ValueError(f"a member's index is from 0 to {search.n_members - 1}")
+        raise ValueError(f"the index of a member must be from 0 to {search.n_members - 1}")
     skipped = {each.index for each in seen if isinstance(each, Skipped)}
     if skipped & set(search.ends):
-        raise ValueError("an end that cannot be measured has no level to compare with")
+        raise ValueError(
+            "a skipped end leaves nothing to compare with: both ends must have a level"
+        )
     measured = [each for each in seen if isinstance(each, Measured) and each.index not in skipped]
     usable = np.asarray([i for i in range(search.n_members) if i not in skipped])
     order = tuple(each.index for each in measured)
     values = np.asarray([each.value for each in measured], dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("a measurement is finite")
+        raise ValueError("a measurement must be finite")
     places = np.searchsorted(usable, np.asarray(order, dtype=np.int64))
     if len(values):
         values = _within_fences(places, values, len(usable) - 1)
@@ -235,7 +237,7 @@ def _information(fit: _Fit, sample: _Sample) -> Floats:
             [fit.none_variance * (1 + 1 / total)],
         ]
     )
-    # Without noise one measurement says everything; the grid still needs a width.
+    # Without noise one measurement decides; the grid still needs a width.
     sds = np.maximum(np.sqrt(variances), max(np.ptp(means) / 40, 1e-12))
     grid = np.linspace((means - 4 * sds).min(), (means + 4 * sds).max(), 129)
     densities = np.exp(-0.5 * ((grid - means[:, None]) / sds[:, None]) ** 2) / sds[:, None]

@@ -39,7 +39,7 @@ def minimum_detectable_ratio(
     than an interval needs: 2, or 3 with any number of looks.
     """
     if n_blocks < 2:
-        raise ValueError("one block says nothing about its own uncertainty")
+        raise ValueError("power needs at least two blocks")
     if not math.isfinite(_critical_t(n_blocks, alpha, looks, borrowed)):
         raise ValueError(f"at least {FEWEST_VALUES} blocks are needed before the first look")
     distance = _noncentrality(n_blocks, alpha, looks, borrowed)
@@ -107,11 +107,11 @@ def _half_width(n_blocks: int, alpha: float, looks: Looks, borrowed: float) -> f
 
 def _check(margin: float) -> None:
     if margin <= 0:
-        raise ValueError("a margin is a positive fraction, such as 0.02")
+        raise ValueError("a margin must be a positive fraction, such as 0.02")
 
 
 def _fewest(enough: Callable[[int], bool], *, at_least: int) -> int | None:
-    """Return the fewest blocks that are ``enough``, as are all more; None if 10 000 are not."""
+    """Return the fewest blocks that are ``enough`` (then all more are); None if 10 000 are not."""
     if enough(at_least):
         return at_least
     if at_least >= MOST_BLOCKS or not enough(MOST_BLOCKS):

@@ -77,9 +77,9 @@ def compare_rates(
     if len(base) != len(candidate) or not base:
         raise ValueError(f"{len(base)} blocks of the base, {len(candidate)} of the candidate")
     if any(not 0 <= hits <= tries for hits, tries in (*base, *candidate)):
-        raise ValueError("hits are between 0 and the tries")
+        raise ValueError("hits must be between 0 and the number of tries")
     if tolerance < NEGLIGIBLE:
-        raise ValueError(f"a tolerance of {tolerance:g} is below {NEGLIGIBLE:g}")
+        raise ValueError(f"the tolerance must be at least {NEGLIGIBLE:g}, not {tolerance:g}")
     shown: Literal["equal", "different", "neither"] = "neither"
     sides = (base, candidate)
     if not any(hits for side in sides for hits, _ in side) or all(
@@ -106,7 +106,7 @@ def _sums(side: Side) -> tuple[int, int]:
 
 
 def _upper_bound(side: Side, alpha: float, looks: Looks) -> float:
-    """Return the upper bound that the rate exceeds with probability ``alpha`` at most."""
+    """Return the upper confidence bound of the rate, with error probability ``alpha``."""
     hits, tries = _sums(side)
     tail = alpha if looks == "once" else alpha / (tries + 1)
     drawn = proportion_limits(hits, tries, confidence=1 - 2 * tail)[1] if tries else 1.0

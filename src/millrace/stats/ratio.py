@@ -79,7 +79,7 @@ class RatioEstimate:
         return math.log(self.high / self.low) <= 2 * self.rounding * (1 + 1e-9)
 
     def is_beyond(self, margin: float) -> bool:
-        """Return whether the ratio is beyond a margin on either side of 1, for certain or not."""
+        """Return whether the ratio is beyond a margin on either side of 1, significant or not."""
         return max(self.ratio, 1 / self.ratio) > 1 + margin
 
 
@@ -119,9 +119,9 @@ def unpaired_ratio(
     """
     sides = [np.asarray(each, dtype=np.float64) for each in (base, candidate)]
     if not all(map(len, sides)):
-        raise ValueError("no value to take a mean of")
+        raise ValueError("a ratio needs at least one value on each side")
     if not all(np.isfinite(each).all() and (each > 0).all() for each in sides):
-        raise ValueError("a ratio needs values that are positive and finite")
+        raise ValueError("the values of a ratio must be positive and finite")
     logs = [np.log(each) for each in sides]
     centre, fewest = float(logs[1].mean() - logs[0].mean()), min(map(len, sides))
     if fewest < 2:
@@ -215,13 +215,13 @@ def log_ratios(base: Sequence[float], candidate: Sequence[float]) -> NDArray[np.
     if len(base) != len(candidate):
         raise ValueError(f"{len(base)} base values, but {len(candidate)} candidate values")
     if not base:
-        raise ValueError("no pair of values")
+        raise ValueError("a ratio needs at least one pair of values")
     pairs = np.asarray([base, candidate], dtype=np.float64)
     if not (np.isfinite(pairs).all() and (pairs > 0).all()):
-        raise ValueError("a ratio needs values that are positive and finite")
+        raise ValueError("the values of a ratio must be positive and finite")
     return np.asarray(np.log(pairs[1]) - np.log(pairs[0]), dtype=np.float64)
 
 
 def from_log(log_ratio: float) -> float:
-    """Return the ratio, clipped to the range of floating-point numbers with room to spare."""
+    """Return the ratio, clipped well within the range of floats."""
     return math.exp(min(max(log_ratio, -700.0), 700.0))

@@ -38,9 +38,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-FEWEST_VALUES = 3  # fewer say too little about their own spread
+FEWEST_VALUES = 3  # fewer values give no usable spread
 FIRST_LOOK = 5
-FIRST_RANKS = 8  # with fewer blocks even equal signs are too probable by chance
+FIRST_RANKS = 8  # with fewer blocks, equal signs are too likely by chance
 _EARLY_LOOKS = FIRST_LOOK - FEWEST_VALUES
 
 # Shares of alpha.
@@ -53,7 +53,7 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Spread:
-    """A standard deviation, with how many degrees of freedom more than the values' own it has."""
+    """A standard deviation; ``borrowed`` degrees of freedom come from other evidence."""
 
     sd: float
     borrowed: float
@@ -76,7 +76,7 @@ def interval(
     low, high = mean - half_width, mean + half_width
     if n_blocks >= FIRST_RANKS:
         rank_low, rank_high = _rank_limits(values, alpha)
-        # Where the two intervals do not overlap, the range between them serves as well as any.
+        # If the two intervals do not overlap, use the range between them.
         low, high = sorted((max(low, rank_low), min(high, rank_high)))
     return low, high
 
@@ -217,7 +217,7 @@ def _least_shift(values: _Array, critical: float) -> float:
 
 
 def _boundary(n_blocks: int, first: int, alpha: float, borrowed: float = 0.0) -> float:
-    """Return the t that a mixture from ``first`` on ever reaches with probability ``alpha``."""
+    """Return the t that a mixture from look ``first`` ever exceeds with probability ``alpha``."""
     grown = math.expm1((_log_level(first, alpha) + math.log(n_blocks)) / (n_blocks + borrowed))
     return math.sqrt((n_blocks - 1 + borrowed) * grown)
 

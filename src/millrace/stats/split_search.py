@@ -37,7 +37,7 @@ class SplitSearch:
     counted: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     def gains(self, first: int, end: int) -> Array:
-        """Return the gains of a window's splits that leave enough points on both sides."""
+        """Return the gains of the splits of a window that have enough points on both sides."""
         window = first, end
         if window not in self.known:
             gains = self.density.gains(self.logs[first:end])

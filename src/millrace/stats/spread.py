@@ -73,7 +73,7 @@ def sd_limits(sd: float, n: int) -> tuple[float, float]:
     Mathematik und Physik 21, 1876). Raises ValueError for fewer than 2 values.
     """
     if n < 2:
-        raise ValueError("one value says nothing about its own spread")
+        raise ValueError("a spread needs at least two values")
     tail = (1 - 0.95) / 2
     upper = 2 * float(scipy.special.gammainccinv((n - 1) / 2, tail))
     lower = 2 * float(scipy.special.gammaincinv((n - 1) / 2, tail))

@@ -187,7 +187,7 @@ class Staged:
             draft.write_text("\n".join(names), encoding="ascii")
 
     def adopted(self) -> set[str]:
-        """Return the names in the list of moved files; empty if there is no list yet."""
+        """Return the names in the list of moved files; empty without a list."""
         try:
             names = (self.directory / _ADOPTED).read_text(encoding="ascii").split()
         except (OSError, ValueError):

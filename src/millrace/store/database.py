@@ -243,7 +243,7 @@ def _bring_up_to_date(path: Path, uri: str, *, read_only: bool, exclusive: bool 
             return
         if revision is None and read_only:
             raise UserError(
-                f"{path}: the file is empty, so there is no results store yet",
+                f"{path}: the file is empty, not a results store",
                 hint="the next `millrace run` or `millrace results import` creates the store in "
                 "it; or choose another store with --store PATH",
             )

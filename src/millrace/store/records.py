@@ -289,7 +289,7 @@ class DrivenInterval(Excerpt):
 
 
 class LagSample(Document):
-    """A replica at time ``t_s``; ``lag_s`` is None if there was no heartbeat."""
+    """A replica at time ``t_s``; ``lag_s`` is None without a heartbeat."""
 
     t_s: Count
     written_bytes: int

@@ -64,7 +64,7 @@ class Store:
     def open(cls, path: Path, *, create: bool = True, read_only: bool = False) -> Self:
         """Open the store at ``path``: create it if missing (with ``create``), migrate it if older.
 
-        Raise UserError if there is no store and ``create`` is False, or if the file is not a store,
+        Raise UserError if the file is missing and ``create`` is False, or if it is not a store,
         damaged, from a newer version, or not writable (``read_only`` needs write permission only
         to migrate). Raise HostError if the disk is full or another process keeps the store locked.
         """

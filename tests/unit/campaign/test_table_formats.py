@@ -90,9 +90,9 @@ def test_pages_need_a_file_system_with_holes(
     refuse_without_holes(pages, tmp_path)
 
     def no_holes(_directory: Path) -> None:
-        raise Unavailable("its file system punches no holes")
+        raise Unavailable("the file system cannot punch holes")
 
     monkeypatch.setattr(table_formats, "require_holes", no_holes)
-    with pytest.raises(PermanentHostError, match="punches no holes; compression 'page-zlib'"):
+    with pytest.raises(PermanentHostError, match="cannot punch holes; compression 'page-zlib'"):
         refuse_without_holes(pages, tmp_path)
     refuse_without_holes([prepared(TableFormat("InnoDB", "row", ""), tmp_path)], tmp_path)

@@ -121,7 +121,7 @@ def test_missing_data_is_described_in_words(call: Call, file: Path) -> None:
     path = str(write_pairs(file, old=noise(1, 8, sd=0.05), new=noise(4, 8, 0.95, sd=0.05)))
     out, _ = call("paired", path)
     words = " ".join(out.split())
-    assert "base old; higher is better (assumed; --direction sets it), margin 2 %" in words
+    assert "base old; higher is better (assumed: --direction sets it), margin 2 %" in words
     assert "? inconclusive" in words
     assert "these blocks can show a difference of " in words
     assert "more blocks would decide" in words
