@@ -16,11 +16,12 @@ most (1 - confidence) / confidence, for any number of looks. Spikes beyond Tukey
 (*Exploratory Data Analysis*, 1977, ch. 2) are moved to the fence, which is the same for all
 members.
 
-By `benchmarks/bisection`, among 64 and at a claimed 0.95, it is right in 0.97, 0.98 and 1.00 of the
-searches for a change of 0.5, 1 and 2 standard deviations of a run, in 428, 104 and 34 runs on
-average; with t noise of 3 degrees of freedom as often, in 0.6 to 0.8 of the runs. Where there is no
-change, one was called in 1 of 375 searches of 400 runs. The interval of the ratio holds it in 0.89
-to 0.96 of those found: a search that ends early does so at a change that seems larger than it is.
+Measured by `benchmarks/bisection`, with 64 members and a confidence of 0.95: for a change of 0.5, 1
+and 2 standard deviations of a run, 0.97, 0.98 and 1.00 of the searches found the right member, with
+428, 104 and 34 runs on average. With t noise of 3 degrees of freedom as many were right, with 0.6
+to 0.8 of the runs. Without a change, 1 of 375 searches of 400 runs reported a change. The interval
+contains the true ratio in 0.89 to 0.96 of the searches that found the change, because a search that
+ends early overestimates the change.
 """
 
 import math
@@ -98,7 +99,8 @@ def posterior(search: Search, seen: Sequence[Measured | Skipped]) -> Posterior |
 class _Sample:
     """The measurements of the usable members, summed by member: arrays of shape (members,).
 
-    Values are within the fences, less the mean of all; ``order`` is that of the measurements.
+    Values are clipped to the fences, and their mean is subtracted; ``order`` is the order of the
+    measurements.
     """
 
     usable: NDArray[np.int64]
@@ -137,12 +139,12 @@ def _sample(search: Search, seen: Sequence[Measured | Skipped]) -> _Sample:
 
 
 def _within_fences(places: NDArray[np.int64], values: Floats, last: int) -> Floats:
-    """Move values beyond Tukey's fences to the fence."""
+    """Clip values to Tukey's fences."""
     lower, upper = np.quantile(values, [0.25, 0.75])
     reach = 1.5 * (upper - lower)
-    if reach == 0:  # most values are the same: nothing shows how large a spike is
+    if reach == 0:  # most values are equal, so the size of a spike is unknown
         return values
-    # The quartiles may belong to one side: the fences leave room for the levels of both ends.
+    # All quartiles may belong to one side, so the fences include the levels of both ends.
     levels = [np.median(values[places == end]) for end in (0, last) if (places == end).any()]
     return np.clip(values, min(lower, *levels) - reach, max(upper, *levels) + reach)
 
@@ -205,7 +207,7 @@ def _fit(search: Search, sample: _Sample) -> _Fit:
 
 
 def _posterior(sample: _Sample, fit: _Fit) -> Posterior:
-    """Return the posterior over members; skipped ones of a gap share its probability equally."""
+    """Return the posterior over members; skipped members of a gap share its probability equally."""
     members = np.diff(sample.usable)
     first = np.repeat(fit.weights.sum(axis=1) / members, members)
     return Posterior((0.0, *first.tolist()), fit.none)
@@ -287,7 +289,7 @@ def _negligible(fit: _Fit, margin: float) -> float:
 
 
 def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
-    """Return the ratio of the ends' levels over all gaps and no change, with its interval."""
+    """Return the ratio of the ends' levels with its interval, averaged over all positions."""
     return _quantiles(
         np.append(fit.weights.ravel(), fit.none),
         np.append(fit.changes.ravel(), 0.0),
@@ -300,7 +302,7 @@ def _ratio(fit: _Fit, confidence: float) -> tuple[float, float, float]:
 def _quantiles(
     weights: Floats, centres: Floats, scales: Floats, freedom: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Return median and interval of a mixture of Student's t distributions, as ``exp`` of them."""
+    """Return ``exp`` of the median and the interval of a mixture of Student's t distributions."""
     scales = np.maximum(scales, 1e-200)
     reach = 1e3 * float(scales.max()) + 1e-9
 

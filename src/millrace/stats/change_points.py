@@ -92,9 +92,9 @@ Society B 57, 1995), while few unchanged series have any.
 QUIET = _Evidence(beside_tries=-0.75, beside_drift=4.5)
 """The evidence for splits of a list with little drift, whose density has more freedom."""
 ROUNDS = ((2, 0.5), (1, 1.0), (1, 1.0))
-"""How often the density of quiet noise is fitted, with which power of the inflation.
+"""The fits of the density of quiet noise: numbers of rounds, and powers of the inflation.
 
-After each, the inflation is estimated again, from what is then left of small steps.
+After each fit, the inflation is estimated again from the residuals.
 """
 CLEAR_DRIFT = 1.6  # the inflation above which uncertain levels would follow the drift
 HIDDEN = _Evidence(beside_tries=1.25, beside_drift=0.75)
@@ -209,7 +209,10 @@ def _found(logs: Array, sensitivity: Sensitivity) -> _Found:
 def _quiet(
     logs: Array, around_first: Array, scale: float, inflated: float
 ) -> tuple[SplitSearch, list[int], float]:
-    """Find the splits of a list with little drift, whose small steps may hide one another."""
+    """Return the search, splits and inflation of a list with little drift.
+
+    Its small steps may hide one another.
+    """
     n = len(logs)
     density = student_density(scale)
     for rounds, power in ROUNDS:
@@ -256,7 +259,7 @@ def _has_smooth_residuals(logs: Array, residuals: Array) -> bool:
 
 
 def _upper(sizes: Array) -> float:
-    """Return a quantile above the median, which noise of two modes shows too."""
+    """Return a quantile above the median, which also reflects the distance between two modes."""
     return float(np.quantile(sizes, UPPER))
 
 
@@ -294,7 +297,7 @@ def _slope(logs: Array) -> float:
 
 
 def _positions(found: _Found, around: tuple[int, int, int], confidence: float) -> tuple[int, int]:
-    """Return the range with ``confidence`` of a split's likelihood between its neighbours."""
+    """Return the range of positions with the share ``confidence`` of a split's likelihood."""
     window = window_around(*around)
     gains = found.search.gains(*window) / min(found.inflated, MOST_INFLATION)
     reached = np.cumsum(np.exp(gains - gains.max()))

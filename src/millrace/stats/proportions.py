@@ -58,8 +58,8 @@ def sign_test(heads: int, tosses: int) -> float:
 def fair_coin_e_value(heads: int, tosses: int) -> float:
     """Return the e-value against fair tosses, valid at any look.
 
-    7 heads of 7, 11 of 12 and 14 of 16 are the first with 20. Raises ValueError for more heads than
-    tosses.
+    7 heads of 7, 11 of 12 and 14 of 16 are the first with at least 20. Raises ValueError for more
+    heads than tosses.
     """
     return math.exp(min(_log_odds(heads, tosses), _MOST))
 
@@ -67,17 +67,17 @@ def fair_coin_e_value(heads: int, tosses: int) -> float:
 def against_at_most_half(heads: int, tosses: int) -> float:
     """Return the e-value against heads of probability a half at most, valid at any look.
 
-    It is the bet of ``fair_coin_e_value`` on that side of the prior alone, so that 6 heads of 6, 10
-    of 11 and 12 of 14 are the first with 20. Raises ValueError for more heads than tosses.
+    It uses only the half of ``fair_coin_e_value``'s prior above a half: 6 heads of 6, 10 of 11 and
+    12 of 14 are the first with at least 20. Raises ValueError for more heads than tosses.
     """
     odds = _log_odds(heads, tosses)
-    # The share of the posterior above a half, relative to that of the prior.
+    # The posterior probability above a half, relative to the prior probability.
     share = 2 * float(scipy.special.betainc(_PRIOR + tosses - heads, _PRIOR + heads, 0.5))
     return share * math.exp(min(odds, _MOST))
 
 
 def _log_odds(heads: int, tosses: int) -> float:
-    """Return the log odds of these tosses, in order, under the prior against fair tosses."""
+    """Return the log likelihood ratio of these tosses, in order: the prior against fair tosses."""
     if not 0 <= heads <= tosses:
         raise ValueError(f"{heads} heads in {tosses} tosses are impossible")
     seen = scipy.special.betaln(_PRIOR + heads, _PRIOR + tosses - heads)

@@ -43,15 +43,15 @@ _CONFIDENCE = 0.95
 class RatioEstimate:
     """A ratio candidate / base with its confidence interval.
 
-    ``n_pairs`` is the number of blocks, or of the values of the side with fewer where values are
-    not paired. ``low`` and ``high`` are None where there are too few pairs for an interval: a
-    single one says nothing about its own uncertainty, and any number of looks needs three.
-    ``log_sd`` is the standard deviation of the log-ratios (0.01 is about 1 %), None for a single
-    pair or without pairs. ``borrowed`` is how many degrees of freedom other evidence lent to it:
-    other comparisons of the run if it ``shares``, and ``earlier_runs`` if any. ``looks`` says which
-    looks the interval and ``p_value`` hold for. ``p_value`` is two-sided, for a ratio of 1; it is
-    at most ``1 - confidence`` where the interval excludes 1, and None where there is none.
-    ``rounding`` is how far rounded values may move the logarithm of the ratio.
+    ``n_pairs`` is the number of blocks; for unpaired values, the number of values of the smaller
+    side. ``low`` and ``high`` are None if there are too few pairs for an interval: it needs two, or
+    three for any number of looks. ``log_sd`` is the standard deviation of the log-ratios (0.01 is
+    about 1 %), None for a single pair or unpaired values. ``borrowed`` is the number of degrees of
+    freedom from other evidence: from other comparisons of the run if ``shares``, and from
+    ``earlier_runs``. The interval and ``p_value`` are valid for ``looks``. ``p_value`` is
+    two-sided, for a ratio of 1; it is at most ``1 - confidence`` if the interval excludes 1, and
+    None without an interval. ``rounding`` is the largest effect of rounded values on the logarithm
+    of the ratio.
     """
 
     ratio: float
@@ -73,7 +73,7 @@ class RatioEstimate:
 
     @property
     def is_as_wide_as_rounding(self) -> bool:
-        """Return whether the interval is only as wide as the rounding of the values makes it."""
+        """Return whether the rounding of the values alone determines the interval's width."""
         if self.low is None or self.high is None or not self.rounding:
             return False
         return math.log(self.high / self.low) <= 2 * self.rounding * (1 + 1e-9)
@@ -162,7 +162,7 @@ def moderated_ratio(
     spread: Spread,
     looks: Looks,
 ) -> RatioEstimate:
-    """Estimate as ``paired_ratio`` does, with a ``spread`` that not only these pairs tell about.
+    """Estimate as ``paired_ratio`` does, with a ``spread`` that includes other evidence.
 
     Raises ValueError for unequal lengths, no pair, or a value that is not positive and finite.
     """

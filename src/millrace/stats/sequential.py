@@ -16,7 +16,7 @@ distribution function and density of Student's t with ``m - 1`` degrees of freed
 that are for differences far larger than the spread: each is a t-test with a small share of
 ``alpha``.
 
-The one by ranks holds the same mixture against the normal scores of the signed ranks (van der
+The one by ranks applies the same mixture to the normal scores of the signed ranks (van der
 Waerden, Indagationes Mathematicae 14, 1952; Fraser, Annals of Mathematical Statistics 28, 1957),
 and its interval is that of all shifts it does not reject (Hodges and Lehmann, Annals of
 Mathematical Statistics 34, 1963). Two equal treatments that take turns in random order have
@@ -24,10 +24,10 @@ log-ratios symmetric about 0, whatever disturbs the blocks; the ranks' signs are
 tosses, so that the error rate does not depend on the noise. Simulated, it is below its share of
 ``alpha`` (``tests/unit/stats/test_sequential.py``).
 
-A spread that other comparisons of a run tell about too (``shared_noise``) takes the place of the
-values' own in the mixture, with its degrees of freedom ``f`` in the exponent:
-``(1 + t² / f)^((f + 1) / 2) / √n``. Its critical level stays that of the values' own spread, which
-is the higher one.
+A spread with evidence from other comparisons of a run (``shared_noise``) replaces the values' own
+spread in the mixture, with its degrees of freedom ``f`` in the exponent:
+``(1 + t² / f)^((f + 1) / 2) / √n``. The critical level stays that of the values' own spread, which
+is higher.
 """
 
 import math

@@ -67,7 +67,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def sd_limits(sd: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the standard deviation of normal values, ``n`` with ``sd``.
+    """Return the 95 % interval of a standard deviation that was estimated from ``n`` normal values.
 
     It is from the chi-square distribution of their sum of squares (Helmert, Zeitschrift für
     Mathematik und Physik 21, 1876). Raises ValueError for fewer than 2 values.

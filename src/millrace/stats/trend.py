@@ -147,7 +147,7 @@ def _apart(values: Floats, cut: int, correlation: float, alpha: float) -> bool:
 
 
 def _jump(values: Floats, margin: float) -> Trend | None:
-    """Return a gross step to another level, found without a spectrum; None without one."""
+    """Return the gross step to another level, if any; it needs no spectrum."""
     lengths = slice(_FEWEST_OF_LEVEL - 1, len(values) - _FEWEST_OF_LEVEL)
     left = _left_by_steps(values)[lengths]
     at = int(np.argmin(left)) + _FEWEST_OF_LEVEL
