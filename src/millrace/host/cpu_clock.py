@@ -37,10 +37,7 @@ def with_ticks(total_ns: int, stat: procfs.Stat) -> CpuTime:
 
 
 def cpu_between(before: CpuTime, after: CpuTime) -> tuple[float, float]:
-    """Return user and system CPU seconds between two readings.
-
-    The total is exact; the ticks give the shares of user and system time.
-    """
+    """Return user and system CPU seconds between two readings: the exact total, split by ticks."""
     user_s, system_s = after.user_s - before.user_s, after.system_s - before.system_s
     ticked_s = user_s + system_s
     total_s = (after.total_ns - before.total_ns) / 1e9

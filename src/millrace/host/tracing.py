@@ -57,9 +57,7 @@ def opened_tracefs() -> Iterator[Path]:
     if not _is_supported():
         raise Unavailable("this kernel does not support event tracing")
     if os.geteuid() != 0:
-        raise Unavailable(
-            "permission denied: only root may trace kernel events here", hint=_mount_command()
-        )
+        raise Unavailable("permission denied to trace kernel events", hint=_mount_command())
     try:
         descriptor = _mount_detached()
     except OSError as error:
@@ -111,8 +109,8 @@ class Tracing:
             self._opened = opened.pop_all()
         try:
             self._write("trace_clock", "mono")
-            # Events contain the names of threads. The additional recording of names at every
-            # switch would double the overhead.
+            # Events contain thread names; recording the names of every switch, too, would double
+            # the overhead.
             self._write("trace_options", "norecord-cmd")
             self._write("tracing_on", "0")
             size_kb = max(_BUFFERS_KB // (os.cpu_count() or 1), _LEAST_BUFFER_KB)
@@ -175,8 +173,7 @@ def _create_instance(opened: contextlib.ExitStack) -> Path:
     except OSError as error:
         refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
         raise Unavailable(
-            f"cannot create a trace instance of the kernel: {error}",
-            hint=_RIGHTS if refused else None,
+            f"cannot create a kernel trace instance: {error}", hint=_RIGHTS if refused else None
         ) from error
     opened.callback(_removed, made)
     return made
@@ -185,9 +182,7 @@ def _create_instance(opened: contextlib.ExitStack) -> Path:
 def _instances(opened: contextlib.ExitStack) -> Path:
     """Return the directory of all instances, usable until ``opened`` closes."""
     if not is_in_host_pid_namespace():
-        raise Unavailable(
-            "kernel events have other process ids than this pid namespace", hint=_HOST_NUMBERS
-        )
+        raise Unavailable("kernel events have other process ids here", hint=_HOST_NUMBERS)
     return opened.enter_context(opened_tracefs()) / "instances"
 
 

@@ -19,9 +19,7 @@ class Search:
         if self.n_members < 2:
             raise ValueError("a search for a change needs at least two members")
         if not 0.5 <= self.confidence < 1:
-            raise ValueError(
-                f"confidence must be at least 0.5 and below 1, not {self.confidence:g}"
-            )
+            raise ValueError(f"confidence must be from 0.5 to below 1, not {self.confidence:g}")
         if self.margin < 0:
             raise ValueError("a margin must be a fraction of at least 0, such as 0.02")
 

@@ -176,9 +176,7 @@ def _check(factors: Sequence[str], cells: Sequence[Cell]) -> None:
         if cell.blocks < 2:
             raise ValueError("a comparison of one block has an unknown uncertainty")
         if not (math.isfinite(cell.log_ratio) and 0 < cell.standard_error < math.inf):
-            raise ValueError(
-                "a comparison must have a finite ratio and a positive, finite standard error"
-            )
+            raise ValueError("a comparison needs a finite ratio and a positive standard error")
 
 
 @dataclass(frozen=True)
@@ -202,10 +200,7 @@ def _model(cells: Sequence[Cell], n_factors: int) -> list[_Block]:
     blocks = [_Block((), ((),), np.ones((len(cells), 1)), np.ones((1, 1)))]
     blocks += [_block((factor,), names, cells) for factor in varied]
     if _rank(blocks) < sum(block.columns.shape[1] for block in blocks):
-        raise ValueError(
-            "the factors are confounded: some levels occur only together, so their effects cannot "
-            "be separated"
-        )
+        raise ValueError("the factors are confounded: some levels occur only together")
     for pair in itertools.combinations(varied, 2):
         block = _block(pair, names, cells)
         there = {tuple(cell.levels[f] for f in pair) for cell in cells}

@@ -137,9 +137,7 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
     several = list(histograms)
     layouts = {histogram.layout for histogram in several}
     if len(layouts) != 1:
-        raise ValueError(
-            "histograms with different layouts cannot be merged" if layouts else "no histogram"
-        )
+        raise ValueError("histograms of different layouts" if layouts else "no histogram to merge")
     slots, places = np.unique(
         np.concatenate([histogram.slots for histogram in several]), return_inverse=True
     )

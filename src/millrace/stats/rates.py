@@ -59,7 +59,7 @@ def compare_rates(
 ) -> RateComparison:
     """Compare hits / tries; element *i* of both is the (hits, tries) of the same block.
 
-    Rates are equal if there is no hit at all, if the upper bounds of both are below 0.1 %, or if
+    Rates are equal without a single hit, if the upper bounds of both are below 0.1 %, or if
     the interval of their difference lies inside ``tolerance`` and they are not called different.
     Rates that differ by the tolerance are called equal with a probability of at most ``alpha``,
     once there is a hit.

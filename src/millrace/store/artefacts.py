@@ -109,10 +109,9 @@ class Artefacts:
                 self.directory.rmdir()
 
     def adopt(self, staged: Staged, names: Iterable[str]) -> None:
-        """Move the files ``names`` from staging into the store, unless the store has them.
+        """Move the files ``names`` that the store lacks from the staging area into the store.
 
-        A list of the moved files is written first: if this process is killed, a later command uses
-        the list to remove files that no run refers to.
+        A list of them is written first: if this process is killed, a later command cleans up.
         """
         new = [name for name in names if not self.path(name).exists()]
         try:

@@ -47,10 +47,7 @@ def _content(observed: Mapping[str, object]) -> bytes:
 
 
 def in_neutral_terms(found: Observations, family: str) -> Observations:
-    """Return observations with counters and plans in terms that all server families share.
-
-    Observations of an unknown family are returned unchanged.
-    """
+    """Return observations with counters and plans in terms that all families share."""
     try:
         monitoring = databases.get(family).monitoring
     except UserError:

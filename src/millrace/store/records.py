@@ -44,10 +44,7 @@ class HostRecord:
     facts: HostFacts
 
     def environment(self) -> dict[str, object]:
-        """Return the facts that a reboot or a setting can change, by readable name.
-
-        Trials are comparable only if these facts are equal.
-        """
+        """Return the facts, by name, that a reboot or setting can change; trials need equal ones."""
         return {
             path.replace(".", " ").replace("_", " "): attrgetter(path)(self.facts)
             for path in _ENVIRONMENT
