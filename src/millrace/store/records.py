@@ -44,7 +44,7 @@ class HostRecord:
     facts: HostFacts
 
     def environment(self) -> dict[str, object]:
-        """Return the facts, by name, that a reboot or setting can change; trials need equal ones."""
+        """Return the facts, by name, that a reboot or setting changes; trials need equal ones."""
         return {
             path.replace(".", " ").replace("_", " "): attrgetter(path)(self.facts)
             for path in _ENVIRONMENT

@@ -202,7 +202,7 @@ def test_no_descriptor_is_left(nowhere: None) -> None:
 
 @pytest.mark.usefixtures("nowhere")
 def test_a_user_is_given_the_command() -> None:
-    with as_ordinary_user(), pytest.raises(Unavailable, match="only root") as why:
+    with as_ordinary_user(), pytest.raises(Unavailable, match="permission denied") as why:
         Tracing(())
     user = os.geteuid() or 65534
     place = tracing._PLACES[0]
@@ -238,5 +238,5 @@ def test_a_place_that_is_closed_to_a_user_is_none(
     (place / "instances").mkdir(parents=True)
     place.chmod(0o700)
     monkeypatch.setattr(tracing, "_PLACES", (place,))
-    with as_ordinary_user(), pytest.raises(Unavailable, match="only root"):
+    with as_ordinary_user(), pytest.raises(Unavailable, match="permission denied"):
         Tracing(())
